@@ -39,9 +39,10 @@ use crate::store_client::ownership_verifier::OwnershipVerifier;
 use crate::store_client::section_reader::SectionReader;
 use crate::store_client::store_group::StoreGroupClient;
 
-/// How long a shutdown may take to hand over its slots; what is left then is freed with the session.
+/// Maximum time of a shutdown to hand over its slots. Slots that remain are freed with the session.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a shutdown waits for calls in flight; a client may keep a stream open for ever.
+/// Maximum wait of a shutdown for calls in flight, because a client may keep a stream open without
+/// end. After it the shutdown completes without them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// A running AllocSvr.
@@ -56,7 +57,7 @@ pub struct Alloc {
 }
 
 impl Alloc {
-    /// Starts serving; registration goes on in the background. Must be called in a tokio runtime.
+    /// Starts serving. Registration continues in the background. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Options`], [`Error::Listen`], [`Error::StateDir`].
@@ -64,10 +65,10 @@ impl Alloc {
         Alloc::start_in(options, Environment::system()).await
     }
 
-    /// The same in another environment.
+    /// Starts serving in this environment. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// As [`Alloc::start`].
+    /// [`Error::Options`], [`Error::Listen`], [`Error::StateDir`].
     pub async fn start_in(options: Options, environment: Environment) -> Result<Alloc, Error> {
         if cfg!(unleased) {
             tracing::warn!(
@@ -177,8 +178,8 @@ impl Alloc {
                 failed_of_keeper.send_replace(Some(error));
             }
         });
-        // Routes are followed until the last connection has ended: calls still in flight at a
-        // shutdown are sent on to the new owners.
+        // The table is followed until the last connection has ended, because calls still in flight
+        // at a shutdown are forwarded to the new owners.
         let connections_ended = CancellationToken::new();
         node.tasks
             .spawn(node.clone().run_table_watcher(connections_ended.clone()));
@@ -211,18 +212,18 @@ impl Alloc {
         node.spawn_background(node.command_queue.clone().run(stopping));
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Its numbers as calls of functions: what else serves them in this process, behind another protocol,
+    /// Returns the `Sequence` service for calls within this process. A server of another protocol
     /// bounds its requests itself.
     pub fn sequence(&self) -> impl LocalSequence + use<> {
         sequence_service::SequenceService(self.node.clone())
     }
 
-    /// What operators ask of it, as calls of functions.
+    /// Returns the `Admin` service for calls within this process.
     pub fn admin(&self) -> impl Admin + use<> {
         admin_service::AdminService(self.node.clone())
     }
@@ -232,7 +233,7 @@ impl Alloc {
         self.node.has_lease()
     }
 
-    /// Waits for a reason to stop; never returns while all is well.
+    /// Waits for a fatal error and returns it. Never returns while there is none.
     pub async fn failed(&self) -> Error {
         let mut failed = self.failed.clone();
         match failed.wait_for(Option::is_some).await {
@@ -243,8 +244,8 @@ impl Alloc {
         }
     }
 
-    /// Hands slots over to others, as far as there are others; then ends the session and stops. Calls
-    /// still in flight have 6 s to end.
+    /// Hands slots over to other AllocSvrs, if there are any, then ends the session and stops.
+    /// Calls in flight have 6 s to end.
     pub async fn shutdown(&self) {
         self.node
             .drain_slots(Instant::now() + HANDOVER_TIMEOUT)

@@ -1,11 +1,12 @@
-//! Where what cannot be answered from memory at once is served: opens, reads, raises, keys nobody
-//! touched yet. Beside it the hot path must stay quick, so the binary gives this a runtime of its
-//! own with threads of a lower priority (`docs/adr/0011-background.md` has the measurement); a
-//! simulation keeps one runtime.
+//! Executor for requests that cannot be answered from memory: opens, reads, raises, keys that are
+//! new to memory. The fast path must not be slowed by it, so the binary gives it a runtime of its
+//! own with threads of lower priority (`docs/adr/0011-background.md` has the measurement). A
+//! simulation has one runtime.
 //!
-//! Invariant: nothing here is needed to keep a lease or to answer what memory holds, so the hot
-//! path outlives a background that gets no processor; and the background is never without one for
-//! ever, because its threads are only lower in priority, not idle ones.
+//! Invariant: no task here is needed to keep a lease or to answer what memory holds. So the fast
+//! path continues when the background gets no processor. The background is never without a
+//! processor permanently, because its threads only have a lower priority; they are not idle
+//! threads.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -18,25 +19,25 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-/// How long a thread serves before it lets others of a higher priority have their turn: Linux
-/// leaves a running thread its slice of about a millisecond, whoever wakes up. Not oftener: on a
-/// busy machine each such offer may cost it the slices of all who wait.
+/// Time that a thread serves before it yields to threads of higher priority. Linux leaves a running
+/// thread its slice of about a millisecond, whichever thread wakes up. The interval is not shorter,
+/// because on a busy machine each yield may cost the thread the slices of all threads that wait.
 const YIELD_INTERVAL: Duration = Duration::from_micros(200);
 
 thread_local! {
-    /// Time this thread has served since its last offer.
+    /// Time that this thread has served since its last yield.
     static TIME_SINCE_YIELD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// The runtime of what has to wait.
+/// Executor of the slow path and of maintenance tasks.
 pub(crate) struct BackgroundExecutor {
     runtime: Handle,
-    /// It has threads of its own.
+    /// Whether the runtime has threads of its own.
     has_own_threads: bool,
 }
 
 impl BackgroundExecutor {
-    /// On this runtime; None: on the one this is called in.
+    /// Creates an executor on this runtime; None: on the current runtime.
     pub(crate) fn new(runtime: Option<Handle>) -> BackgroundExecutor {
         BackgroundExecutor {
             has_own_threads: runtime.is_some(),
@@ -44,7 +45,7 @@ impl BackgroundExecutor {
         }
     }
 
-    /// Runs a task that a shutdown waits for.
+    /// Spawns a task that a shutdown waits for.
     pub(crate) fn spawn_tracked(
         &self,
         tasks: &TaskTracker,
@@ -56,7 +57,7 @@ impl BackgroundExecutor {
         );
     }
 
-    /// Runs a task as one of a set.
+    /// Spawns a task into a set.
     pub(crate) fn spawn_into_set<T: Send + 'static>(
         &self,
         set: &mut JoinSet<T>,
@@ -68,7 +69,7 @@ impl BackgroundExecutor {
         );
     }
 
-    /// Runs a part of a call; it ends when the call does.
+    /// Runs a part of a call. It is aborted when the call ends.
     pub(crate) async fn run_for_call<T: Send + 'static>(
         &self,
         part: impl Future<Output = T> + Send + 'static,
@@ -77,13 +78,13 @@ impl BackgroundExecutor {
             .runtime
             .spawn(with_periodic_yield(self.has_own_threads, part));
         let joined = AbortOnDropHandle::new(part).await;
-        // Only a bug ends it otherwise.
+        // Fails only by a bug.
         joined.map_err(|error| Fault::new(Reason::Unspecified, error.to_string()))
     }
 }
 
-/// A task whose thread, if it is `has_own_threads`, lets those of a higher priority go first when its turn is
-/// over.
+/// Runs a task whose thread, if it is one of the executor's own, yields to threads of higher
+/// priority after each [`YIELD_INTERVAL`].
 async fn with_periodic_yield<T>(has_own_threads: bool, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
     poll_fn(|cx| {

@@ -1,16 +1,16 @@
-//! The owner's clock: the seam through which time reaches the lease check.
+//! The owner's clock, through which time reaches the lease check.
 
 use rustix::time::{ClockId, clock_gettime};
 use seqsvr_core::lease::Reading;
 
-/// Reads the two clocks an owner counts its lease on.
+/// Source of the two clocks on which an owner counts its lease.
 pub trait Clock: Send + Sync + 'static {
-    /// A reading made now; never a cached one, because a paused process must see the true time when
-    /// it wakes.
+    /// Reads both clocks now. Never returns a cached reading, because a process that was paused
+    /// must see the true time when it resumes.
     fn now(&self) -> Reading;
 }
 
-/// BOOTTIME (goes on during a suspend) and MONOTONIC_RAW (not slewed).
+/// System clocks: BOOTTIME (counts during a suspend) and MONOTONIC_RAW (not slewed).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -1,10 +1,10 @@
-//! Why an AllocSvr did not start, or stopped.
+//! Errors that prevent an AllocSvr from starting, or end it.
 
 use std::net::SocketAddr;
 
 use seqsvr_proto::cluster_tag::ClusterTag;
 
-/// Why an AllocSvr did not start, or stopped by itself.
+/// Error that prevents an AllocSvr from starting, or ends it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The options cannot be used.
@@ -23,17 +23,17 @@ pub enum Error {
     /// The state directory cannot be used; the text says why and what to do.
     #[error("{0}")]
     StateDir(String),
-    /// A living AllocSvr has the name.
+    /// A live AllocSvr has the name.
     #[error(
         "the name {name:?} is taken by a living AllocSvr ({holder}); give this one another --name or stop the other"
     )]
     NameTaken {
         /// The name.
         name: String,
-        /// What the store says of the holder.
+        /// Description of the holder by the store.
         holder: String,
     },
-    /// The store refuses this AllocSvr for good.
+    /// The store rejects this AllocSvr permanently.
     #[error("the store refuses this AllocSvr: {0}")]
     Refused(String),
     /// The lease is over, and the stores belong to another cluster.

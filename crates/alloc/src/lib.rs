@@ -1,27 +1,27 @@
 //! AllocSvr: hands out numbers from memory for the slots it owns under a lease.
 //!
-//! What lives here, in the order a request meets it:
+//! Parts, in the order in which a request meets them:
 //!
 //! ```text
-//! service, pipe ──> hits ──> core::section             frames: no lock to wait for, one clock read for all
-//!               │ missed: from here on in the background, below the others in priority
-//!             serve ──> take ──> core::section          the same for one item, and why it waits
-//!               │ miss
-//!               ├─> sections  opens a section at the store
-//!               ├─> reads     reads sections that are not loaded, for `current`
-//!               ├─> refill    raises max_seq ahead of need
-//!               ├─> guard     confirms with the store when a caller has seen more than we have
-//!               └─> forward   sends the item on to its owner
-//! group, waiting: what items of a request wait for, and how many may
-//! moves: hands slots over to other owners, when the store has planned it or an operator asks
-//! keeper: registers, renews the lease, learns the routing table      idle: closes idle sections
-//! figures (survey, timing), hot: what operators are told
-//! submit ──> stores: section commands, coalesced, to the StoreSvr leader
+//! api ──> fast_path ──> core::section     answers from memory: no lock, one clock reading
+//!     │ missed: from here on in the background, at a lower priority
+//!     └─> slow_path                       answers by the deadline, or says why not
+//!           ├─> try_owned ──> core::section    one pass over the loaded sections
+//!           ├─> sections::open_close           opens a section at the store
+//!           ├─> sections::refill               raises max_seq ahead of need
+//!           ├─> store_client                   reads sections, confirms ownership
+//!           └─> forward                        sends items on to their owner
+//! batch: requests and answers in columns
+//! session, lease: registration, renewal of the lease, routing table
+//! slots: hands slots over to other owners, when the store plans it or an operator requests it
+//! sections::evictor: closes idle sections
+//! metrics: counters, durations of calls, health checks
 //! ```
 //!
-//! What it may not know: Raft, disks (but for the small file of a state directory). It sees StoreSvr
-//! only through `Store` and `Admin` calls, and time, randomness and network only through
-//! [`Environment`], its seed and tokio's timers, so that a simulation can drive it.
+//! This crate does not use Raft, or disks except for the small file of a state directory. It
+//! reaches StoreSvr only through `Store` and `Admin` calls. It reaches time, randomness and the
+//! network only through [`Environment`], its seed and tokio's timers, so that a simulation can
+//! drive it.
 
 mod alloc_server;
 mod api;

@@ -1,4 +1,4 @@
-//! What all parts of one AllocSvr share.
+//! State that all parts of one AllocSvr share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -46,7 +46,7 @@ pub(crate) struct Node {
     pub(crate) own_cluster: Arc<OwnCluster>,
     pub(crate) table: RoutingTableCell,
     pub(crate) session: ArcSwapOption<LeasedSession>,
-    /// The lease had run out when a frame was last checked.
+    /// Whether the lease had expired when a batch was last checked.
     pub(crate) lease_lapsed: AtomicBool,
     pub(crate) sections: SectionMap,
     pub(crate) ownership_verifier: OwnershipVerifier,
@@ -58,22 +58,22 @@ pub(crate) struct Node {
     pub(crate) call_metrics: CallMetrics,
     pub(crate) connections: Arc<Connections>,
     pub(crate) calls: Calls,
-    /// Most items of one NextMany or CurrentMany.
+    /// Maximum items of one NextMany or CurrentMany; a larger request is rejected.
     pub(crate) items_max: usize,
     pub(crate) random: RandomSource,
     pub(crate) background_executor: BackgroundExecutor,
     pub(crate) tasks: TaskTracker,
-    /// Cancelled when calls under way are to end.
+    /// Cancelled when calls in progress must end.
     pub(crate) stopping: CancellationToken,
 }
 
 impl Node {
-    /// Runs a task in the background; a shutdown waits for it.
+    /// Spawns a background task that a shutdown waits for.
     pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.background_executor.spawn_tracked(&self.tasks, task);
     }
 
-    /// The routing table, waited for until the deadline.
+    /// Returns the routing table; waits for the first one until the deadline.
     pub(crate) async fn wait_for_table(
         &self,
         deadline: Instant,

@@ -1,4 +1,4 @@
-//! How an AllocSvr is set up, what it has of the world, and why it may not start. Plain data.
+//! Configuration of an AllocSvr, and its environment. Plain data.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,56 +13,57 @@ use tokio::runtime::Handle;
 
 use crate::clock::{Clock, SystemClock};
 
-/// How an AllocSvr is set up.
+/// Configuration of an AllocSvr.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Unique among living AllocSvrs: 1 to 64 of `a-z A-Z 0-9 _ . -`.
+    /// Name, unique among live AllocSvrs: 1 to 64 of `a-z A-Z 0-9 _ . -`.
     pub name: String,
-    /// Where to listen; port 0 takes a free one.
+    /// Address on which it listens; port 0 takes a free port.
     pub listen: SocketAddr,
-    /// Where clients reach it, if that is not `listen`.
+    /// Address at which clients reach it, if that is not `listen`.
     pub advertise: Option<String>,
     /// Addresses of StoreSvrs, at least one.
     pub stores: Vec<String>,
-    /// Where the session's proof is kept, so that a restart on this host takes its place at once;
-    /// None: an older session is waited for.
+    /// Directory of the session's proof, with which a restart on this host takes the place of its
+    /// earlier session at once. None: a restart waits for that session to end.
     pub state_dir: Option<PathBuf>,
-    /// How long to wait for an older session under the name to end before giving up.
+    /// Maximum wait for an older session under the name to end; after it the start fails.
     pub name_wait: Duration,
-    /// A section unused for about this long is closed.
+    /// Time without use after which a section is closed, approximately.
     pub idle_after: Duration,
-    /// Bytes of section memory above which sections are closed even if busy.
+    /// Memory of sections, in bytes, above which sections are closed even if they are busy.
     pub memory_budget: u64,
-    /// Most connections at a time; more are refused.
+    /// Maximum connections; above it new connections are rejected.
     pub connections_max: usize,
-    /// Most calls of one connection at a time; more wait at the caller's side.
+    /// Maximum calls in progress on one connection; above it calls wait at the caller's side.
     pub streams_max: u32,
-    /// Most items of calls that have to wait, at a time; more are refused, to come again. Less than
+    /// Maximum items of calls that wait; above it calls are rejected with a retry hint. Less than
     /// `items_max` counts as `items_max`.
     pub waiting_max: usize,
-    /// Most items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; the same on all AllocSvrs
-    /// of a cluster, because a batch may be forwarded.
+    /// Maximum items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; above it the request is
+    /// rejected. The same on all AllocSvrs of a cluster, because a batch may be forwarded.
     pub items_max: usize,
-    /// Largest message, bytes, at most [`MESSAGE_MAX`]; the same on all AllocSvrs of a cluster.
+    /// Maximum size of a message in bytes, at most [`MESSAGE_MAX`]. The same on all AllocSvrs of a
+    /// cluster.
     pub message_max: usize,
     /// Seed of nonces and jitter, so that a simulation repeats; None: random.
     pub seed: Option<u64>,
 }
 
-/// What an AllocSvr has of the world: a simulation brings its own.
+/// Environment of an AllocSvr; a simulation provides its own.
 #[derive(Clone)]
 pub struct Environment {
     /// The owner's clock.
     pub clock: Arc<dyn Clock>,
-    /// Where others are reached, and reach it.
+    /// Network.
     pub transport: Arc<dyn Transport>,
-    /// Where calls are served that memory cannot answer at once, lest they keep others waiting;
-    /// None: where everything else runs.
+    /// Runtime of calls that memory cannot answer at once, so that they do not delay others. None:
+    /// the runtime of everything else.
     pub background: Option<Handle>,
 }
 
 impl Environment {
-    /// This machine's.
+    /// Returns the environment of this machine.
     pub fn system() -> Environment {
         Environment {
             clock: Arc::new(SystemClock),
@@ -73,7 +74,7 @@ impl Environment {
 }
 
 impl Options {
-    /// Defaults for everything but name, listen address and stores.
+    /// Returns defaults for everything but name, listen address and stores.
     pub fn new(name: impl Into<String>, listen: SocketAddr, stores: Vec<String>) -> Options {
         Options {
             name: name.into(),

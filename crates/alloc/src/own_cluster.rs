@@ -1,11 +1,12 @@
 //! The cluster that this process belongs to.
 //!
-//! Invariant: a process belongs to one cluster for its life. The first answer of a store that names
-//! a cluster decides; from then on nothing of another cluster is sent, taken or answered here.
+//! Invariant: a process belongs to one cluster for its life. The first response of a store that
+//! names a cluster decides; from then on nothing of another cluster is sent, accepted or answered
+//! here.
 //!
-//! Schedule that breaks it: the stores are wiped and made again while this process lives. It would
-//! open a session in the new cluster and keep the table of the old one. If its new session id were
-//! one of the old table's, it would serve slots that another process owns in the new cluster.
+//! Schedule that breaks it: the stores are wiped and initialized again while this process lives. It
+//! would open a session in the new cluster and keep the table of the old one. If its new session id
+//! were one of the old table's, it would serve slots that another process owns in the new cluster.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,4 +1,4 @@
-//! Random numbers, and the seam through which a simulation repeats them.
+//! Random numbers, which a simulation can repeat by a seed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::time::sleep;
 /// Maximum wait between two attempts after a transient failure.
 const BACK_OFF_MAX: Duration = Duration::from_millis(20);
 
-/// One generator for all of a node; clones share it. Not for the hot path: it takes a lock.
+/// Generator of one node; clones share it. Not for the fast path, because it takes a lock.
 #[derive(Clone)]
 pub(crate) struct RandomSource(Arc<Mutex<StdRng>>);
 
 impl RandomSource {
-    /// From a seed, or from the operating system's randomness.
+    /// Creates a generator from a seed, or from the randomness of the operating system.
     pub(crate) fn new(seed: Option<u64>) -> RandomSource {
         let rng = match seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -26,7 +26,7 @@ impl RandomSource {
         RandomSource(Arc::new(Mutex::new(rng)))
     }
 
-    /// A random value.
+    /// Returns a random value.
     pub(crate) fn draw<T>(&self) -> T
     where
         StandardUniform: Distribution<T>,
@@ -34,7 +34,7 @@ impl RandomSource {
         self.0.lock().random()
     }
 
-    /// Between half of `base` and `base`.
+    /// Returns a random time between half of `base` and `base`.
     pub(crate) fn jitter(&self, base: Duration) -> Duration {
         base.mul_f64(self.0.lock().random_range(0.5..1.0))
     }

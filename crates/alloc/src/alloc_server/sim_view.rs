@@ -1,4 +1,4 @@
-//! What the judges of a simulation see of a running AllocSvr. Only with `--cfg sim`.
+//! State of a running AllocSvr for the judges of a simulation. Only with `--cfg sim`.
 
 use seqsvr_core::id::{ClusterId, Epoch, SectionKey, SessionId, Slot};
 use seqsvr_core::lease::Reading;
@@ -18,7 +18,7 @@ pub struct AllocView {
     pub sections: Vec<SectionView>,
     /// Items of calls that wait.
     pub waiting: usize,
-    /// Why it ended, if it did.
+    /// Error that ended it, if it has ended.
     pub failure: Option<String>,
 }
 
@@ -44,12 +44,12 @@ pub struct SectionView {
     pub generation: u64,
     /// Greatest number that it may hand out.
     pub max_seq: u64,
-    /// Whether it hands out nothing any more.
+    /// Whether it no longer hands out numbers.
     pub is_sealed: bool,
 }
 
 impl Alloc {
-    /// Looks at this AllocSvr. Waits for nothing.
+    /// Returns the state of this AllocSvr now. Does not block.
     pub fn look(&self) -> AllocView {
         let node = &self.node;
         let session = node

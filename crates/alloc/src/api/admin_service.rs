@@ -1,5 +1,5 @@
-//! Admin calls: relayed to the StoreSvr leader, or to the AllocSvr they are about; NodeStatus is
-//! this process's own.
+//! Admin calls. Most are relayed to the StoreSvr leader, or to the AllocSvr that they name.
+//! NodeStatus is answered by this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,14 @@ use crate::api::relay_client::{RelayClient, relay_client};
 use crate::node::Node;
 use crate::sections::totals::{SectionTotals, top_sections};
 
-/// How long one store may take.
+/// Maximum time of one attempt at one store; after it the next store is tried.
 const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long stores are asked in all.
+/// Maximum time of a relayed call over all attempts; after it the call fails.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long one who asks for the status waits for others who do.
+/// Maximum wait of a status request for the permit; after it the request is rejected with a retry
+/// hint.
 const STATUS_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a change of the membership may take: a new member has to catch up.
+/// Maximum time of a membership change, in which a new member catches up; after it the call fails.
 const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The admin service over a node.
@@ -76,7 +77,7 @@ impl Admin for AdminService {
                 async move { store.create_namespace(request).await }
             })
             .await?;
-        // So that the next call through this node finds it.
+        // The next call through this node must find the namespace.
         self.0
             .renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
@@ -209,13 +210,14 @@ impl Admin for AdminService {
             node.sections.status_permit.clone().acquire_owned(),
         )
         .await;
-        // Never closed: that error cannot come.
+        // The semaphore is never closed, so this error cannot occur.
         let permit = permit.map_err(|_| {
             let text = "others are asking for the status of this AllocSvr; retry, and less often";
             Fault::new(Reason::TooMany, text).with_retry_after_ms(1_000)
         })?;
-        // A walk over all sections, which waits for whoever adds one meanwhile: they do so in the
-        // background, where a thread may have been put off, and the hot path is not to wait for it.
+        // Walks over all sections. The walk waits for tasks that add a section at the same time.
+        // They run in the background, where the scheduler may have preempted their thread, so the
+        // walk does not run on a thread of the fast path.
         let walk = os::spawn_blocking(move || {
             let _permit = permit;
             let sections = node.sections.all();
@@ -229,7 +231,7 @@ impl Admin for AdminService {
                 hottest: top_sections(&sections, node.table.load().as_deref()),
             }
         });
-        // Only a bug ends it otherwise, or the end of the process.
+        // Fails only by a bug, or when the process ends.
         let status = walk.await;
         let status = status.map_err(|e| Fault::new(Reason::Unspecified, e.to_string()))?;
         Ok(Response::new(status))

@@ -18,19 +18,20 @@ use crate::error::Error;
 use crate::node::Node;
 use crate::options::Options;
 
-/// A caller that does not answer a ping within the timeout is gone, and so are its calls.
+/// Interval of pings. A connection whose peer does not answer within the timeout is closed, with
+/// its calls.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a call's request, or of a Pipe's frames, that are on their way before the first are
-/// taken: a batch of 10,000 uids with counts and floors, and no more of what is refused by its
-/// first bytes.
+/// Maximum bytes of a call's request, or of a Pipe's frames, that the peer may send before the
+/// first are read. Enough for a batch of 10,000 uids with counts and floors. A request that is
+/// rejected by its first bytes costs no more than this.
 const STREAM_WINDOW: u32 = 256 << 10;
 
-/// How often the lease is looked at for the health service.
+/// Interval at which the health service checks the lease.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
-/// Whose health is told; "" is the whole server.
+/// Services whose health is reported; "" is the whole server.
 const HEALTH_SERVICES: [&str; 3] = ["", "seqsvr.v1.Sequence", "seqsvr.v1.Admin"];
-/// What reflection lists.
+/// Services that reflection lists.
 const REFLECTED_SERVICES: [&str; 5] = [
     "seqsvr.v1.Sequence",
     "seqsvr.v1.Admin",
@@ -39,7 +40,7 @@ const REFLECTED_SERVICES: [&str; 5] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/// Serves until cancelled, and then what is in flight.
+/// Serves until cancelled, then finishes the calls in flight.
 pub(crate) fn serve_grpc(
     node: Arc<Node>,
     listener: Box<dyn Listener>,
@@ -62,13 +63,13 @@ pub(crate) fn serve_grpc(
                 .register_encoded_file_descriptor_set(
                     tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
                 );
-            // Those of the store are described as well, and not served here.
+            // The descriptors also contain the services of the store, which are not served here.
             REFLECTED_SERVICES
                 .iter()
                 .fold(described, |all, name| all.with_service_name(*name))
         };
         let reflection_v1 = reflection().build_v1().map_err(|e| serve_error(&e))?;
-        // What older tools ask.
+        // Older tools use this version of the protocol.
         let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| serve_error(&e))?;
         let sequence = SequenceServer::new(sequence_service::SequenceService(node.clone()))
             .max_decoding_message_size(message_max)
@@ -94,14 +95,14 @@ pub(crate) fn serve_grpc(
     }
 }
 
-/// SERVING while the lease holds; what comes after it has ended, or after the stop, is better asked
-/// elsewhere.
+/// Reports SERVING while the lease holds. After the lease has ended, or after the stop, clients
+/// should use another server.
 async fn report_health(node: Arc<Node>, reporter: HealthReporter, cancel: CancellationToken) {
     let mut last_reported = false;
     loop {
         let stopped = cancel.is_cancelled();
         let is_serving = node.has_lease() && !stopped;
-        // Who watches hears of changes only.
+        // Watchers receive changes only.
         if last_reported != is_serving {
             set_health(&reporter, is_serving).await;
             last_reported = is_serving;

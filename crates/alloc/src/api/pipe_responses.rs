@@ -1,14 +1,15 @@
-//! A Pipe: frames of many calls in one stream each way.
+//! The responses of one Pipe: frames of many calls in one stream each way.
 //!
-//! Frames are answered as they come, those that have come together together, on the connection's
-//! own task: what memory holds at once, the rest by a task of its own, so that no slow item hides
-//! another. Nothing is read while answers are not taken: HTTP/2 polls this stream only when there
-//! is room to send, and this stream polls for frames only when it is polled and has answered all it
-//! read. What is served later counts as a call of its own, with its bytes, and is refused above the
-//! bounds of calls; its items that wait are bounded by their places (`waiting`).
+//! Frames that have been received together are answered together, on the task of the connection.
+//! Items that memory holds are answered at once. The others are served by a task of their own, so
+//! that no slow item delays another. No frame is read while responses are not consumed: HTTP/2
+//! polls this stream only when there is room to send, and this stream polls for frames only after
+//! it has answered all that it read. A deferred frame counts as a call of its own, with its bytes,
+//! and is rejected above the limits of calls. Its waiting items are bounded by their permits
+//! (`wait_limiter`).
 //!
-//! Invariant: each item of a frame is answered once, if the caller takes the answers; a frame's
-//! bytes are not kept by items that wait.
+//! Invariant: each item of a frame is answered once, if the caller consumes the responses. Waiting
+//! items do not keep the bytes of their frame alive.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -34,31 +35,31 @@ use crate::metrics::call_metrics::CallMethod;
 use crate::node::Node;
 use crate::session::routing_table_cell::RoutingTableCell;
 
-/// Frames answered together, and looked at before other tasks of the thread have their turn.
+/// Maximum frames answered together. Above it the task yields to other tasks of the thread.
 const FRAMES_PER_POLL_MAX: usize = 32;
-/// Items from which on no more frames are added to those answered together.
+/// Number of items above which no more frames are added to those answered together.
 const ITEMS_PER_POLL_TARGET: usize = 1_024;
 
-/// The answers of one Pipe.
+/// Stream of the responses of one Pipe.
 pub(crate) struct PipeResponses {
     node: Arc<Node>,
     share: Option<Share>,
     messages: Option<Messages>,
     requests: Streaming<PipeRequest>,
-    /// The caller sends no more.
+    /// Whether the request stream has ended.
     has_ended: bool,
-    /// Why, if it was not its wish.
+    /// Error that ended the request stream, if it did not end normally.
     stream_error: Option<Status>,
-    /// Answers not taken yet, and which routing table their caller knows.
+    /// Responses not consumed yet, each with the table version of its caller.
     answers: VecDeque<(PipeResponse, u64)>,
-    /// Frames with items that wait.
+    /// Tasks of frames with items that wait.
     deferred: JoinSet<(PipeResponse, Option<Owed>)>,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// The caller was told that this node stops.
+    /// Whether the client has been sent the notice that this node stops.
     is_closing_sent: bool,
 }
 
-/// What is known of a frame besides.
+/// Metadata of a frame.
 struct FrameMeta {
     received_at: Instant,
     id: u64,
@@ -81,10 +82,10 @@ impl PipeResponses {
         }
     }
 
-    /// Reads what has come, as much as is answered together.
+    /// Reads the frames that have been received, up to the limits of what is answered together.
     fn read_frames(&mut self, cx: &mut Context<'_>) -> (Vec<FrameMeta>, Vec<BatchRequest>) {
         let (mut metas, mut frames, mut items) = (Vec::new(), Vec::new(), 0);
-        // One reading for all of them.
+        // One clock reading serves all frames.
         let mut begun = None;
         while frames.len() + self.answers.len() < FRAMES_PER_POLL_MAX
             && items < ITEMS_PER_POLL_TARGET
@@ -120,7 +121,7 @@ impl PipeResponses {
         (metas, frames)
     }
 
-    /// What a request asks for.
+    /// Returns the batch that a frame carries.
     fn to_batch_request(&self, request: PipeRequest) -> Result<BatchRequest, Fault> {
         let frame = match request.ask {
             Some(pipe_request::Ask::Next(next)) => BatchRequest::from(next),
@@ -135,7 +136,7 @@ impl PipeResponses {
         Ok(frame)
     }
 
-    /// What could be answered of a frame at once; the rest goes on by itself.
+    /// Queues the answers of the fast path, and starts a task for the missed items.
     fn push_results(&mut self, meta: FrameMeta, frame: BatchRequest, result: FastPathResult) {
         let FrameMeta { id, .. } = meta;
         let FastPathResult {
@@ -179,7 +180,7 @@ impl PipeResponses {
         }
     }
 
-    /// Refuses a frame.
+    /// Rejects a frame.
     fn reject_frame(&mut self, id: u64, fault: &Fault) {
         self.node.call_metrics.record_failure(fault.reason());
         self.answers.push_back((rejected_response(id, fault), 0));
@@ -239,12 +240,12 @@ impl Stream for PipeResponses {
             if let Some(status) = self.stream_error.take() {
                 return Poll::Ready(Some(Err(status)));
             }
-            // Before each wait for a frame, since a frame may have added the first of them: an
-            // empty set wakes nobody.
+            // Polled before each wait for a frame, because reading a frame may have added the first
+            // task. An empty set wakes no task.
             while let Poll::Ready(Some(done)) = self.deferred.poll_join_next(cx) {
                 match done {
                     Ok((answer, _taken)) => return Poll::Ready(Some(Ok(answer))),
-                    // Only a bug ends a task so; its caller runs into its deadline.
+                    // Only a bug ends a task this way. The caller's deadline then expires.
                     Err(error) => tracing::error!(%error, "a frame was not served"),
                 }
             }
@@ -278,7 +279,7 @@ impl Stream for PipeResponses {
                 self.push_results(meta, frame, result);
             }
             if self.answers.is_empty() {
-                // Other tasks have their turn before what comes next.
+                // Yields to other tasks of the thread before the next frames.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -286,7 +287,7 @@ impl Stream for PipeResponses {
     }
 }
 
-/// Adds newer routes to an answer, if there are any.
+/// Attaches newer routes to a response, if there are any.
 fn attach_routes(table: &RoutingTableCell, answer: &mut PipeResponse, known: u64) {
     let routes = match &mut answer.answer {
         Some(pipe_response::Answer::Next(next)) => &mut next.routes,
@@ -296,7 +297,7 @@ fn attach_routes(table: &RoutingTableCell, answer: &mut PipeResponse, known: u64
     *routes = table.routes_since(known);
 }
 
-/// The answers of these items of a frame (none named: of all).
+/// Returns the response for these items of a frame; no items stand for all.
 fn partial_response(
     id: u64,
     items: Vec<u32>,
@@ -316,7 +317,7 @@ fn partial_response(
     }
 }
 
-/// Indices below `all` that are not missed.
+/// Returns the indices below `all` that are not missed.
 fn answered_indexes(missed: &[u32], all: usize) -> Vec<u32> {
     let mut missed = missed.iter().peekable();
     let hit = |i: &u32| missed.next_if(|at| *at == i).is_none();

@@ -1,11 +1,11 @@
-//! `Admin` calls that this process sends on, and those that it serves: both name its cluster.
+//! `Admin` calls that this process relays, and those that it serves. Both name its cluster.
 //!
 //! Invariant: an operator's call to a process of one cluster acts on no store and no AllocSvr of
 //! another.
 //!
-//! Schedule that breaks it: the stores are wiped and made again. Before this process ends, an
-//! operator asks it to remove a member or to drain an AllocSvr. It relays the call to the leader at
-//! the old address, which is another cluster's now.
+//! Schedule that breaks it: the stores are wiped and initialized again. Before this process ends,
+//! an operator requests it to remove a member or to drain an AllocSvr. It relays the call to the
+//! leader at the old address, which now belongs to another cluster.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Interceptor for ClusterTagWriter {
     }
 }
 
-/// Refuses calls whose metadata names another cluster. A caller that names none is served.
+/// Rejects calls whose metadata names another cluster. A caller that names none is served.
 #[derive(Clone)]
 pub(crate) struct ClusterTagCheck(pub(crate) Arc<OwnCluster>);
 
@@ -44,7 +44,7 @@ impl Interceptor for ClusterTagCheck {
     }
 }
 
-/// Makes a client over a channel.
+/// Creates a client over a channel.
 pub(crate) fn relay_client(cluster: &Arc<OwnCluster>, channel: Channel) -> RelayClient {
     AdminClient::with_interceptor(channel, ClusterTagWriter(cluster.clone()))
 }

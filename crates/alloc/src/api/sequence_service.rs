@@ -1,4 +1,4 @@
-//! The public contract: requests become items, answers become responses.
+//! The `Sequence` service: requests become items, answers become responses.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -34,10 +34,10 @@ use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
 use crate::node::Node;
 
-/// How long the opening of a Pipe waits for the first routing table.
+/// Maximum wait of a new Pipe for the first routing table; after it the Pipe is rejected.
 const PIPE_TABLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The gRPC service over a node.
+/// `Sequence` service of a node.
 pub(crate) struct SequenceService(pub(crate) Arc<Node>);
 
 #[tonic::async_trait]
@@ -60,8 +60,7 @@ impl Sequence for SequenceService {
                 cluster_tag: self.0.own_cluster.tag().0,
             };
             let key = require_key(request.key_ref())?;
-            // One more look at the clock than a frame of many takes, so that a lease that is over
-            // burns nothing.
+            // One more clock reading than a batch needs, so that an expired lease burns no number.
             if !request.strict
                 && self.0.has_lease()
                 && let Some((range, epoch)) = self.0.try_one(&request.namespace, key, wanted)
@@ -157,7 +156,7 @@ impl Sequence for SequenceService {
     ) -> Result<Response<PipeResponses>, Status> {
         let caller = ClusterTag::from_metadata(request.metadata())?;
         if caller != ClusterTag::NONE {
-            // So that the answer can name the cluster. Without a table no frame could be answered.
+            // The response must name the cluster. Without a table no frame could be answered.
             let deadline = Instant::now() + PIPE_TABLE_TIMEOUT;
             self.0.wait_for_table(deadline).await?;
             self.0.own_cluster.check(caller)?;
@@ -272,7 +271,7 @@ impl LocalSequence for SequenceService {
 }
 
 impl SequenceService {
-    /// Answers a call, and notes how long it took and how it failed.
+    /// Answers a gRPC call, and records its duration and its failure.
     async fn with_metrics<T, U, F>(
         &self,
         method: CallMethod,
@@ -289,7 +288,7 @@ impl SequenceService {
             .map(Response::new)
     }
 
-    /// The same of whatever came.
+    /// Answers a gRPC or local request in its trace span, and records its duration and its failure.
     async fn with_metrics_and_trace<U, F>(
         &self,
         method: CallMethod,
@@ -320,7 +319,7 @@ impl SequenceService {
         result
     }
 
-    /// Answers of all items; short, if memory had them all.
+    /// Returns the answers of all items; in short form, if memory had them all.
     async fn serve_batch(
         &self,
         arrival: RequestArrival,
@@ -346,7 +345,7 @@ impl SequenceService {
             .await
     }
 
-    /// Answers a frame of one item the long way.
+    /// Answers a batch of one item on the slow path.
     async fn serve_single_slow(
         &self,
         arrival: RequestArrival,
@@ -360,7 +359,7 @@ impl SequenceService {
         .await
     }
 
-    /// Answers an item the long way.
+    /// Answers an item on the slow path.
     async fn serve_slow(
         &self,
         call: RequestContext,
@@ -375,7 +374,7 @@ impl SequenceService {
             .await?;
         let answer = answer.unwrap_or_else(|| Err(Fault::new(Reason::Unspecified, "no answer")));
         Ok(answer.map_err(|fault| match fault.reason() {
-            // What else a caller may know better by a newer table.
+            // The caller may decide better by a newer table.
             Reason::NotOwner | Reason::NoLease | Reason::NoSuchNamespace => {
                 fault.with_routes(self.0.table.routes_since(table_version))
             }

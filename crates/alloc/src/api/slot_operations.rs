@@ -1,5 +1,5 @@
-//! What operators ask of owners: move a slot, drain. A request reaches the AllocSvr it is about by
-//! being sent on, once.
+//! Slot operations of operators: move a slot, drain. A request is forwarded once, to the AllocSvr
+//! that it names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,14 @@ use tokio::time::{Instant, timeout_at};
 use crate::api::relay_client::{RelayClient, relay_client};
 use crate::node::Node;
 
-/// How long a move or a drain may take to reach the AllocSvr it is about, and to be done there.
+/// Maximum time for a move or a drain to reach its AllocSvr and to complete; after it the call
+/// fails.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one process may take to answer.
+/// Maximum time to get the status of the cluster; after it the call fails.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Node {
-    /// Moves a slot to the AllocSvr of a name, through its owner.
+    /// Moves a slot to the AllocSvr with this name, through the owner.
     pub(crate) async fn move_slot_by_name(
         self: &Arc<Self>,
         request: AdminMoveSlotRequest,
@@ -34,7 +35,7 @@ impl Node {
         let slot = u16::try_from(request.slot).map(Slot);
         let slot = slot.map_err(|_| no_slot())?;
         loop {
-            // Anew each time: it may have been started again meanwhile.
+            // Looked up at each attempt, because the AllocSvr may have restarted.
             let to = self.find_session(&request.to).await?;
             let table = self.wait_for_table(deadline).await?;
             let route = table.route(slot).ok_or_else(no_slot)?;
@@ -76,7 +77,7 @@ impl Node {
                     }
                 }
             };
-            // It may have moved meanwhile, or its owner may have died: the next table tells.
+            // The slot may have moved, or its owner may have died. The next table shows it.
             if fault.reason() == Reason::Invalid || Instant::now() >= deadline {
                 return Err(fault);
             }
@@ -85,7 +86,8 @@ impl Node {
         }
     }
 
-    /// Epoch after the move, and whether it went where it should.
+    /// Moves a slot of this node. Returns the epoch after the move, and whether the requested
+    /// AllocSvr owns it.
     async fn move_owned_slot(
         self: &Arc<Self>,
         slot: Slot,
@@ -96,7 +98,7 @@ impl Node {
         let session = self.session.load_full().ok_or_else(no_lease)?;
         let table = self.table.load().ok_or_else(no_lease)?;
         let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
-        // In a task of its own: a caller that hangs up must not leave the slot stopped.
+        // Runs in a task of its own, so that a caller that hangs up does not leave the slot frozen.
         let node = self.clone();
         let to = SessionId(to);
         let moving = self
@@ -115,7 +117,7 @@ impl Node {
         Ok((epoch.0, owner == Some(to)))
     }
 
-    /// Begins, undoes or follows the draining of the AllocSvr of a name.
+    /// Begins, undoes or reports the draining of the AllocSvr with this name.
     pub(crate) async fn drain_by_name(
         self: &Arc<Self>,
         request: DrainRequest,
@@ -156,7 +158,7 @@ impl Node {
         })
     }
 
-    /// The living session of a name.
+    /// Returns the live session with this name.
     async fn find_session(&self, name: &str) -> Result<SessionStatus, Fault> {
         let status = self.cluster_status().await?;
         let mut sessions = status.sessions;

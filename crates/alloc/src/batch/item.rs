@@ -1,5 +1,4 @@
-//! What callers ask, apart from the form it came in: one item, its answer, and why an item could
-//! not be answered at once.
+//! One item of a request and its answer, independent of the form in which the request came.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -13,35 +12,35 @@ use seqsvr_core::section::Key;
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::CurrentKind;
 
-/// One key and what is asked of it.
+/// One key and the operation on it.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestItem {
     pub(crate) key: OwnedKey,
     pub(crate) operation: ItemOperation,
-    /// Highest epoch of the slot the caller has seen, 0: none.
+    /// Highest epoch of the slot that the caller has seen; 0: none.
     pub(crate) epoch: u64,
 }
 
-/// The key as the caller gave it.
+/// Key as the caller gave it.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnedKey {
     Uid(u64),
     Key(Bytes),
 }
 
-/// What is asked.
+/// Operation on the sequence of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ItemOperation {
-    /// The next numbers; `floor` is the last one the caller has seen, 0: none.
+    /// Takes the next numbers. `floor` is the last number that the caller has seen; 0: none.
     Next { count: NonZeroU32, floor: u64 },
-    /// The last number given out.
+    /// Reads the last number handed out.
     Current,
-    /// That every later number is above `value`.
+    /// Makes every later number greater than `value`.
     RaiseTo { value: u64, force: bool },
 }
 
 impl ItemOperation {
-    /// Numbers it takes.
+    /// Returns how many numbers it takes.
     pub(crate) fn number_count(self) -> u64 {
         match self {
             ItemOperation::Next { count, .. } => u64::from(count.get()),
@@ -50,7 +49,7 @@ impl ItemOperation {
     }
 }
 
-/// What is answered.
+/// Answer to an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ItemAnswer {
     Numbers {
@@ -69,7 +68,7 @@ pub(crate) enum ItemAnswer {
     },
 }
 
-/// Where a key lives.
+/// Section, slot and place in the section of a key.
 pub(crate) struct ItemLocation<'a> {
     pub(crate) section: SectionKey,
     pub(crate) slot: Slot,
@@ -79,7 +78,7 @@ pub(crate) struct ItemLocation<'a> {
 }
 
 impl ItemLocation<'_> {
-    /// The key within its section.
+    /// Returns the key within its section.
     pub(crate) fn key_in_section(&self) -> Key<'_> {
         if self.dense {
             Key::Dense(self.index)
@@ -97,7 +96,7 @@ impl OwnedKey {
         }
     }
 
-    /// Finds the key's section and slot.
+    /// Finds the section and the slot of the key.
     pub(crate) fn locate(
         &self,
         namespace: &Namespace,

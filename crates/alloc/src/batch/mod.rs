@@ -1,4 +1,4 @@
-//! Requests about one or many keys, and the answers to them.
+//! Requests for one or many keys, and their answers.
 
 pub(crate) mod item;
 pub(crate) mod request;

@@ -1,4 +1,5 @@
-//! A request about many keys, however it came: its columns, checked.
+//! A validated request for many keys: NextMany, CurrentMany, a frame of a Pipe, or a single-key
+//! request as a batch of one item.
 
 use std::num::NonZeroU32;
 
@@ -24,17 +25,17 @@ use crate::batch::item::{ItemOperation, OwnedKey, RequestItem};
 use crate::batch::request_context::{OPENS_PER_REQUEST_MAX, RequestContext};
 use crate::batch::validate::{validate_column, validate_count, validate_namespace_name};
 
-/// What an item takes that waits: itself, its answer, and what tells why it waits.
+/// Estimated memory of a waiting item: itself, its answer, and the reason why it waits.
 const WAITING_ITEM_BYTES: usize = 512;
 
-/// Which of the two it is.
+/// Operation of all items of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchOperation {
     Next,
     Current,
 }
 
-/// A NextMany or a CurrentMany. The i-th entries of all non-empty columns belong together.
+/// Items of a request in columns. The i-th entries of all non-empty columns belong together.
 pub(crate) struct BatchRequest {
     pub(crate) operation: BatchOperation,
     /// As the caller wrote it; may be empty.
@@ -42,7 +43,7 @@ pub(crate) struct BatchRequest {
     pub(crate) strict: bool,
     pub(crate) table_version: u64,
     pub(crate) forwarded: bool,
-    /// The cluster that the caller means.
+    /// Cluster that the caller names.
     pub(crate) cluster: ClusterTag,
     counts: Vec<u32>,
     uids: Vec<u64>,
@@ -51,7 +52,7 @@ pub(crate) struct BatchRequest {
     epochs: Vec<u64>,
 }
 
-/// What an item of Next wants besides its key.
+/// Arguments of an item of Next, apart from its key.
 #[derive(Clone, Copy)]
 pub(crate) struct TakeArgs {
     pub(crate) count: NonZeroU32,
@@ -144,8 +145,8 @@ impl From<CurrentRequest> for BatchRequest {
 }
 
 impl BatchRequest {
-    /// These items alone, without keeping the bytes of the others, nor anything else of the message
-    /// they came in: only what [`BatchRequest::retained_bytes`] counts is kept.
+    /// Keeps these items only, without the bytes of the others or any other part of the message
+    /// they came in. Only what [`BatchRequest::retained_bytes`] counts is kept.
     pub(crate) fn retain_items(self, items: &[u32]) -> BatchRequest {
         fn pick<T: Clone>(column: Vec<T>, items: &[u32], all: usize) -> Vec<T> {
             match column.len() == all && items.len() < all {
@@ -164,18 +165,18 @@ impl BatchRequest {
         }
     }
 
-    /// About how many bytes its items and their answers take while they wait.
+    /// Returns about how many bytes its items and their answers take while they wait.
     pub(crate) fn retained_bytes(&self) -> usize {
         let keys = self.keys.iter().map(Bytes::len).sum::<usize>();
         self.len() * WAITING_ITEM_BYTES + keys
     }
 
-    /// Items.
+    /// Returns the number of items.
     pub(crate) fn len(&self) -> usize {
         self.uids.len().max(self.keys.len())
     }
 
-    /// Refuses what fits no contract as a whole. Single items are judged as they are served.
+    /// Rejects a batch that is invalid as a whole. Single items are validated when they are served.
     pub(crate) fn validate(&self, items_max: usize) -> Result<(), Fault> {
         validate_namespace_name(&self.namespace)?;
         let wrong = |text: &str| Err(Fault::new(Reason::Invalid, text));
@@ -196,7 +197,7 @@ impl BatchRequest {
         if self.epochs.len() != 1 {
             validate_column("epochs", self.epochs.len(), n)?;
         }
-        // A bad count fails its item alone and takes no numbers.
+        // An invalid count fails its item only, and takes no numbers.
         let good = self.counts.iter().filter(|count| **count <= COUNT_MAX);
         let total: u64 = good.map(|count| u64::from(*count)).sum();
         if total > NUMBERS_MAX {
@@ -207,7 +208,7 @@ impl BatchRequest {
         Ok(())
     }
 
-    /// The circumstances its items share.
+    /// Returns the context that its items share.
     pub(crate) fn to_context(
         &self,
         deadline: Instant,
@@ -227,13 +228,13 @@ impl BatchRequest {
         }
     }
 
-    /// Whether items say how many numbers they take; otherwise each takes one.
+    /// Whether items have counts. Without counts each item takes one number.
     #[inline]
     pub(crate) fn has_counts(&self) -> bool {
         !self.counts.is_empty()
     }
 
-    /// Name of the namespace that is meant.
+    /// Returns the name of the requested namespace.
     pub(crate) fn namespace_name(&self) -> &str {
         let kind = match self.keys.is_empty() {
             true => KeyRef::Uid(Uid(0)),
@@ -242,13 +243,13 @@ impl BatchRequest {
         namespace_name(&self.namespace, kind)
     }
 
-    /// All uids; none if it has keys.
+    /// Returns all uids; empty if the batch has keys.
     #[inline]
     pub(crate) fn uids(&self) -> &[u64] {
         &self.uids
     }
 
-    /// The i-th key; there must be one.
+    /// Returns the i-th key, which must exist.
     #[inline]
     pub(crate) fn key_at(&self, i: usize) -> KeyRef<'_> {
         match self.uids.get(i) {
@@ -257,7 +258,7 @@ impl BatchRequest {
         }
     }
 
-    /// Numbers the i-th item takes; None: a count that no namespace allows.
+    /// Returns how many numbers the i-th item takes; None: a count that no namespace allows.
     #[inline]
     pub(crate) fn count_at(&self, i: usize) -> Option<NonZeroU32> {
         match self.counts.get(i) {
@@ -266,13 +267,13 @@ impl BatchRequest {
         }
     }
 
-    /// Last number the caller has seen, 0: none.
+    /// Returns the last number that the caller has seen; 0: none.
     #[inline]
     pub(crate) fn floor_at(&self, i: usize) -> u64 {
         self.floors.get(i).copied().unwrap_or(0)
     }
 
-    /// Highest epoch the caller has seen, 0: none.
+    /// Returns the highest epoch that the caller has seen; 0: none.
     #[inline]
     pub(crate) fn epoch_at(&self, i: usize) -> u64 {
         match self.epochs.as_slice() {
@@ -281,7 +282,7 @@ impl BatchRequest {
         }
     }
 
-    /// What the i-th item of Next wants; None: a count that no namespace allows.
+    /// Returns the arguments of the i-th item of Next; None: a count that no namespace allows.
     #[inline]
     pub(crate) fn take_args_at(&self, i: usize) -> Option<TakeArgs> {
         Some(TakeArgs {
@@ -291,13 +292,13 @@ impl BatchRequest {
         })
     }
 
-    /// The same, if all items want the same.
+    /// Returns the arguments of Next that all items share; None if they differ.
     pub(crate) fn common_take_args(&self) -> Option<TakeArgs> {
         let same = self.counts.is_empty() && self.floors.is_empty() && self.epochs.len() <= 1;
         same.then(|| self.take_args_at(0)).flatten()
     }
 
-    /// The i-th item apart from the frame.
+    /// Returns the i-th item on its own.
     pub(crate) fn to_item(&self, i: usize) -> Result<RequestItem, Fault> {
         let operation = match self.operation {
             BatchOperation::Current => ItemOperation::Current,
@@ -317,7 +318,7 @@ impl BatchRequest {
     }
 }
 
-/// Keys that were parts of the buffer of a whole message, as parts of one of their own.
+/// Copies keys, which are parts of the buffer of a whole message, into one buffer of their own.
 fn compact_keys(keys: &[Bytes]) -> Vec<Bytes> {
     let bytes = Bytes::from(keys.concat());
     let mut end = 0;

@@ -1,4 +1,4 @@
-//! How a request came, and what all its items share.
+//! Arrival of a request, and the context that all its items share.
 
 use std::time::Duration;
 
@@ -11,36 +11,36 @@ use tokio::time::Instant;
 use tonic::Request;
 use tonic::metadata::MetadataMap;
 
-/// The circumstances all items of one request share.
+/// Context that all items of one request share.
 pub(crate) struct RequestContext {
     /// As the caller wrote it; may be empty.
     pub(crate) namespace: String,
-    /// When the answer must be under way.
+    /// Time at which the answer must be on its way.
     pub(crate) deadline: Instant,
-    /// Sent on by another AllocSvr: not sent on again.
+    /// Whether another AllocSvr forwarded it; it is not forwarded again.
     pub(crate) forwarded: bool,
-    /// The cluster that the caller means.
+    /// Cluster that the caller names.
     pub(crate) cluster: ClusterTag,
     /// Version of the caller's table; 0: it has none.
     pub(crate) table_version: u64,
-    /// Answer only what a store has confirmed since (DESIGN 5.9).
+    /// Whether it is answered only with what a store has confirmed since (DESIGN 5.9).
     pub(crate) strict: bool,
-    /// The connection it came by.
+    /// Share of the connection by which it came.
     pub(crate) share: Option<Share>,
-    /// Told to whoever it is sent on to.
+    /// Trace that is passed to the AllocSvr to which it is forwarded.
     pub(crate) trace: Option<Trace>,
-    /// Sections it may have opened at one time: a batch over thousands of sections is not to put
-    /// those of others behind all of its own.
+    /// Permits to open sections. A batch over thousands of sections must not delay the opens of
+    /// other requests behind all of its own.
     pub(crate) opens: Semaphore,
 }
 
-/// Sections of one call being opened at one time.
+/// Maximum sections that one request opens at a time; above it the request's other opens wait.
 pub(crate) const OPENS_PER_REQUEST_MAX: usize = 32;
 
-/// Longest a caller is kept waiting, whatever it asks for.
+/// Maximum time of a call. A longer deadline of the caller is shortened to it.
 const CALL_DEADLINE_MAX: Duration = Duration::from_secs(60);
 
-/// How a request came.
+/// Time, deadline and origin of a request.
 pub(crate) struct RequestArrival {
     pub(crate) received_at: Instant,
     pub(crate) deadline: Instant,
@@ -49,7 +49,7 @@ pub(crate) struct RequestArrival {
 }
 
 impl RequestArrival {
-    /// Parts a request from how it came.
+    /// Splits a request into its arrival and its message.
     pub(crate) fn split<T>(request: Request<T>) -> (RequestArrival, T) {
         let received_at = Instant::now();
         let arrival = RequestArrival {
@@ -61,7 +61,7 @@ impl RequestArrival {
         (arrival, request.into_inner())
     }
 
-    /// One that came within this process.
+    /// Returns the arrival of a request from within this process.
     pub(crate) fn local(share: &Share) -> RequestArrival {
         let received_at = Instant::now();
         RequestArrival {
@@ -72,7 +72,7 @@ impl RequestArrival {
         }
     }
 
-    /// The circumstances of its items.
+    /// Returns the context of its items.
     pub(crate) fn into_context(
         self,
         namespace: String,
@@ -95,7 +95,7 @@ impl RequestArrival {
     }
 }
 
-/// When the answer must be under way: shortly before the caller's own deadline.
+/// Returns when the answer must be on its way: shortly before the caller's own deadline.
 fn requested_deadline(received_at: Instant, metadata: &MetadataMap) -> Instant {
     let timeout = metadata
         .get("grpc-timeout")
@@ -104,13 +104,13 @@ fn requested_deadline(received_at: Instant, metadata: &MetadataMap) -> Instant {
     response_deadline(received_at, timeout.unwrap_or(DEADLINE_DEFAULT))
 }
 
-/// When the answer must be under way to a caller that waits so long from then on.
+/// Returns when the answer must be on its way to a caller with this timeout.
 pub(crate) fn response_deadline(received_at: Instant, timeout: Duration) -> Instant {
     let total = timeout.min(CALL_DEADLINE_MAX);
     received_at + total - (total / 10).min(Duration::from_millis(50))
 }
 
-/// Reads `grpc-timeout`: up to 8 digits and a unit.
+/// Parses `grpc-timeout`: up to 8 digits and a unit.
 fn parse_grpc_timeout(value: &str) -> Option<Duration> {
     let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
     let n: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;

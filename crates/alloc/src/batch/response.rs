@@ -1,4 +1,4 @@
-//! The answers to a frame's items, as columns.
+//! Answers to the items of a batch, in columns.
 
 use seqsvr_core::id::Epoch;
 use seqsvr_proto::error::Fault;
@@ -13,7 +13,7 @@ pub(crate) struct BatchResponse {
     pub(crate) values: Vec<u64>,
     pub(crate) lasts: Vec<u64>,
     kinds: Vec<i32>,
-    /// One may stand for all.
+    /// One entry may stand for all items.
     epochs: Vec<u64>,
     errors: Vec<ItemError>,
 }
@@ -26,7 +26,7 @@ impl BatchResponse {
         }
     }
 
-    /// With an entry for each item in every column.
+    /// Fills every column with an entry for each item.
     pub(crate) fn expand_columns(mut self) -> BatchResponse {
         if self.lasts.is_empty() {
             self.lasts = self.values.clone();
@@ -35,7 +35,7 @@ impl BatchResponse {
         self
     }
 
-    /// Puts the answers of the missed among those of the others, whole.
+    /// Merges the answers of the missed items with those of the fast path, with full columns.
     pub(crate) fn merge_missed(
         self,
         missed: &[u32],
@@ -55,7 +55,7 @@ impl BatchResponse {
         }
     }
 
-    /// What was read of the only item, if it was.
+    /// Returns the answer to Current of the only item, if it was read.
     pub(crate) fn to_single_current(&self) -> Option<ItemAnswer> {
         Some(ItemAnswer::Current {
             kind: CurrentKind::try_from(*self.kinds.first()?).unwrap_or_default(),
@@ -64,7 +64,7 @@ impl BatchResponse {
         })
     }
 
-    /// The next item's answer.
+    /// Appends the answer of the next item.
     pub(crate) fn push_answer(&mut self, answer: &Result<ItemAnswer, Fault>) {
         let (value, last, kind, epoch) = match answer {
             Ok(ItemAnswer::Numbers { first, last, epoch }) => {
@@ -85,7 +85,7 @@ impl BatchResponse {
         self.kinds.push(kind.into());
     }
 
-    /// Epoch of the next item, before its value: mostly all have the same.
+    /// Appends the epoch of the next item, before its value. Mostly all items have the same epoch.
     #[inline]
     pub(crate) fn push_epoch(&mut self, epoch: u64) {
         match self.epochs.as_slice() {
@@ -98,7 +98,7 @@ impl BatchResponse {
         }
     }
 
-    /// Epoch of an item.
+    /// Returns the epoch of an item.
     pub(crate) fn epoch_at(&self, index: usize) -> u64 {
         match self.epochs.as_slice() {
             [one] => *one,
@@ -106,14 +106,14 @@ impl BatchResponse {
         }
     }
 
-    /// One for each.
+    /// Expands a shared epoch to one for each item.
     fn expand_epochs(&mut self) {
         if let [one] = self.epochs.as_slice() {
             self.epochs = vec![*one; self.values.len()];
         }
     }
 
-    /// Leaves out what a caller of a Pipe can tell by itself, of items that were counted or not.
+    /// Drops columns that the caller of a Pipe can derive. `counted`: whether its items had counts.
     pub(crate) fn drop_implied_columns(&mut self, counted: bool) {
         if !counted {
             self.lasts.clear();
@@ -143,7 +143,8 @@ impl BatchResponse {
     }
 }
 
-/// The entries of `missed_answers` at the places `missed`, those of `fast_answers` between them.
+/// Returns the entries of `missed_answers` at the indexes `missed`, and those of `fast_answers`
+/// between them.
 fn interleave<T: Copy>(fast_answers: Vec<T>, missed: &[u32], missed_answers: &[T]) -> Vec<T> {
     if missed.is_empty() {
         return fast_answers;
@@ -160,7 +161,7 @@ fn interleave<T: Copy>(fast_answers: Vec<T>, missed: &[u32], missed_answers: &[T
     all
 }
 
-/// An item's fault as the contract has it.
+/// Converts the error of an item to its message.
 pub(crate) fn to_item_error(index: usize, fault: &Fault) -> ItemError {
     ItemError {
         index: index as u32,

@@ -1,4 +1,4 @@
-//! What a request is made of, checked and turned into items before it is served.
+//! Validates the parts of a request.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 
 use crate::batch::item::OwnedKey;
 
-/// A count within the contract's bounds. A namespace's own bound is checked with its window.
+/// Validates a count by the contract's bounds. A namespace's own bound is checked with its window.
 pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, Fault> {
     let max = COUNT_MAX;
     match NonZeroU32::new(count).filter(|c| c.get() <= max) {
@@ -32,7 +32,7 @@ pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, Fault> {
     }
 }
 
-/// A name that a namespace may have: an error would repeat it for every item.
+/// Rejects a name that is too long for a namespace. An error would repeat it for every item.
 pub(crate) fn validate_namespace_name(name: &str) -> Result<(), Fault> {
     if name.len() <= NAME_MAX {
         return Ok(());
@@ -44,13 +44,13 @@ pub(crate) fn validate_namespace_name(name: &str) -> Result<(), Fault> {
     Err(Fault::new(Reason::NoSuchNamespace, text))
 }
 
-/// The one key of a request, as it lies there.
+/// Returns the key of a single-key request, borrowed.
 pub(crate) fn require_key(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, Fault> {
     let text = "the request names neither a uid nor a key";
     key.ok_or_else(|| Fault::new(Reason::Invalid, text))
 }
 
-/// The same, to be kept.
+/// Returns the key of a single-key request, owned.
 pub(crate) fn require_owned_key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, Fault> {
     Ok(match require_key(key)? {
         KeyRef::Uid(uid) => OwnedKey::Uid(uid.0),
@@ -58,7 +58,7 @@ pub(crate) fn require_owned_key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, Fau
     })
 }
 
-/// A column is empty or has an entry for each item.
+/// Checks that a column is empty or has an entry for each item.
 pub(crate) fn validate_column(name: &str, entries: usize, items: usize) -> Result<(), Fault> {
     if entries == 0 || entries == items {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Taking the numbers of a frame: all items of a block are looked up, then numbers are taken.
+//! Takes the numbers of a batch: all items of a block are located, then numbers are taken.
 
 mod read_batch;
 
@@ -22,21 +22,21 @@ use crate::sections::lookup_cache::LookupCache;
 use crate::sections::section_map::PinnedSections;
 use crate::session::leased_session::LeasedSession;
 
-/// What frames that are served together share.
+/// Shared state of batches that are served together.
 pub(super) struct BatchTaker<'m> {
     node: &'m Arc<Node>,
     table: &'m RoutingTable,
     session: &'m Arc<LeasedSession>,
     map: &'m PinnedSections<'m>,
     cache: &'m LookupCache,
-    /// Found in the map, neither in the cache nor entered.
+    /// Sections found in the map that are neither in the cache nor entered.
     uncached: Vec<Arc<LoadedSection>>,
     entered: EnteredSections<'m>,
     block: LookupBlock<'m>,
 }
 
 impl<'m> BatchTaker<'m> {
-    /// For frames of so many items in all.
+    /// Creates a taker for batches of `items` items in all.
     pub(super) fn new(
         node: &'m Arc<Node>,
         table: &'m RoutingTable,
@@ -57,7 +57,7 @@ impl<'m> BatchTaker<'m> {
         }
     }
 
-    /// The section, if it is loaded and as usual. May be sealed.
+    /// Returns the section, if it is loaded and servable. It may be sealed.
     #[inline]
     pub(super) fn find_section(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
         match self.cache.find(section, self.table.version()) {
@@ -66,7 +66,7 @@ impl<'m> BatchTaker<'m> {
         }
     }
 
-    /// The same of one that is not in the cache.
+    /// Returns a section that is not in the cache, if it is loaded and servable.
     #[inline(never)]
     fn find_uncached(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
         if let Some(loaded) = self.entered.find(section) {
@@ -76,7 +76,7 @@ impl<'m> BatchTaker<'m> {
         if !loaded.is_current_in(self.table, self.session) {
             return None;
         }
-        // Of a block of one section once.
+        // A block of one section adds it once.
         if !self
             .uncached
             .last()
@@ -87,7 +87,7 @@ impl<'m> BatchTaker<'m> {
         Some(loaded)
     }
 
-    /// Leaves all sections, after a look at what is left of their windows. Gives those that were
+    /// Starts due refills of all entered sections and leaves them. Returns the sections that were
     /// not in the cache.
     pub(super) fn finish(self) -> Vec<Arc<LoadedSection>> {
         let entered = self.entered.iter();
@@ -95,14 +95,14 @@ impl<'m> BatchTaker<'m> {
         self.uncached
     }
 
-    /// Takes the numbers of a frame of Next, of which so many items may be looked for in vain.
+    /// Takes the numbers of a batch of Next, with at most `missed_max` misses.
     pub(super) fn take_batch(
         &mut self,
         batch: &BatchRequest,
         namespace: &Namespace,
         missed_max: usize,
     ) -> FastPathResult {
-        // Mostly all items want the same, so that nothing is to be looked up for one.
+        // Mostly all items have the same arguments, so no column is read for each item.
         match batch.common_take_args() {
             Some(take_args) => self.take_numbers(batch, namespace, missed_max, |_| Some(take_args)),
             None => self.take_numbers(batch, namespace, missed_max, |i| batch.take_args_at(i)),
@@ -177,7 +177,7 @@ impl<'m> BatchTaker<'m> {
         result
     }
 
-    /// Notes the section of an item.
+    /// Sets the section of an item.
     #[inline]
     fn set_section(&mut self, at: usize, location: Option<(SectionKey, u32)>) {
         self.block.sections[at] = location.and_then(|(section, index)| {
@@ -186,9 +186,9 @@ impl<'m> BatchTaker<'m> {
         });
     }
 
-    /// Goes over a block several times, each with little to do for an item and nothing that orders
-    /// memory, so that what many items wait for is on its way at once: the sections, where the
-    /// counters are, the counters.
+    /// Goes over a block several times. Each pass does little for an item, and nothing that orders
+    /// memory. So what many items wait for is fetched at once: the sections, the addresses of the
+    /// counters, the counters.
     #[inline]
     fn locate_block(
         &mut self,
@@ -235,7 +235,7 @@ impl<'m> BatchTaker<'m> {
     }
 }
 
-/// Raises the window of a section of which numbers were taken, if it is time to.
+/// Starts a refill of a section from which numbers were taken, if one is due.
 #[inline]
 pub(super) fn refill_if_due(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: &LoadedSection) {
     if loaded.should_raise()
@@ -245,8 +245,8 @@ pub(super) fn refill_if_due(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: 
     }
 }
 
-/// Whether every number to come of a key is above `floor`, seen without taking one: counters never
-/// go back.
+/// Whether every later number of a key is above `floor`, found without taking one, because counters
+/// never go back.
 #[inline]
 pub(super) fn is_above_floor(loaded: &LoadedSection, spot: Option<&Spot<'_>>, floor: u64) -> bool {
     floor == 0

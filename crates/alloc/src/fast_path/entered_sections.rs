@@ -1,26 +1,26 @@
-//! The sections that frames served together are inside of: each entered once, however many of its
-//! keys are asked for.
+//! Sections entered by the batches that are served together. Each is entered once, however many of
+//! its keys are requested.
 //!
-//! They are kept by the last bits of their number; one that comes to a taken place is looked up and
-//! entered for each of its keys, which costs time only. They are left together when the frames are
-//! done: nobody waits in between, so a section that is sealed meanwhile drains as soon as the
-//! numbers of these are taken.
+//! Sections are kept by the last bits of their number. A section whose entry another section holds
+//! is located and entered for each of its keys, which costs time only. All are left together when
+//! the batches are done. Nothing waits in between, so a section that is sealed during that time
+//! drains as soon as the numbers of these batches are taken.
 
 use seqsvr_core::id::SectionKey;
 use seqsvr_core::section::Adder;
 
 use crate::sections::loaded_section::LoadedSection;
 
-/// Most sections kept.
+/// Maximum sections kept; above it sections share entries.
 const ENTERED_SECTIONS_MAX: usize = 1_024;
 
-/// The sections entered so far.
+/// Sections entered so far.
 pub(super) struct EnteredSections<'m> {
     entries: Vec<Option<(&'m LoadedSection, Adder<'m>)>>,
 }
 
 impl<'m> EnteredSections<'m> {
-    /// For so many items.
+    /// Creates entries for `items` items.
     pub(super) fn with_capacity(items: usize) -> EnteredSections<'m> {
         let entries = items.clamp(1, ENTERED_SECTIONS_MAX).next_power_of_two();
         EnteredSections {
@@ -28,8 +28,8 @@ impl<'m> EnteredSections<'m> {
         }
     }
 
-    /// How to take numbers of a section, entered now if it was not; None if another has its place,
-    /// or it is sealed.
+    /// Returns the adder of a section, which is entered now if it was not. None if another section
+    /// holds its entry, or if it is sealed.
     #[inline]
     pub(super) fn adder_of(&mut self, loaded: &'m LoadedSection) -> Option<&Adder<'m>> {
         let index = self.entry_index(loaded.fence.section);
@@ -41,14 +41,14 @@ impl<'m> EnteredSections<'m> {
         std::ptr::eq(*entered, loaded).then_some(adder)
     }
 
-    /// The section, if it was entered.
+    /// Returns the section, if it was entered.
     #[inline]
     pub(super) fn find(&self, section: SectionKey) -> Option<&'m LoadedSection> {
         let (entered, _) = self.entries[self.entry_index(section)].as_ref()?;
         (entered.fence.section == section).then_some(*entered)
     }
 
-    /// All of them.
+    /// Returns all entered sections.
     pub(super) fn iter(&self) -> impl Iterator<Item = &'m LoadedSection> {
         self.entries.iter().flatten().map(|(loaded, _)| *loaded)
     }

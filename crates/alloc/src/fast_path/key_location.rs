@@ -1,4 +1,4 @@
-//! Where keys belong.
+//! Locates keys: their section and their place in it.
 
 use seqsvr_core::geometry::{KEY_MAX, Kind};
 use seqsvr_core::id::{SectionKey, Uid};
@@ -6,8 +6,8 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::KeyRef;
 use seqsvr_core::section::Key;
 
-/// Section of a key, and of a uid the index in a dense one; None if it has no place in the
-/// namespace.
+/// Returns the section of a key, and the index of a uid in a dense section; None if the key does
+/// not belong to the namespace.
 #[inline]
 pub(super) fn locate_key(key: KeyRef<'_>, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let geometry = &namespace.spec.geometry;
@@ -27,7 +27,7 @@ pub(super) fn locate_key(key: KeyRef<'_>, namespace: &Namespace) -> Option<(Sect
     Some((SectionKey { namespace, section }, 0))
 }
 
-/// The same of a uid in a dense namespace.
+/// Returns the section and the index of a uid in a dense namespace.
 #[inline]
 pub(super) fn locate_uid(uid: Uid, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let (section, index) = namespace.spec.geometry.locate_uid(uid)?;
@@ -35,7 +35,7 @@ pub(super) fn locate_uid(uid: Uid, namespace: &Namespace) -> Option<(SectionKey,
     Some((SectionKey { namespace, section }, index))
 }
 
-/// Does something with a key, whose place and index were found.
+/// Calls `then` with the key within its section.
 #[inline]
 pub(super) fn with_section_key<T>(
     key: KeyRef<'_>,
@@ -55,7 +55,7 @@ pub(super) fn with_section_key<T>(
 /// Digits of the greatest u64.
 pub(super) const DECIMAL_DIGITS_MAX: usize = 20;
 
-/// The decimal text of a uid, which is its key in a keyed namespace, without allocating.
+/// Writes the decimal text of a uid, which is its key in a keyed namespace, without allocating.
 pub(super) fn write_decimal(uid: Uid, text: &mut [u8; DECIMAL_DIGITS_MAX]) -> &[u8] {
     let mut at = DECIMAL_DIGITS_MAX;
     let mut rest = uid.0;

@@ -1,5 +1,5 @@
-//! What was found of the items of a block, before anything is taken: their sections, what to look
-//! for there, and their counters.
+//! Locations of the items of a block, found before any number is taken: their sections, their
+//! lookups there, and their counters.
 
 use std::hint::black_box;
 
@@ -10,19 +10,19 @@ use super::key_location::with_section_key;
 use crate::batch::request::BatchRequest;
 use crate::sections::loaded_section::LoadedSection;
 
-/// Items looked up together: as many misses as a core can have under way, a few times over.
+/// Items located together: a few times as many cache misses as a core can have in flight.
 pub(super) const LOOKUP_BLOCK_ITEMS: usize = 64;
 
-/// What was found of the items of a block. In columns: an entry of all would be copied about while
-/// its parts are still on their way to the cache.
+/// Locations of the items of a block, in columns. Entries of all fields together would be copied
+/// while their parts are still on their way to the cache.
 pub(super) struct LookupBlock<'m> {
-    /// None: not as usual.
+    /// None: not servable by the fast path.
     pub(super) sections: [Option<&'m LoadedSection>; LOOKUP_BLOCK_ITEMS],
-    /// Of a uid in its dense section.
+    /// Index of a uid in its dense section.
     pub(super) dense_indices: [u32; LOOKUP_BLOCK_ITEMS],
-    /// Of keys of keyed sections.
+    /// Lookups of keys of keyed sections.
     key_lookups: Vec<Option<Sought>>,
-    /// None: nobody touched it or a neighbour yet.
+    /// None: the key and its neighbors are new.
     pub(super) counters: [Option<Spot<'m>>; LOOKUP_BLOCK_ITEMS],
 }
 
@@ -36,9 +36,9 @@ impl LookupBlock<'_> {
         }
     }
 
-    /// Hashes `n` keys of keyed sections, and fetches where the sections will look for them first.
-    /// Before hashing, which leaves a core no room to look ahead, it fetches what tells where that
-    /// is.
+    /// Hashes `n` keys of keyed sections, and prefetches where the sections will look for them
+    /// first. Hashing leaves a core no room to look ahead, so the directories that tell those
+    /// addresses are prefetched before it.
     pub(super) fn prefetch_keys(
         &mut self,
         batch: &BatchRequest,
@@ -61,12 +61,12 @@ impl LookupBlock<'_> {
         black_box(fetched.fold(0, u32::wrapping_add));
     }
 
-    /// For keys of dense sections there is nothing to hash.
+    /// Clears the lookups, because keys of dense sections are not hashed.
     pub(super) fn clear_lookups(&mut self) {
         self.key_lookups.clear();
     }
 
-    /// What to look for in the section of the item.
+    /// Returns the lookup of an item in its section.
     #[inline]
     pub(super) fn key_lookup(&self, at: usize, section: &Section) -> Option<Sought> {
         match self.key_lookups.get(at) {

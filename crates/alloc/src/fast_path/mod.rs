@@ -1,26 +1,28 @@
-//! The hot path: what frames can be answered from memory at once.
+//! The fast path: answers the items of batches that memory can answer at once.
 //!
-//! For all frames that have come together there is one look at table, session and lease before and
-//! one after taking, one clock read, no lock, and no allocation per item; each section is looked up
-//! and entered once (`entered`). All keys of a block are looked up first and fetched together, then
-//! numbers are taken (`take`), so that cache misses overlap instead of adding up.
+//! All batches that have been received together share one look at table, session and lease before
+//! taking and one after it, and one clock reading. There is no lock, and no allocation per item.
+//! Each section is found and entered once (`entered_sections`). All keys of a block are located
+//! first and fetched together, then numbers are taken (`batch_taker`), so that cache misses overlap
+//! instead of adding up.
 //!
-//! Only the usual case lives here: an item of a loaded, unsealed section of this node's present
-//! session, whose window reaches, of a caller that has not seen more than we would give. Everything
-//! else is *missed* and takes the long way (`serve`), which finds out why and what to do.
+//! Only the usual case is here: an item of a loaded, unsealed section of this node's current
+//! session, whose window reaches, of a caller that has not seen more than the section would give.
+//! Every other item is *missed* and takes the slow path (`slow_path`), which finds the reason and
+//! what to do.
 //!
-//! Invariant (DESIGN 5.4): a number taken here is answered only if, at a clock reading made after
-//! the last number of the frames was taken (hence after all of them were received), the session
-//! that its section object belongs to lives and its lease holds, and the routing table read after
-//! taking still has its slot at its epoch in that session. Were the table read before taking
-//! trusted alone, a node that was stopped in between and then learnt of a new owner would answer an
-//! older number after the new owner had answered greater ones.
+//! Invariant (DESIGN 5.4): a number taken here is answered only if both hold at a clock reading
+//! made after the last number of the batches was taken, hence after all of them were received: the
+//! session that its section object belongs to is alive and its lease holds; and the routing table
+//! read after taking still has its slot at its epoch in that session. Schedule that breaks it, if
+//! only the table read before taking is used: the node is stopped in between and then learns of a
+//! new owner. It answers an older number after the new owner has answered greater ones.
 //!
 //! Invariant (DESIGN 5.9): an answer given here is of a namespace that is not strict by the table
 //! read after taking. Schedule that breaks it: the node is cut off; the namespace becomes strict;
 //! more than D later a call takes its numbers by the old table; a renewal brings lease and table;
-//! the check passes by the new lease. The session is checked before the newest table is read: a
-//! renewal stores the table first.
+//! the check passes by the new lease. The session is checked before the newest table is read,
+//! because a renewal stores the table first.
 
 mod batch_taker;
 mod entered_sections;
@@ -44,25 +46,26 @@ use crate::node::Node;
 use crate::sections::lookup_cache::LookupCache;
 use crate::session::leased_session::LeasedSession;
 
-/// Most items of a frame served at one go: beyond that other calls of the thread would wait too
-/// long for it.
+/// Maximum items of a batch on the fast path. A larger batch takes the slow path, so that other
+/// calls of the thread do not wait too long for it.
 pub(crate) const FAST_PATH_ITEMS_MAX: usize = 2_048;
-/// Items of a unary call that are looked for in vain: beyond that it is one for the long way, and
-/// the search only keeps others waiting. Not of a Pipe's frames, whose items are of several
-/// callers: none is to wait for another's section.
+/// Maximum misses of a unary call on the fast path. Above it all its remaining items are missed,
+/// because the search only delays others. Frames of a Pipe have no such limit: their items are of
+/// several callers, and no caller waits for the section of another.
 const UNARY_MISSES_MAX: usize = 64;
-/// Keys nobody touched yet of a frame served at one go: a counter for one is made in a microsecond
-/// or two, and whoever makes up keys is not to keep others waiting.
+/// Maximum new keys of a batch on the fast path. A counter for a new key takes one or two
+/// microseconds to create. Above the limit keys are missed, so that a caller that makes up keys
+/// does not delay others.
 const NEW_KEYS_MAX: usize = 16;
 
-/// What became of a frame.
+/// Result of a batch on the fast path.
 #[derive(Default)]
 pub(crate) struct FastPathResult {
     /// Answers of all items that are not missed, in their order.
     pub(crate) answers: BatchResponse,
-    /// The others, rising.
+    /// Indexes of the other items, in rising order.
     pub(crate) missed: Vec<u32>,
-    /// Numbers taken for them.
+    /// Numbers taken for the answered items.
     numbers_taken: u64,
 }
 
@@ -85,7 +88,7 @@ impl FastPathResult {
 }
 
 impl Node {
-    /// Answers what it can of a checked frame of a unary call.
+    /// Answers what it can of a validated batch of a unary call.
     pub(crate) fn try_batch(self: &Arc<Self>, batch: &BatchRequest) -> FastPathResult {
         let result = self
             .try_batches_with(std::slice::from_ref(batch), UNARY_MISSES_MAX)
@@ -93,7 +96,7 @@ impl Node {
         result.unwrap_or_else(|| FastPathResult::all_missed(batch))
     }
 
-    /// Answers what it can of checked frames that have come together, in their order.
+    /// Answers what it can of validated batches that have been received together, in their order.
     pub(crate) fn try_batches(self: &Arc<Self>, batches: &[BatchRequest]) -> Vec<FastPathResult> {
         self.try_batches_with(batches, usize::MAX)
     }
@@ -138,7 +141,7 @@ impl Node {
             cache.insert_found(uncached, table.version(), self.sections.len());
         }
         drop(cache);
-        // After every number was taken: see above.
+        // Read after every number was taken: see the invariant above.
         let now = self.clock.now();
         if !session.may_serve_at(now) {
             let burned = results.iter().map(|result| result.numbers_taken).sum();
@@ -164,9 +167,9 @@ impl Node {
         results
     }
 
-    /// The table changed while numbers were taken: withdraws those of namespaces that have become
-    /// strict, and of slots that are not ours any more as they were, which burns them. What was
-    /// only read is asked again.
+    /// Withdraws answers after the table changed while numbers were taken: those of namespaces that
+    /// have become strict, and of slots that this session no longer owns at the same epoch. Their
+    /// numbers are burned. Answers that were only read are read again on the slow path.
     fn withdraw_moved(
         &self,
         batch: &BatchRequest,
@@ -220,7 +223,7 @@ impl Node {
             .add(previous.numbers_taken - result.numbers_taken);
     }
 
-    /// Whether the lease held when last looked at; only spares numbers that would be burned.
+    /// Whether the lease held at the last check. Only spares numbers that would be burned.
     fn may_serve(&self) -> bool {
         if !self.lease_lapsed.load(Relaxed) {
             return true;

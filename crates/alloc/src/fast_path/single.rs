@@ -1,5 +1,5 @@
-//! The numbers of one key: what calls of a single key, and single commands of other doors, are
-//! mostly answered with. The same check as of frames, without the room that only many need.
+//! The fast path of one key: most single-key calls and single commands of other endpoints are
+//! answered here. Same check as for batches, without the memory that only batches need.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,8 +16,8 @@ use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 
 impl Node {
-    /// Takes the numbers of one key, if memory has them; and the epoch they are of. None: the long
-    /// way.
+    /// Takes the numbers of one key, if memory has them, and returns them with their epoch. None:
+    /// the slow path serves the request.
     pub(crate) fn try_one(
         self: &Arc<Self>,
         namespace: &str,
@@ -68,7 +68,7 @@ impl Node {
             }
         }?;
         drop(cache);
-        // After the numbers were taken: see `hits`.
+        // Read after the numbers were taken: see the invariant of `fast_path`.
         let has_lapsed = !session.may_serve_at(self.clock.now());
         if has_lapsed {
             self.lease_lapsed.store(true, Relaxed);

@@ -1,7 +1,8 @@
-//! The lease keeper: registers this process, renews its lease, learns the routing table.
+//! Registers this process and renews its lease. A renewal also brings the routing table.
 //!
-//! Invariant: a lease is counted from t0, read *before* the keep-alive was sent; counted from the
-//! answer it would outlive what the arbiter granted by the time the answer was under way.
+//! Invariant: a lease is counted from t0, which is read *before* the keep-alive is sent. Schedule
+//! that breaks it: a lease counted from the response outlives what the arbiter granted by the time
+//! that the response was on its way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +24,9 @@ use crate::error::Error;
 use crate::node::Node;
 use crate::session::leased_session::LeasedSession;
 
-/// Least time between two renewals asked for out of turn.
+/// Minimum time between two renewals that were requested out of turn.
 const RENEWAL_INTERVAL_MIN: Duration = Duration::from_millis(20);
-/// How long one try to register may take.
+/// Maximum time of one attempt to register; after it the next store is tried.
 const REGISTER_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Node {
@@ -47,16 +48,16 @@ impl Node {
                 None => return Ok(()),
                 Some(ended) => ended?,
             }
-            // The store no longer knows the session: nothing of it is ever served again.
+            // The session has ended at the store: nothing of it is ever served again.
             tracing::warn!(session = %session.id, "session is over at the store; opening another");
             self.session.store(None);
             self.sections.end_session(&session);
         }
     }
 
-    /// Opens a session, waiting for an older one under the name to end.
+    /// Opens a session, and waits for an older session under the name to end.
     async fn register(&self) -> Result<(Arc<LeasedSession>, Duration), Error> {
-        // Since when the name is taken.
+        // Time since which the name is taken.
         let mut name_taken_since: Option<Instant> = None;
         let nonce = Nonce(self.random.draw());
         let proof = self
@@ -100,7 +101,7 @@ impl Node {
                 Err(fault) => fault,
             };
             self.check_cluster_of_stores()?;
-            // An older session of this very name may live for W, and W again if the store's leader
+            // An older session of this name may live for W, and for W again if the store's leader
             // changes; the hint is W. Times in which no store answers do not count.
             let taken_for = match fault.reason() {
                 Reason::NameTaken => name_taken_since.get_or_insert_with(Instant::now).elapsed(),
@@ -120,7 +121,7 @@ impl Node {
                 Reason::Refused | Reason::Invalid => return Err(Error::Refused(fault.message)),
                 _ => {}
             }
-            // Told once for each new reason, not at every try.
+            // Logged once for each new reason, not at each attempt.
             if fault.message != last_logged_reason {
                 tracing::info!(reason = %fault.message, "waiting to be registered");
                 last_logged_reason = fault.message;
@@ -129,13 +130,15 @@ impl Node {
         }
     }
 
-    /// Stores what lets the next process take this session's place. Without it that one waits.
+    /// Stores the proof that lets the next process take the place of this session. Without it the
+    /// next process waits.
     fn store_proof(&self, proof: Proof) {
         let Some(dir) = self.state_dir.clone() else {
             return;
         };
         let name = self.name.clone();
-        // Nobody waits for the disk: whoever dies before it is stored has its successor wait.
+        // The write is not awaited. If the process dies before it completes, the next process must
+        // wait for this session to expire.
         let stored = os::spawn_blocking(move || {
             if let Err(e) = dir.write_proof(&name, proof) {
                 tracing::warn!("the session's proof was not stored, so a restart will wait: {e}");
@@ -144,12 +147,12 @@ impl Node {
         self.tasks.spawn(stored);
     }
 
-    /// Ends this process once its lease is over and its stores belong to another cluster: it can
-    /// never serve again. While the lease holds, or a store of its own cluster answers, it
-    /// continues.
+    /// Returns an error, which ends this process, when its lease is over and its stores belong to
+    /// another cluster: it can never serve again. While the lease holds, or a store of its own
+    /// cluster answers, it continues.
     fn check_cluster_of_stores(&self) -> Result<(), Error> {
-        // Not `has_lease`: without lease checks (`--cfg unleased`) a session serves beyond its
-        // lease.
+        // `has_lease` is not used: without lease checks (`--cfg unleased`) a session serves beyond
+        // its lease.
         let session = self.session.load();
         let left = session.as_ref().map(|s| s.time_left(self.clock.now()));
         if left.is_some_and(|left| !left.is_zero()) || !self.store_group.is_foreign() {
@@ -161,7 +164,7 @@ impl Node {
         })
     }
 
-    /// Renews until the store says that the session is over.
+    /// Renews until the store reports that the session has ended.
     async fn renew_until_ended(
         self: &Arc<Self>,
         session: &Arc<LeasedSession>,
@@ -180,7 +183,7 @@ impl Node {
                     self.renewals.set_lease(d);
                     self.counters.renewals.add(1);
                     let rest = renew_interval(lease).saturating_sub(started.elapsed());
-                    // A renewal may be asked for out of turn, but not in a tight loop.
+                    // A renewal may be requested out of turn, but not in a tight loop.
                     sleep(RENEWAL_INTERVAL_MIN.min(rest)).await;
                     let _ = timeout(
                         rest.saturating_sub(RENEWAL_INTERVAL_MIN),
@@ -199,7 +202,7 @@ impl Node {
         }
     }
 
-    /// One try at one store.
+    /// Makes one attempt to renew at one store. Returns the lease D.
     async fn renew_once(
         self: &Arc<Self>,
         session: &Arc<LeasedSession>,
@@ -227,9 +230,9 @@ impl Node {
                 format!("store {address} did not answer within D/6"),
             )),
         };
-        // Routes first: a lease never serves an epoch older than the one it came with. Schedule
-        // that breaks it: the routes are not taken, because they are of another cluster or
-        // malformed, and the lease is renewed all the same. Then slots are served that moved on
+        // Applies the routes first: a lease never serves an epoch older than the one it came with.
+        // Schedule that breaks it: the routes are not applied, because they are of another cluster
+        // or malformed, and the lease is renewed nevertheless. Then slots are served that moved
         // long ago.
         let renewed =
             self.store_group

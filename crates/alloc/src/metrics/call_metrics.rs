@@ -1,5 +1,5 @@
-//! How long calls take, and how they fail: for gRPC and for the doors alike, since both come
-//! through the service.
+//! Durations and failures of calls. Both gRPC and the other endpoints call the service, so all are
+//! counted.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::metrics::counters::EventCounter;
 /// One more than the greatest reason of the contract.
 const REASON_COUNT: usize = 18;
 
-/// What is called.
+/// Methods of the `Sequence` service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallMethod {
     Next,
     NextMany,
     Current,
     CurrentMany,
-    /// One frame of it.
+    /// One frame of a Pipe.
     Pipe,
     RaiseTo,
     Routes,
 }
 
-/// In the order of [`CallMethod`].
+/// Names of the methods, in the order of [`CallMethod`].
 const METHOD_NAMES: [&str; 7] = [
     "Next",
     "NextMany",
@@ -36,7 +36,7 @@ const METHOD_NAMES: [&str; 7] = [
     "Routes",
 ];
 
-/// What is known of the calls of one AllocSvr.
+/// Metrics of the calls of one AllocSvr.
 #[derive(Debug, Default)]
 pub(crate) struct CallMetrics {
     durations: [Histogram; METHOD_NAMES.len()],
@@ -45,7 +45,7 @@ pub(crate) struct CallMetrics {
 }
 
 impl CallMetrics {
-    /// Begins a call that was received at that moment.
+    /// Starts the timer of a call that was received at `at`.
     pub(crate) fn start_call(&self, method: CallMethod, started_at: Instant) -> CallTimer<'_> {
         CallTimer {
             metrics: self,
@@ -55,19 +55,19 @@ impl CallMetrics {
         }
     }
 
-    /// Notes `n` calls or frames that took so long each.
+    /// Records calls or frames with this duration each.
     pub(crate) fn record_calls(&self, method: CallMethod, duration: Duration, call_count: u64) {
         self.durations[method as usize].observe_each(duration, call_count);
     }
 
-    /// Notes a call, a frame or an item that is answered by an error.
+    /// Records a call, a frame or an item that is answered with an error.
     pub(crate) fn record_failure(&self, reason: Reason) {
         if let Some(failed) = self.failures.get(reason as usize) {
             failed.add(1);
         }
     }
 
-    /// What counts failures.
+    /// Returns the failure counters as metrics.
     pub(crate) fn to_figures(&self) -> Vec<Figure> {
         let help =
             "Calls, frames of Pipes, and items of others, answered by an error, by its reason";
@@ -81,7 +81,7 @@ impl CallMetrics {
         failed.chain([dropped]).collect()
     }
 
-    /// Writes how long calls took.
+    /// Writes the durations of calls.
     pub(crate) fn encode_durations(&self, encoder: &mut DescriptorEncoder) -> std::fmt::Result {
         Histogram::encode_all(
             METHOD_NAMES.into_iter().zip(&self.durations),
@@ -93,7 +93,7 @@ impl CallMetrics {
     }
 }
 
-/// A call that is being answered.
+/// Timer of a call in progress. A drop without [`CallTimer::stop`] counts the call as dropped.
 pub(crate) struct CallTimer<'a> {
     metrics: &'a CallMetrics,
     method: CallMethod,
@@ -102,7 +102,7 @@ pub(crate) struct CallTimer<'a> {
 }
 
 impl CallTimer<'_> {
-    /// The answer is ready.
+    /// Records the duration of the call and returns it.
     pub(crate) fn stop(mut self) -> Duration {
         self.is_stopped = true;
         let duration = self.started_at.elapsed();

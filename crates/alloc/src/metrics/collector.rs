@@ -1,5 +1,4 @@
-//! What operators are told of an AllocSvr: one list for `status --json` and for Prometheus, and
-//! whether it is of use now.
+//! Metrics of an AllocSvr, in one list for `status --json` and Prometheus, and its health checks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +11,11 @@ use crate::Alloc;
 use crate::node::Node;
 use crate::sections::totals::SectionTotals;
 
-/// What the names begin with.
+/// Prefix of the names.
 const METRIC_PREFIX: &str = "seqsvr_alloc";
 
 impl Node {
-    /// All figures, those over sections from `totals`.
+    /// Returns all metrics, with these totals of the sections.
     pub(crate) fn collect_figures(&self, totals: SectionTotals) -> Vec<Figure> {
         let (gauge, counter) = (Figure::gauge, Figure::counter);
         let (draining, planned) = self.slot_moves.plan();
@@ -136,7 +135,7 @@ impl Node {
     }
 }
 
-/// What is scraped of a node.
+/// Collector of the metrics of a node.
 struct AllocCollector(Arc<Node>);
 
 impl fmt::Debug for AllocCollector {
@@ -178,7 +177,7 @@ impl Watched for Alloc {
                     "no routing table was learnt yet; is a store reachable at {stores} and the cluster initialised (`seqsvr init`)?"
                 )
             }),
-            // Renewals go out every D/3: the last two at least were not answered.
+            // Renewals are sent every D/3: at least the last two were not answered.
             Check::new("store", left > 0 && left >= lease / 3, || {
                 format!(
                     "no store of {stores} has answered a renewal for {} ms; the lease ends in {left} ms: see that they run and are reached from here",

@@ -1,12 +1,11 @@
-//! Idle sections are closed, so that memory follows the active keys; over the memory budget others
-//! are closed as well, busy ones too (they open again right above their highest number): those
-//! first that grew last. So whoever touches section upon section, or key upon key, has those
-//! sections closed, and not the steady ones of others.
+//! Closes idle sections, so that memory follows the active keys. Above the memory budget it closes
+//! other sections too, even busy ones (they open again right above their highest number): first
+//! those that grew last. So a caller that touches section after section, or key after key, has
+//! those sections closed, and not the steady sections of others.
 //!
-//! Callers may touch keys faster than the budget is looked at. So the process-wide limit of
-//! counters has a slack above the budgets: within it, sections are closed between two looks as
-//! well; above it, no key is touched for the first time until some were closed
-//! (`Refusal::NoMemory`).
+//! Callers may touch keys faster than the budget is checked. So the process-wide limit of counters
+//! has a slack above the budgets. Within the slack, sections are closed between two checks as well.
+//! Above it, no new key is accepted until some sections are closed (`Refusal::NoMemory`).
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -22,18 +21,18 @@ use crate::sections::loaded_section::LoadedSection;
 
 /// Sweeps without use after which a section is idle.
 const IDLE_SWEEPS: u32 = 2;
-/// Longest time between two looks at the memory budget.
+/// Maximum time between two checks of the memory budget.
 const BUDGET_CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// Time between two looks at the memory of the process.
+/// Time between two checks of the memory of the process.
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum ratio of the pause after a walk over all sections to the time of the walk.
 const PAUSE_TO_WALK_RATIO: u32 = 10;
-/// Closings under way at one time.
+/// Maximum closes in flight; above it further closes wait.
 const CLOSES_IN_FLIGHT_MAX: usize = 1_000;
 
 impl Node {
-    /// Sweeps until cancelled; a section unused for between one and two times `idle_after` / 2 is
-    /// closed.
+    /// Sweeps until cancelled. A section that is unused for between one and two times `idle_after`
+    /// / 2 is closed.
     pub(crate) async fn run_evictor(
         self: Arc<Self>,
         idle_after: Duration,
@@ -60,8 +59,8 @@ impl Node {
         }
     }
 
-    /// Waits until a look at the budget is due; closes sections above the budget before that, as
-    /// often as the counters of the process have more than half of their slack.
+    /// Waits until a check of the budget is due. Closes sections above the budget before that, each
+    /// time that the counters of the process use more than half of their slack.
     async fn wait_until_budget_check(self: &Arc<Self>, due: Instant, budget: u64) {
         let mut next = Instant::now() + MEMORY_CHECK_INTERVAL;
         while next < due {
@@ -81,10 +80,10 @@ impl Node {
     /// Closes sections, if a store answers.
     ///
     /// Invariant: a section in use is sealed for memory only when a store has just renewed the
-    /// lease. Schedule that breaks it: the stores go away; busy sections above the budget are
-    /// sealed; their callers wait for an Open, although the windows would have served them until
-    /// the lease ends. After that nothing is handed out, so memory grows for at most D without a
-    /// store.
+    /// lease. Schedule that breaks it: the stores become unreachable; busy sections above the
+    /// budget are sealed; their callers wait for an Open, although the windows would have served
+    /// them until the lease ends. After the lease ends no number is handed out, so memory grows for
+    /// at most D without a store.
     async fn close_sections(self: &Arc<Self>, victims: Vec<Arc<LoadedSection>>) {
         if victims.is_empty()
             || !self
@@ -103,8 +102,8 @@ impl Node {
     }
 }
 
-/// The sections to close: idle ones at a sweep, and above the budget (bytes) those worth least; of
-/// equals those unused since the last look before those in use, and the largest first.
+/// Returns the sections to close: idle ones at a sweep, and above the budget (bytes) those of the
+/// lowest score; among equals those unused since the last sample first, then the largest.
 fn select_victims(
     sections: Vec<Arc<LoadedSection>>,
     is_sweep_due: bool,
@@ -125,7 +124,7 @@ fn select_victims(
     victims
 }
 
-/// Returns the sections to close between two looks, ranked without a look.
+/// Returns the sections to close between two samples, ranked without a sample.
 fn select_over_budget(sections: Vec<Arc<LoadedSection>>, budget: u64) -> Vec<Arc<LoadedSection>> {
     let ranked = sections.into_iter().map(|loaded| {
         let (used, retention_score) = loaded.peek_usage();
@@ -201,7 +200,7 @@ mod tests {
         let victims = select_victims(all(), false, bytes - 1);
         assert_eq!(victims.len(), 1);
         assert!(!Arc::ptr_eq(&victims[0], &busy));
-        // When nothing else is left the busy one goes as well.
+        // When no other section is left, the busy one goes as well.
         take_one(&busy);
         assert_eq!(select_victims(all(), false, 0).len(), 11);
     }
@@ -211,7 +210,7 @@ mod tests {
         let steady = test_section(0, 100_000);
         let growing: Vec<_> = (1..=10).map(|n| test_section(n, 100)).collect();
         let all = || growing.iter().chain([&steady]).cloned().collect::<Vec<_>>();
-        // All are in use at every look; a key is new to each but one.
+        // All are in use at every sample; a key is new to each but one.
         for key in 0..4 {
             take_one(&steady);
             for one in &growing {

@@ -1,8 +1,8 @@
 //! A loaded section: its counters, and the session, slot epoch and generation they belong to.
 //!
-//! Invariant: a number taken here is answered only if, at a clock reading
-//! made after the request was received, the session this object was opened in still lives, its
-//! lease holds, and the slot still has the epoch this object was opened at.
+//! Invariant: a number taken here is answered only if three conditions hold at a clock reading made
+//! after the request was received: the session in which this object was opened is alive, its lease
+//! holds, and the slot still has the epoch at which this object was opened.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -26,9 +26,9 @@ use crate::sections::rate_meter::RateMeter;
 use crate::session::leased_session::LeasedSession;
 use crate::session::ownership::SlotOwnership;
 
-/// A hot section should raise about once in this time.
+/// Target time between two raises of a busy section.
 const RAISE_INTERVAL: Duration = Duration::from_secs(4);
-/// Most a section can be worth: two minutes of use, forgotten in a quarter of a minute.
+/// Maximum retention score: two minutes of use, and a quarter of a minute to forget it.
 const RETENTION_SCORE_MAX: u32 = 64;
 
 /// One generation of a section, owned by this process.
@@ -39,26 +39,26 @@ pub(crate) struct LoadedSection {
     pub(crate) session: Arc<LeasedSession>,
     /// Version of a table by which it was current; 0: none yet.
     current_at_version: AtomicU64,
-    /// Notified whenever the window grew or the object became useless.
+    /// Notified when the window grew or the object was retired.
     pub(crate) changed: Notify,
-    /// Callers waiting for the window.
+    /// Number of callers that wait for the window.
     pub(crate) waiter_count: AtomicU32,
     is_raising: AtomicBool,
-    /// Greatest max_seq a waiting caller needs.
+    /// Greatest max_seq that a waiting caller needs.
     needed_max_seq: AtomicU64,
     step: AtomicU64,
     rate: Mutex<ConsumptionRate>,
     idle_sweeps: AtomicU32,
-    /// See [`LoadedSection::sample_usage`].
+    /// Score by which sections are kept in memory; see [`LoadedSection::sample_usage`].
     retention_score: AtomicU32,
-    /// Keys touched by the last look.
+    /// Number of touched keys at the last sample.
     keys_at_sample: AtomicU64,
-    /// Used since the last sweep, as a look has found.
+    /// Whether a sample has found use since the last sweep.
     used_since_sweep: AtomicBool,
     pub(crate) rate_meter: RateMeter,
 }
 
-/// Where the furthest counter stood at the last raise, and when that was.
+/// Position of the furthest counter at the last raise, and the time of that raise.
 struct ConsumptionRate {
     sampled_at: Option<Reading>,
     highest: u64,
@@ -98,7 +98,7 @@ impl LoadedSection {
         self.fence.section
     }
 
-    /// What the right to answer from this object rests on.
+    /// Returns what the right to answer from this object rests on.
     pub(crate) fn ownership(&self) -> SlotOwnership {
         SlotOwnership {
             slot: self.fence.slot,
@@ -107,14 +107,14 @@ impl LoadedSection {
         }
     }
 
-    /// Whether the slot still has the epoch this object was opened at, in the same session.
+    /// Whether the slot still has the epoch at which this object was opened, in the same session.
     pub(crate) fn is_current(&self, table: &RoutingTable) -> bool {
         self.session
             .is_owner_of(self.fence.slot, self.fence.epoch, table)
     }
 
-    /// [`LoadedSection::is_current`], looked up once for each version of the table: this process has one
-    /// table of a version, and it never changes.
+    /// Returns [`LoadedSection::is_current`], computed once for each version of the table: this
+    /// process has one table of a version, and it never changes.
     #[inline]
     pub(crate) fn is_current_cached(&self, table: &RoutingTable) -> bool {
         let version = table.version();
@@ -134,8 +134,8 @@ impl LoadedSection {
         self.is_current_cached(table) && Arc::ptr_eq(&self.session, session)
     }
 
-    /// What is known of a key's current number; None once sealed, or if the key does not belong
-    /// here.
+    /// Returns what is known of a key's current number; None once sealed, or if the key does not
+    /// belong here.
     pub(crate) fn read_current(
         &self,
         key: Key<'_>,
@@ -149,7 +149,7 @@ impl LoadedSection {
         })
     }
 
-    /// Whether a raise is due: half of the step is used, or somebody waits.
+    /// Whether a raise is due: half of the step is used, or a caller waits.
     #[inline]
     pub(crate) fn should_raise(&self) -> bool {
         !self.is_raising.load(Relaxed) && self.is_raise_due()
@@ -160,8 +160,7 @@ impl LoadedSection {
         (low || self.needed_max_seq.load(Relaxed) > self.section.max_seq()) && self.can_grow()
     }
 
-    /// Whether less than a tenth of a step is left, which a raise under way long since should have
-    /// widened.
+    /// Whether less than a tenth of a step is left, which an earlier raise should have widened.
     pub(crate) fn is_low(&self) -> bool {
         self.section.left() < self.step.load(Relaxed) / 10 && self.can_grow()
     }
@@ -174,25 +173,26 @@ impl LoadedSection {
             > max_seq
     }
 
-    /// Notes that a caller needs the window to reach `max_seq`.
+    /// Records that a caller needs the window to reach `max_seq`.
     pub(crate) fn require_window(&self, max_seq: u64) {
         self.needed_max_seq.fetch_max(max_seq, Relaxed);
     }
 
-    /// Claims the right to raise; one raise is in flight at a time. Never for a sealed object: what
-    /// is left of its window stays low for ever, so refilling it would never end.
+    /// Claims the right to raise; one raise is in flight at a time. Never for a sealed object: its
+    /// window stays low permanently, so its refills would never end.
     pub(crate) fn try_begin_raise(&self) -> bool {
         !self.section.is_sealed() && self.is_raise_due() && !self.is_raising.swap(true, AcqRel)
     }
 
-    /// Gives the right back.
+    /// Releases the right to raise, and wakes the callers that wait.
     pub(crate) fn end_raise(&self) {
         self.is_raising.store(false, Release);
         self.changed.notify_waiters();
     }
 
-    /// max_seq to ask for. The step follows the pace of the furthest counter, so that a hot section
-    /// raises about once in [`RAISE_INTERVAL`] and a cold one by the namespace's step.
+    /// Returns the max_seq to request. The step follows the rate of the furthest counter, so that a
+    /// busy section raises about once in [`RAISE_INTERVAL`] and a quiet one by the namespace's
+    /// step.
     pub(crate) fn next_max_seq(&self, now: Reading, spec: &Spec) -> u64 {
         let (step_min, step_max) = (u64::from(spec.step), u64::from(spec.limits.step_max));
         let highest = self.section.highest_offset();
@@ -226,23 +226,24 @@ impl LoadedSection {
         )
     }
 
-    /// A RaiseTo moved the furthest counter: that distance was no pace.
+    /// Records that a RaiseTo moved the furthest counter, so that the distance does not count as
+    /// consumption.
     pub(crate) fn record_jump(&self) {
         let highest = self.section.highest_offset();
         self.rate.lock().highest = highest;
         self.rate_meter.record_jump(highest);
     }
 
-    /// Seals for good and wakes whoever waits, so that they look the section up again.
+    /// Seals permanently and wakes the callers that wait, so that they look the section up again.
     pub(crate) fn retire(&self) {
         self.section.seal();
         self.changed.notify_waiters();
     }
 
-    /// Highest number used, once sealed and drained.
+    /// Waits until the section is sealed and drained, and returns the highest number used.
     pub(crate) async fn wait_drained(&self) -> u64 {
         loop {
-            // Adders never span an await, so whoever is inside is running on another thread now.
+            // Adders never span an await, so each adder that is inside runs on another thread now.
             if let Some(last) = self.section.final_seq() {
                 return last;
             }
@@ -250,10 +251,11 @@ impl LoadedSection {
         }
     }
 
-    /// Whether it was used since the last look, and what it is worth: one more for each look at
-    /// which it had been used and no key was new to it, half of that after one without use, nothing
-    /// after one at which keys were new. So it is those that take memory who come to be worth
-    /// least, not those whom they take it from. Made by one task.
+    /// Samples the usage. Returns whether the section was used since the last sample, and its
+    /// retention score: one more for each sample with use and without new keys; half of that after
+    /// a sample without use; 0 after a sample with new keys. So sections that keep growing get the
+    /// lowest score, and are evicted before the steady sections of other callers. Called by one
+    /// task.
     pub(crate) fn sample_usage(&self) -> (bool, u32) {
         let used = self.section.take_used() || self.waiter_count.load(Acquire) > 0;
         let touched = self.section.touched();
@@ -272,8 +274,8 @@ impl LoadedSection {
         (used, retention_score)
     }
 
-    /// Returns whether the section was used since the last [`look`](Self::look), and its worth at
-    /// that look, or 0 if keys were new since. Changes nothing.
+    /// Returns whether the section was used since the last [`sample`](Self::sample_usage), and its
+    /// score at that sample, or 0 if keys were new since. Changes nothing.
     pub(crate) fn peek_usage(&self) -> (bool, u32) {
         let used = self.section.is_used() || self.waiter_count.load(Acquire) > 0;
         let has_new_keys = self.keys_at_sample.load(Relaxed) != self.section.touched();
@@ -285,7 +287,8 @@ impl LoadedSection {
         (used, retention_score)
     }
 
-    /// Counts sweeps without use; 0 if it was used since the last one. Made after a look.
+    /// Counts a sweep, and returns the number of sweeps without use; 0 if the section was used
+    /// since the last sweep. Called after a sample.
     pub(crate) fn count_idle_sweep(&self) -> u32 {
         if self.used_since_sweep.swap(false, Relaxed) {
             self.idle_sweeps.store(0, Relaxed);
@@ -338,8 +341,8 @@ mod tests {
         assert!(!loaded.try_begin_raise(), "the window was widened");
     }
 
-    /// A section retired while its raise was in flight stays low for ever: without the rule its
-    /// refill asked for the next raise without end, and no shutdown came through.
+    /// A section retired while its raise was in flight keeps a low window permanently. Without the
+    /// rule its refill requested the next raise without end, and no shutdown completed.
     #[test]
     fn sealed_section_is_not_raised() {
         let loaded = loaded();

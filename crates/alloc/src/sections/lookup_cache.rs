@@ -1,18 +1,20 @@
-//! Sections found lately, kept so that the next frames find them with one look: going through the
-//! map costs a handful of cache lines for each section, and of a thousand sections nearly every key
-//! of a frame has one of its own.
+//! Sections found recently, kept so that the next batches find them in one step. The map costs a
+//! handful of cache lines for each section, and with a thousand sections nearly every key of a
+//! batch has a section of its own.
 //!
 //! Invariants:
-//! - An object is sealed before it leaves the map, so of an object kept here numbers are taken, and
-//!   what it knows is told, only if its gate was open *after* it was found. Were it trusted for
-//!   having been in the map once, the numbers of a section closed and opened again would be read as
-//!   they were before.
-//! - Whoever takes an object out of the map has it forgotten here afterwards: it holds the memory
-//!   of its counters. What frames note, they found while they held the cache; so either they found
-//!   the map without it, or it is forgotten after they noted it.
-//! - What is found was current by a table of this very version, and is of this very session.
+//! - An object is sealed before it leaves the map. So numbers of a cached object are taken or read
+//!   only if its gate was open *after* it was found. Schedule that breaks it: an object is trusted
+//!   because it was in the map once; its section is closed and opened again; its numbers are read
+//!   as they were before.
+//! - The task that takes an object out of the map removes it here afterwards, because the object
+//!   holds the memory of its counters. Batches add what they found while they held the cache. So
+//!   either they searched the map when the object had left it, or the object is removed here after
+//!   they added it.
+//! - Each object found here was current by a table of the requested version, and is of the
+//!   requested session.
 //!
-//! There are as many caches as processors. Frames take one that is free and never wait for it.
+//! There are as many caches as processors. Batches take a free one and never wait for it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -24,40 +26,40 @@ use seqsvr_core::id::SectionKey;
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;
 
-/// Fewest and most places of a cache: 24 KiB to 1.5 MiB. With more sections than places the rest is
-/// found in the map.
+/// Minimum and maximum entries of a cache: 24 KiB to 1.5 MiB. With more sections than entries, the
+/// other sections are found in the map.
 const CACHE_ENTRIES: std::ops::RangeInclusive<usize> = 1_024..=65_536;
-/// Places for each section: few shall share one.
+/// Entries for each section, so that few sections share one.
 const CACHE_ENTRIES_PER_SECTION: usize = 4;
 
-/// Sections by a hash of their number.
+/// Cached sections by a hash of their number.
 #[derive(Default)]
-// Threads write to the locks of theirs all the time.
+// Each thread writes to the lock of its cache all the time, so caches share no cache line.
 #[repr(align(128))]
 pub(crate) struct LookupCache {
-    /// All in it are of this session.
+    /// Session of all its sections.
     session: Option<Arc<LeasedSession>>,
-    /// None or a power of two.
+    /// Empty, or a power of two.
     entries: Box<[Option<CacheEntry>]>,
 }
 
 struct CacheEntry {
     section: SectionKey,
-    /// Of the table by which it was current.
+    /// Version of the table by which it was current.
     version: u64,
     loaded: Arc<LoadedSection>,
 }
 
 impl LookupCache {
-    /// The section, if it is kept and was current by a table of this version.
+    /// Returns the section, if it is cached and was current by a table of this version.
     #[inline]
     pub(crate) fn find(&self, section: SectionKey, version: u64) -> Option<&LoadedSection> {
         let entry = self.entries.get(self.index_of(section))?.as_ref()?;
         (entry.section == section && entry.version == version).then_some(&*entry.loaded)
     }
 
-    /// Keeps sections that were found in the map and are current by a table of this version. There
-    /// are so many in all.
+    /// Adds sections that were found in the map and are current by a table of this version.
+    /// `sections`: number of loaded sections.
     pub(crate) fn insert_found(
         &mut self,
         found: Vec<Arc<LoadedSection>>,
@@ -88,7 +90,7 @@ impl LookupCache {
         }
     }
 
-    /// Beyond the end if there are none.
+    /// Returns the index of a section's entry; it is beyond the end if there are no entries.
     #[inline]
     fn index_of(&self, section: SectionKey) -> usize {
         let key = u64::from(section.namespace.0) << 32 | u64::from(section.section.0);
@@ -97,17 +99,17 @@ impl LookupCache {
     }
 }
 
-/// The caches of a process.
+/// Lookup caches of a process.
 pub(crate) struct LookupCaches(Box<[Mutex<LookupCache>]>);
 
 impl LookupCaches {
-    /// One for each of so many threads.
+    /// Creates one cache for each of `threads` threads.
     pub(crate) fn new(threads: usize) -> LookupCaches {
         LookupCaches((0..threads.max(1)).map(|_| Mutex::default()).collect())
     }
 
-    /// A cache that nobody uses now, for as long as it is held: across no await, and not while
-    /// anything is taken out of the map.
+    /// Locks a cache that no other thread uses now, if there is one. Hold it across no await, and
+    /// not while an object is taken out of the map.
     pub(crate) fn try_acquire(
         &self,
         session: &Arc<LeasedSession>,
@@ -123,8 +125,8 @@ impl LookupCaches {
         Some(cache)
     }
 
-    /// Forgets objects that were taken out of the map. Not under a lock that others wait for: each
-    /// cache is waited for, up to what a batch of frames takes.
+    /// Removes objects that were taken out of the map. Do not call it under a lock that others wait
+    /// for: it waits for each cache, up to the time of a batch.
     pub(crate) fn forget(&self, gone: &[Arc<LoadedSection>]) {
         for cache in &self.0 {
             let mut cache = cache.lock();
@@ -132,7 +134,7 @@ impl LookupCaches {
         }
     }
 
-    /// What all of them keep.
+    /// Returns all cached sections.
     #[cfg(test)]
     pub(crate) fn all(&self) -> Vec<Arc<LoadedSection>> {
         let caches = self.0.iter().map(Mutex::lock);
@@ -146,7 +148,8 @@ impl LookupCaches {
     }
 }
 
-/// Number of this thread, the same at each call: they are counted from 0 as they first ask.
+/// Returns the number of this thread, the same at each call. Threads are counted from 0 in the
+/// order of their first call.
 #[inline]
 fn thread_number() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);

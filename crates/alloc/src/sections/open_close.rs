@@ -1,8 +1,8 @@
-//! Opening and closing a section at the store.
+//! Opens and closes sections at the store.
 //!
-//! Invariant: a generation for which a close was sent is dead here, whatever the answer: it is
-//! sealed and taken out before the close is sent, and the next opening waits until the answer has
-//! come.
+//! Invariant: a generation for which a close was sent is dead here, whether the close succeeds or
+//! fails. It is sealed and taken out of the map before the close is sent, and the next open waits
+//! until the answer has come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,14 @@ use crate::sections::section_map::{TransitionResult, wait_for_transition};
 use crate::session::leased_session::LeasedSession;
 use crate::store_client::refusal::{fault_from_refusal, unexpected_reply};
 
-/// How long a table with a newer step is waited for.
+/// Maximum wait for a table with a newer step; after it the open fails.
 const STEP_RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An opening or a closing under way. When it is dropped, callers that wait for it get its outcome.
+/// An open or a close in progress. When it is dropped, callers that wait for it get its result.
 ///
-/// Invariant: an opening or a closing ends, however its task ends. Schedule that breaks it: the
-/// task panics; its section stays among those under way; each later call of it, each move of its
-/// slot and the shutdown wait for an outcome that never comes.
+/// Invariant: an open or a close ends, however its task ends. Schedule that breaks it: the task
+/// panics; its section stays among those in progress; each later call of it, each move of its slot
+/// and the shutdown wait for a result that never comes.
 struct SectionTransition {
     node: Arc<Node>,
     key: SectionKey,
@@ -72,15 +72,15 @@ impl Drop for SectionTransition {
 }
 
 impl Node {
-    /// Loads a section this node owns at `fence`; whoever asks meanwhile joins. The work goes on if
-    /// the caller gives up.
+    /// Loads a section that this node owns at `fence`. Concurrent callers join. The open continues
+    /// if the caller gives up.
     pub(crate) async fn open_section(
         self: &Arc<Self>,
         fence: Fence,
         session: Arc<LeasedSession>,
     ) -> Result<(), Fault> {
         let key = fence.section;
-        // Never closed: an error cannot come.
+        // The semaphore is never closed, so an error cannot occur.
         let permit = self.sections.open_permits.clone().acquire_owned().await;
         let result_sender = match self.sections.begin_transition(fence) {
             Ok(result_sender) => result_sender,
@@ -111,13 +111,13 @@ impl Node {
             let namespace = self.namespace_of(fence.section)?;
             let step = namespace.spec.step;
             let nonce: u128 = self.random.draw();
-            // If this process does not know the last generation, the store fills in what it has
-            // applied, at each try. The fence keeps out a process that lost the slot. The nonce
-            // keeps a retry from opening twice while the generation is open. Schedule that the
-            // nonce does not stop: the second try is applied, the section is closed, the first try
-            // arrives. It begins a generation that nothing uses. This costs a window, and no number
-            // is repeated: the row has no epoch, so only a longer row, or one more round trip for
-            // each first Open, would tell the duplicate (docs/invariants.md).
+            // If this process does not know the last generation, the store fills in the one that it
+            // has applied, at each attempt. The fence keeps out a process that lost the slot. The
+            // nonce keeps a retry from opening twice while the generation is open. Schedule that
+            // the nonce does not stop: the second attempt is applied, the section is closed, the
+            // first attempt arrives. It begins a generation that nothing uses. This costs a window,
+            // and no number is repeated. The row has no epoch, so only a longer row, or one more
+            // round trip for each first Open, would detect the duplicate (docs/invariants.md).
             let open = v1::Open {
                 expected: self.sections.last_generation(fence),
                 nonce: u128_bytes(nonce),
@@ -150,12 +150,12 @@ impl Node {
         }
     }
 
-    /// Waits until the table has another step than the one that the store refused.
+    /// Waits until the table has another step than the one that the store rejected.
     ///
     /// Invariant: a caller gets no error because an operator lowered step and step_max. Schedule
     /// that breaks it: an Open waits for the store; step and step_max are lowered; the Open arrives
-    /// with the step of before, and the state refuses it. Another step is tried only if there is
-    /// one, so this ends.
+    /// with the old step, and the state rejects it. Another attempt is made only if the step has
+    /// changed, so this ends.
     async fn wait_for_new_step(
         &self,
         section: SectionKey,
@@ -185,8 +185,8 @@ impl Node {
         namespace.ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))
     }
 
-    /// Hands an idle section back: the next owner (or we) go on right above the highest number
-    /// used. Once begun it goes on if the caller gives up, because the section is sealed by then.
+    /// Closes a section: the next owner, or this node, continues right above the highest number
+    /// used. The close continues if the caller gives up, because the section is sealed by then.
     pub(crate) async fn close_section(self: &Arc<Self>, loaded: Arc<LoadedSection>) {
         let Ok(result_sender) = self.sections.begin_transition(loaded.fence) else {
             return;
@@ -214,7 +214,7 @@ impl Node {
                 fence: Some(loaded.fence.into()),
                 command: Some(section_command::Command::Close(close)),
             };
-            // Whatever the answer: this generation is dead here.
+            // With any answer, this generation is dead here.
             match self.command_queue.submit(command).await {
                 Ok(Reply::Closed(_)) => self.counters.closes.add(1),
                 Ok(_) => {}
@@ -230,7 +230,7 @@ impl Node {
         }
     }
 
-    /// Fence for a section of a slot this node owns by the table.
+    /// Returns the fence for a section of a slot that this node owns by the table.
     pub(crate) fn section_fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
         Fence {
             slot,
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::sections::test_util::{test_section, unconnected_node};
 
-    /// The task of an opening is dropped before its end, as a panic does it.
+    /// Schedule: the task of an open is dropped before its end, as by a panic.
     #[tokio::test]
     async fn aborted_open_ends_with_error() {
         let (_alloc, node) = unconnected_node().await;

@@ -1,10 +1,11 @@
-//! The sections whose furthest counter goes on fastest, for operators. What watches the memory
-//! budget looks at every section now and then: that is enough, and costs the hot path nothing.
+//! Rate at which a section's furthest counter advances, for operators. The task that checks the
+//! memory budget samples every section now and then. That is enough, and costs the fast path
+//! nothing.
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How fast a section's furthest counter went on between the last two looks.
+/// Rate of a section's furthest counter between the last two samples.
 #[derive(Default)]
 pub(crate) struct RateMeter(Mutex<RateSample>);
 
@@ -16,11 +17,11 @@ struct RateSample {
 }
 
 impl RateMeter {
-    /// Notes where the furthest counter stands.
+    /// Records the position of the furthest counter.
     pub(crate) fn sample(&self, now: Instant, highest: u64) {
         let mut last = self.0.lock();
         let advanced = highest.saturating_sub(last.highest);
-        // The first look knows no time before it.
+        // There is no earlier time at the first sample.
         let elapsed = last
             .sampled_at
             .map(|at| (now - at).as_secs_f64().max(0.001));
@@ -31,7 +32,8 @@ impl RateMeter {
         };
     }
 
-    /// A RaiseTo moved the furthest counter: those numbers were not taken.
+    /// Records that a RaiseTo moved the furthest counter, so that the distance does not count as
+    /// numbers taken.
     pub(crate) fn record_jump(&self, highest: u64) {
         self.0.lock().highest = highest;
     }

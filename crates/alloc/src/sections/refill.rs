@@ -1,7 +1,7 @@
-//! Refill: raises max_seq ahead of need, one raise in flight a section.
+//! Raises max_seq ahead of need, with one raise in flight for each section.
 //!
-//! Invariant: a raise's answer widens only the object that asked, and only if it names that
-//! object's generation; a refusal retires the object only if it names that generation.
+//! Invariant: the answer to a raise widens only the object that requested it, and only if it names
+//! that object's generation. A refusal retires the object only if it names that generation.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
@@ -21,13 +21,15 @@ use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::store_client::refusal::{fault_from_refusal, unexpected_reply};
 
-/// Most callers that may wait for one section's window.
+/// Maximum callers that wait for one section's window; above it calls are rejected with a retry
+/// hint.
 const WINDOW_WAITERS_MAX: u32 = 100_000;
 
-/// Longest wait of a RaiseTo for memory after its window was raised.
+/// Maximum wait of a RaiseTo for memory after its window was raised; after it counters without
+/// memory stay as they are.
 const MEMORY_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One waiting caller. Counted off on drop, because a caller that cancels is dropped while it
+/// A waiting caller. Its drop counts it off, because a caller that cancels is dropped while it
 /// waits.
 struct WindowWaiter<'a>(&'a LoadedSection);
 
@@ -45,7 +47,7 @@ impl Node {
             self.spawn_background(async move {
                 node.raise_ahead(&loaded).await;
                 loaded.end_raise();
-                // What was used meanwhile may have made the next one due.
+                // Numbers used during the raise may have made the next one due.
                 node.start_refill(&loaded);
             });
         }
@@ -62,7 +64,7 @@ impl Node {
         match self.raise_window(loaded, to, false, false).await {
             Ok(()) => {}
             Err(fault) if fault.reason() == Reason::AboveBound => {
-                // step_max was lowered meanwhile: the table will tell.
+                // step_max was lowered. The next table shows it.
                 self.renewals.request_renewal();
                 self.random.back_off().await;
             }
@@ -80,7 +82,7 @@ impl Node {
     /// Schedule that breaks it: the caller goes away while the raise is on its way; the window
     /// reaches up to raise_to_max numbers above the counters; the process dies, and all keys of the
     /// section jump by that much. A caller that goes away does not learn whether its call took
-    /// effect, so setting the counter is one of the outcomes it has to expect.
+    /// effect, so it must expect that the counter is set.
     pub(crate) async fn raise_to(
         self: &Arc<Self>,
         loaded: Arc<LoadedSection>,
@@ -106,7 +108,7 @@ impl Node {
     }
 
     /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits
-    /// for memory, which `idle` makes by closing sections.
+    /// for memory, which `evictor` frees by closing sections.
     async fn set_counters(&self, loaded: &LoadedSection, to: u64, keys: &[OwnedKey]) {
         let end = Instant::now() + MEMORY_WAIT_TIMEOUT;
         while self.set_counters_within_memory(loaded, to, keys)
@@ -134,8 +136,8 @@ impl Node {
         let mut lacks_memory = false;
         for key in keys {
             if let Ok(location) = key.locate(namespace, &table) {
-                // Sealed meanwhile: its final was or is taken, and the next generation starts above
-                // it.
+                // If it is sealed by now, its final was or is taken, and the next generation starts
+                // above it.
                 let set = loaded.section.raise_to(location.key_in_section(), to);
                 lacks_memory |= set == Err(Refusal::NoMemory);
             }
@@ -143,7 +145,7 @@ impl Node {
         lacks_memory
     }
 
-    /// Raises max_seq of this very generation and widens its window.
+    /// Raises max_seq of this generation and widens its window.
     pub(crate) async fn raise_window(
         &self,
         loaded: &Arc<LoadedSection>,

@@ -1,21 +1,21 @@
-//! How the map of loaded sections hashes their numbers.
+//! Hash of the map of loaded sections.
 //!
-//! Invariant: whatever numbers sections have, and however the secret of the process falls, hardly
-//! any two begin their search at the same place. The map gives up a search that is too long and
-//! makes a table anew, of the same size while it is less than half full; if more begin at one place
-//! than a search may be long, that never ends, and with it everything that waits for the map.
-//! Schedule that played it: with foldhash, which is quick and not meant to spread every sequence
-//! under every seed, one process in about a thousand stood still for ever at its first few thousand
+//! Invariant: with any numbers of sections, and any secret of the process, hardly any two sections
+//! begin their search at the same place. The map gives up a search that is too long and builds its
+//! table again, of the same size while it is less than half full. If more sections begin at one
+//! place than a search may be long, that never ends, and every caller of the map waits without end.
+//! Schedule that happened: with foldhash, which is fast and not meant to spread every sequence
+//! under every seed, one process in about a thousand hung permanently at its first few thousand
 //! sections.
 //!
-//! So it is SipHash-1-3 under the secret. Sections found lately are not looked up in the map
-//! (`section_cache`), so its time is seldom seen.
+//! So it is SipHash-1-3 under the secret. Sections found recently are not looked up in the map
+//! (`lookup_cache`), so its time rarely matters.
 
 use std::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
-/// The hash under a secret of the process, so that nobody can choose sections that collide.
+/// Hash under a secret of the process, so that no client can choose sections that collide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SectionHashBuilder(pub(crate) [u64; 2]);
 
@@ -34,13 +34,13 @@ mod tests {
 
     use super::*;
 
-    /// Sections, and places of a table that is half full of them.
+    /// Sections, and buckets of a table that is half full of them.
     const SECTIONS: u32 = 4_096;
     const BUCKETS: usize = 2 * SECTIONS as usize;
-    /// Most that may begin at one place. By chance it is 8 or 9; a search may be 65 long.
+    /// Maximum sections in one bucket. By chance it is 8 or 9; a search may be 65 long.
     const COLLISIONS_MAX: u32 = 16;
 
-    /// How many sections begin where most do.
+    /// Returns the number of sections in the fullest bucket.
     fn largest_bucket(hash: impl BuildHasher, number: impl Fn(u32) -> u32) -> u32 {
         let mut places = vec![0; BUCKETS];
         for n in 0..SECTIONS {
@@ -53,7 +53,7 @@ mod tests {
         places.into_iter().max().unwrap()
     }
 
-    /// Secrets that differ in little, as the worst may.
+    /// Returns secrets that differ in few bits, which may be the worst.
     fn secrets() -> impl Iterator<Item = [u64; 2]> {
         let few = (0..64).flat_map(|bit| [[1 << bit, 0], [0, 1 << bit], [u64::MAX, 1 << bit]]);
         few.chain([[0, 0], [u64::MAX, u64::MAX]])
@@ -70,7 +70,7 @@ mod tests {
         }
     }
 
-    /// The test above fails for a hash that is one multiplication, by an unlucky number.
+    /// The test above fails for a hash that is one multiplication by an unlucky number.
     #[test]
     fn multiplication_hash_does_not_spread_sections() {
         #[derive(Clone)]

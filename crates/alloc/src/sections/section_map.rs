@@ -1,4 +1,5 @@
-//! The loaded sections of this AllocSvr: publishing, retiring, and what is exclusive on one.
+//! The loaded sections of this AllocSvr: publishes and retires them, and makes opens and closes
+//! exclusive.
 //!
 //! Invariants:
 //! - an older section object is sealed before a newer one is published, and an answer for an
@@ -28,33 +29,34 @@ use crate::sections::lookup_cache::LookupCaches;
 use crate::sections::section_hash::SectionHashBuilder;
 use crate::session::leased_session::LeasedSession;
 
-/// Most sections being opened at one time; more wait in the order they came, each call for few of
-/// its own. (Closings have a bound where they are begun.)
+/// Maximum sections being opened at a time. Above it opens wait in their order, with few of each
+/// call. (Closes are limited where they begin.)
 const OPENS_IN_FLIGHT_MAX: usize = 4_096;
 /// Maximum number of sections whose last generation is remembered; above it all are forgotten.
 const GENERATIONS_MAX: usize = 100_000;
 
-/// What became of an opening or closing; None while it goes on.
+/// Result of an open or a close; None while it is in progress.
 pub(crate) type TransitionResult = Option<Result<(), Fault>>;
 
 /// Map of loaded sections.
 pub(crate) struct SectionMap {
-    /// Looked up without locks; changed only under `transitions`, and what leaves it is forgotten by
-    /// `caches`.
+    /// Looked up without locks. Changed only under `transitions`; `caches` forgets each section
+    /// that leaves it.
     pub(crate) map: papaya::HashMap<SectionKey, Arc<LoadedSection>, SectionHashBuilder>,
-    /// Also the lock under which objects are published and removed.
+    /// Opens and closes in progress. Its lock is also that under which objects are published and
+    /// removed.
     pub(crate) transitions: Mutex<SectionTransitions>,
-    /// What was found in the map lately.
+    /// Sections found in the map recently.
     pub(crate) caches: LookupCaches,
-    /// Permits to open.
+    /// Permits to open a section.
     pub(crate) open_permits: Arc<Semaphore>,
-    /// Permit to walk over all of them for somebody who asked: one at a time.
+    /// Permit to walk over all sections for a status request: one walk at a time.
     pub(crate) status_permit: Arc<Semaphore>,
-    /// Secret of this process, so that nobody can choose keys that collide.
+    /// Secret of this process, so that no client can choose keys that collide.
     hash_key: [u64; 2],
 }
 
-/// The loaded sections for a moment: none of them goes away meanwhile.
+/// Pinned view of the loaded sections: no section is freed while it is held.
 pub(crate) type PinnedSections<'a> = papaya::HashMapRef<
     'a,
     SectionKey,
@@ -63,31 +65,33 @@ pub(crate) type PinnedSections<'a> = papaya::HashMapRef<
     papaya::LocalGuard<'a>,
 >;
 
-/// What goes on.
+/// Opens and closes in progress, and what they leave behind.
 #[derive(Default)]
 pub(crate) struct SectionTransitions {
     /// Sections being opened or closed, with their slots.
     pub(crate) in_progress: HashMap<SectionKey, (Slot, watch::Receiver<TransitionResult>)>,
-    /// Slots stopped for a move, and at which epoch: nothing of them is opened at it again.
+    /// Slots frozen for a move, with the epoch at which they were frozen: none of their sections is
+    /// opened at it again.
     pub(crate) frozen: HashMap<Slot, Epoch>,
-    /// Closes whose answer never came: their finals go along with a move.
+    /// Closes without an answer. A move of their slot carries their finals.
     pub(crate) unconfirmed_closes: HashMap<SectionKey, SectionFinal>,
-    /// Last generations of sections that were loaded here, with the epoch they were loaded at.
+    /// Last generations of sections that were loaded here, with the epoch at which they were
+    /// loaded.
     generations: HashMap<SectionKey, (Epoch, u64)>,
 }
 
 impl SectionMap {
-    /// `hash_key`: a random secret of this process.
+    /// Creates an empty map. `hash_key`: a random secret of this process.
     pub(crate) fn new(hash_key: [u64; 2]) -> SectionMap {
-        // A simulation has one thread, on every machine.
+        // A simulation has one thread on every machine.
         let threads = match cfg!(sim) {
             true => 1,
             false => std::thread::available_parallelism().map_or(1, usize::from),
         };
         SectionMap {
             caches: LookupCaches::new(threads),
-            // Frees closed sections one by one. A batch of them would keep counters that others
-            // wait for.
+            // Frees closed sections one by one. A batch of them would keep counters that other
+            // sections wait for.
             map: papaya::HashMap::builder()
                 .hasher(SectionHashBuilder(hash_key))
                 .collector(Collector::new().batch_size(1))
@@ -99,7 +103,7 @@ impl SectionMap {
         }
     }
 
-    /// A look at the loaded sections, to be held across no await.
+    /// Pins the loaded sections. Hold the view across no await.
     pub(crate) fn pin(&self) -> PinnedSections<'_> {
         self.map.pin()
     }
@@ -108,7 +112,7 @@ impl SectionMap {
         self.map.pin().get(&key).cloned()
     }
 
-    /// All loaded sections now.
+    /// Returns all loaded sections.
     pub(crate) fn all(&self) -> Vec<Arc<LoadedSection>> {
         self.map.pin().values().cloned().collect()
     }
@@ -117,7 +121,7 @@ impl SectionMap {
         self.map.len()
     }
 
-    /// Seals an object and takes it out, if it is still the one installed.
+    /// Seals an object and removes it, if it is still the one installed. Returns whether it was.
     pub(crate) fn retire(&self, loaded: &Arc<LoadedSection>) -> bool {
         let removed = {
             let _lock = self.transitions.lock();
@@ -129,7 +133,8 @@ impl SectionMap {
         removed
     }
 
-    /// The same under the lock; the caches are to forget it when that is let go.
+    /// Seals an object and removes it while the caller holds the lock. The caller makes the caches
+    /// forget it after releasing the lock.
     pub(crate) fn remove_locked(&self, loaded: &Arc<LoadedSection>) -> bool {
         loaded.retire();
         let map = self.map.pin();
@@ -139,7 +144,8 @@ impl SectionMap {
         is_installed && map.remove(&loaded.key()).is_some()
     }
 
-    /// Ends a session and drops every section object of it. After this nothing is published for it.
+    /// Ends a session and removes all its section objects. After this no object is published for
+    /// it.
     pub(crate) fn end_session(&self, session: &Arc<LeasedSession>) -> Vec<Arc<LoadedSection>> {
         let lock = self.transitions.lock();
         session.end();
@@ -156,7 +162,7 @@ impl SectionMap {
         old
     }
 
-    /// Drops the objects whose slot has changed hands.
+    /// Removes the objects whose slot has changed hands.
     pub(crate) fn drop_stale(&self, table: &RoutingTable) {
         let epoch = |slot| table.route(slot).map(|route| route.epoch);
         for loaded in self.all() {
@@ -175,8 +181,8 @@ impl SectionMap {
         });
     }
 
-    /// Starts something exclusive on a section, or joins what goes on. `Ok` means the caller has to
-    /// do it and then to send the outcome.
+    /// Starts an open or a close of a section, or joins the one in progress. `Ok`: the caller must
+    /// do it and then send its result.
     pub(crate) fn begin_transition(
         &self,
         fence: Fence,
@@ -201,20 +207,20 @@ impl SectionMap {
     }
 
     /// Returns the generation that an Open of the section must follow; None if this process does
-    /// not know.
+    /// not know it.
     ///
     /// Invariant: a late duplicate of an Open of a section that was loaded here before begins no
-    /// generation. Schedule that breaks it: an Open is answered by its second try, the section is
-    /// closed, the first try arrives. If the store filled in the generation, it would begin one
-    /// that nothing uses, and the next Open would start above its window. For the first Open at an
-    /// epoch that gap remains.
+    /// generation. Schedule that breaks it: an Open is answered by its second attempt, the section
+    /// is closed, the first attempt arrives. If the store filled in the generation, it would begin
+    /// one that nothing uses, and the next Open would start above its window. For the first Open at
+    /// an epoch that gap remains.
     pub(crate) fn last_generation(&self, fence: Fence) -> Option<u64> {
         let transitions = self.transitions.lock();
         let (epoch, last) = transitions.generations.get(&fence.section)?;
         (*epoch == fence.epoch).then_some(*last)
     }
 
-    /// Remembers the last generation of a section that is closed, or that the store named.
+    /// Records the last generation of a section that is closed, or that the store named.
     pub(crate) fn record_generation(&self, fence: Fence, last: u64) {
         let mut transitions = self.transitions.lock();
         if transitions.generations.len() >= GENERATIONS_MAX {

@@ -8,11 +8,11 @@ use crate::node::Node;
 use crate::session::routing_table_cell::ApplyError;
 
 impl Node {
-    /// Applies routes that came with an answer.
+    /// Applies routes that came with a response.
     ///
     /// # Errors
-    /// The table is older than the routes afterwards: they are of another cluster, malformed, or
-    /// build on a version that is not known here.
+    /// After the call the table is older than the routes: they are of another cluster, malformed,
+    /// or build on a version that this process does not have.
     pub(crate) fn apply_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), Fault> {
         let Some(routes) = routes else { return Ok(()) };
         let malformed = |e: String| Fault::new(Reason::Unspecified, format!("bad routes: {e}"));
@@ -28,7 +28,8 @@ impl Node {
         }
     }
 
-    /// Applies a delta; on anything newer drops what is no longer ours.
+    /// Applies a delta. If the table became newer, removes the sections that this node no longer
+    /// owns.
     fn apply_delta(&self, delta: Delta) -> Result<bool, ApplyError> {
         let before = self.table.load();
         let changed = delta.routes.iter().filter(|(slot, route)| {

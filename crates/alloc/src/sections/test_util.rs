@@ -11,7 +11,7 @@ use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;
 use crate::{Alloc, Options};
 
-/// A section object with a window of 1,000.
+/// Returns a section object with a window of 1,000.
 pub(crate) fn test_section(section: u32, size: u32) -> Arc<LoadedSection> {
     let key = SectionKey {
         namespace: NamespaceId(1),
@@ -37,7 +37,7 @@ pub(crate) fn dense_section(size: u32) -> Section {
     Section::dense(open, size)
 }
 
-/// A node whose store does not answer.
+/// Starts a node whose store does not answer.
 pub(crate) async fn unconnected_node() -> (Alloc, Arc<Node>) {
     let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);

@@ -1,5 +1,5 @@
-//! The loaded sections as a whole. A walk over all of them: for whoever asks now and then, on a
-//! thread where nobody waits for it.
+//! Totals over the loaded sections, and the busiest of them. Each is a walk over all sections, for
+//! operators, on a thread on which no call waits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -9,7 +9,7 @@ use seqsvr_proto::v1::HotSection;
 
 use crate::sections::loaded_section::LoadedSection;
 
-/// Most sections told.
+/// Maximum sections in the list of the busiest; above it the slower ones are left out.
 const TOP_SECTIONS_MAX: usize = 10;
 
 /// Sums over loaded sections.
@@ -19,11 +19,11 @@ pub(crate) struct SectionTotals {
     pub(crate) keys: u64,
     pub(crate) bytes: u64,
     pub(crate) waiting: u64,
-    /// Numbers that may be handed out without asking the store.
+    /// Numbers that may be handed out without a request to the store.
     pub(crate) left: u64,
-    /// Of the section that has the fewest; 0 without sections.
+    /// Numbers left in the section with the fewest; 0 without sections.
     pub(crate) left_min: u64,
-    /// Sections of which little is left.
+    /// Number of sections of which little is left.
     pub(crate) low: u64,
     /// Greatest max_seq of a section.
     pub(crate) max_seq: u64,
@@ -51,7 +51,7 @@ impl SectionTotals {
     }
 }
 
-/// The hottest of these sections, those first.
+/// Returns the busiest of these sections, in order.
 pub(crate) fn top_sections(
     sections: &[Arc<LoadedSection>],
     table: Option<&RoutingTable>,

@@ -1,12 +1,12 @@
-//! One session of this process and its lease.
+//! A session of this process, and its lease.
 //!
-//! Invariant: every section object belongs to one session; a number is answered only if, by a clock
-//! read after the request was received, that very session lives and its lease holds. A new session
-//! never revives an old one's section objects.
+//! Invariant: every section object belongs to one session. A number is answered only if, by a clock
+//! read after the request was received, that session is alive and its lease holds. A new session
+//! never revives the section objects of an old one.
 //!
-//! `RUSTFLAGS="--cfg unleased"` takes the lease out of it: a session then serves as long as this
-//! process has not been told that it is over. Strict answers must be right even so; no others are.
-//! It is for tests only, and no feature, so that `--all-features` does not switch it on.
+//! `RUSTFLAGS="--cfg unleased"` removes the lease check: a session then serves until this process
+//! learns that it has ended. Strict answers must be correct even so; no others are. It is for tests
+//! only, and it is no feature, so that `--all-features` does not enable it.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -19,14 +19,14 @@ use seqsvr_core::lease::{Lease, Reading};
 use seqsvr_core::planted;
 use seqsvr_core::route::RoutingTable;
 
-/// A registration of this process at the store.
+/// Registration of this process at the store.
 #[derive(Debug)]
 pub(crate) struct LeasedSession {
     pub(crate) id: SessionId,
     has_ended: AtomicBool,
-    // The lease's deadline on each clock; 0 before the first renewal. Read separately: every pair
-    // of values seen consists of deadlines that a confirmed renewal once granted, so a torn pair
-    // only means the older, shorter lease on one clock.
+    // The lease's deadline on each clock; 0 before the first renewal. They are read separately:
+    // every pair of values read consists of deadlines that a confirmed renewal once granted. So a
+    // torn pair only means the older, shorter lease on one clock.
     main_ns: AtomicU64,
     raw_ns: AtomicU64,
 }
@@ -41,11 +41,11 @@ impl LeasedSession {
         }
     }
 
-    /// Takes a renewal; one that arrives late never shortens the lease.
+    /// Extends the lease. A renewal that arrives late never shortens it.
     pub(crate) fn renew(&self, lease: Lease) {
         let deadline = lease.deadline();
-        // Release, and Acquire at the readers: a thread that sees the new lease sees the table that
-        // came with it as well.
+        // Release here, and Acquire at the readers: a thread that reads the new lease also reads
+        // the table that came with it.
         self.main_ns.fetch_max(deadline.main_ns, Release);
         self.raw_ns.fetch_max(deadline.raw_ns, Release);
     }
@@ -63,8 +63,8 @@ impl LeasedSession {
         }
     }
 
-    /// How long the lease holds from `now` on, by the clock that ends it first; zero once ended.
-    /// For operators: nothing is served by it.
+    /// Returns the time until the lease ends, by the clock that ends it first; zero once the
+    /// session has ended. For operators: no answer depends on it.
     pub(crate) fn time_left(&self, now: Reading) -> Duration {
         let deadline = self.deadline();
         let main = deadline.main_ns.saturating_sub(now.main_ns);
@@ -75,7 +75,7 @@ impl LeasedSession {
         }
     }
 
-    /// Whether a slot is this session's at this epoch, by this table.
+    /// Whether this session owns a slot at this epoch, by this table.
     pub(crate) fn is_owner_of(&self, slot: Slot, epoch: Epoch, table: &RoutingTable) -> bool {
         table.route(slot).is_some_and(|route| {
             let owner = route.owner.as_ref();
@@ -83,7 +83,7 @@ impl LeasedSession {
         })
     }
 
-    /// Ends it for good in this process.
+    /// Ends it permanently in this process.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Release);
     }
@@ -110,7 +110,7 @@ mod tests {
         assert!(!session.may_serve_at(at(10)), "OpenSession grants no lease");
         session.renew(Lease::new(at(10), Duration::from_secs(3)));
         assert!(session.may_serve_at(at(12)) && !session.may_serve_at(at(13)));
-        // An older renewal's answer arriving late does not shorten it.
+        // The response to an older renewal arrives late and does not shorten it.
         session.renew(Lease::new(at(9), Duration::from_secs(3)));
         assert!(session.may_serve_at(at(12)));
         assert_eq!(session.time_left(at(12)), Duration::from_secs(1));

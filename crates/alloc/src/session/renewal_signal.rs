@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// Counts renewals, so that one that started after a moment can be waited for.
+/// Counts renewals, so that callers can wait for one that starts after their request.
 pub(crate) struct RenewalSignal {
     requested: tokio::sync::Notify,
-    /// (started, the last one that succeeded)
+    /// Number of renewals started, and the number of the last one that succeeded.
     counts: watch::Sender<(u64, u64)>,
-    /// D as the store last told it; 0: not yet.
+    /// Lease D as the store last reported it; 0 before that.
     lease_ms: AtomicU64,
 }
 
@@ -24,18 +24,19 @@ impl RenewalSignal {
         }
     }
 
-    /// Lease D in milliseconds; 0 before it is known.
+    /// Returns the lease D in milliseconds; 0 before it is known.
     pub(crate) fn lease_ms(&self) -> u64 {
         self.lease_ms.load(Relaxed)
     }
 
-    /// Asks for a renewal out of turn, which brings the newest table.
+    /// Requests a renewal out of turn, which brings the newest table.
     pub(crate) fn request_renewal(&self) {
         self.requested.notify_one();
     }
 
-    /// Waits for a renewal that started after now and succeeded (at most a second): its table is
-    /// newer than anything the caller can have seen. False if there was none.
+    /// Requests a renewal, and waits (at most a second) for one that started after now and
+    /// succeeded. Its table is newer than any that the caller can have seen. Returns false if there
+    /// was none.
     pub(crate) async fn renew_and_wait(&self, deadline: Instant) -> bool {
         let mut counts = self.counts.subscribe();
         let wanted = counts.borrow().0 + 1;

@@ -1,4 +1,4 @@
-//! The routing table this AllocSvr knows.
+//! The newest routing table of this AllocSvr.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::own_cluster::OwnCluster;
 
-/// Why a delta was not applied.
+/// Error that prevents a delta from being applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
     /// This process belongs to another cluster.
@@ -23,7 +23,7 @@ pub(crate) enum ApplyError {
     Unfit(#[from] Error),
 }
 
-/// Newest routing table; readers never block.
+/// Cell of the newest routing table; readers never block.
 pub(crate) struct RoutingTableCell {
     cluster: Arc<OwnCluster>,
     current: ArcSwapOption<RoutingTable>,
@@ -41,28 +41,28 @@ impl RoutingTableCell {
         }
     }
 
-    /// The table now; None before the first was learnt.
+    /// Returns the table; None before the first was applied.
     pub(crate) fn load(&self) -> Option<Arc<RoutingTable>> {
         self.current.load_full()
     }
 
-    /// The same for a moment: cheaper, to be held across no await.
+    /// Borrows the table: cheaper than [`RoutingTableCell::load`]. Hold it across no await.
     pub(crate) fn peek(&self) -> Guard<Option<Arc<RoutingTable>>> {
         self.current.load()
     }
 
-    /// Version now; 0 before the first.
+    /// Returns the version of the table; 0 before the first.
     pub(crate) fn version(&self) -> u64 {
         *self.version.borrow()
     }
 
-    /// Wakes at every newer version.
+    /// Subscribes to newer versions.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// Applies a delta; tells whether anything newer was learnt. A gap is an error: ask again with
-    /// the version held.
+    /// Applies a delta, and returns whether it made the table newer. A gap is an error: the caller
+    /// requests a delta to the current version.
     ///
     /// # Errors
     /// The delta is of another cluster, or does not fit the table.
@@ -85,7 +85,8 @@ impl RoutingTableCell {
         Ok(true)
     }
 
-    /// What a caller with a table of `version` misses; None if nothing, or if it wants none (0).
+    /// Returns the routes that a caller with a table of `version` lacks; None if it lacks none, or
+    /// wants none (0).
     pub(crate) fn routes_since(&self, version: u64) -> Option<v1::RoutingTable> {
         let table = self.current.load();
         let table = table.as_deref()?;

@@ -1,14 +1,14 @@
-//! The state directory: lets a process that is started again on this host take the place of its own
-//! earlier session at once, instead of waiting until that has run out (DESIGN 5.6).
+//! The state directory: a process that is restarted on this host takes the place of its own earlier
+//! session at once, instead of waiting until that session has expired (DESIGN 5.6).
 //!
-//! Invariant: a proof is shown only by a process that holds the lock under which it was written:
-//! then whoever wrote it has ended, because the lock falls with its holder. It is bound to the boot
-//! (a file system that outlived its host's memory proves nothing), and to the device and inode of
-//! the lock file (a copied directory has a lock of its own).
+//! Invariant: a proof is shown only by a process that holds the lock under which it was written.
+//! Then the process that wrote it has ended, because the lock falls with its holder. The proof is
+//! bound to the boot (a file system that outlived its host's memory proves nothing), and to the
+//! device and inode of the lock file (a copied directory has a lock of its own).
 //!
-//! Schedules that would break it: a directory copied beside a living process, whose copy supersedes
+//! Schedules that would break it: a directory copied beside a live process, whose copy supersedes
 //! it while its lease still holds; two processes on one directory; a shared file system mounted by
-//! two hosts. Whatever is not proved is waited for, as without a state directory.
+//! two hosts. A session without a proof is waited for, as without a state directory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -30,12 +30,12 @@ const PROOF_FORMAT: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct StateDir {
     dir: PathBuf,
-    /// Holds the lock.
+    /// File that holds the lock.
     _lock: File,
     binding: ProofBinding,
 }
 
-/// What a proof is bound to.
+/// Host and directory to which a proof is bound.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ProofBinding {
     boot: String,
@@ -43,7 +43,7 @@ struct ProofBinding {
     inode: u64,
 }
 
-/// The stored form.
+/// Proof as stored on disk.
 #[derive(Serialize, Deserialize)]
 struct StoredProof {
     format: u32,
@@ -55,7 +55,7 @@ struct StoredProof {
 }
 
 impl StateDir {
-    /// Opens and locks it; makes it if it is not there.
+    /// Opens and locks the directory; creates it if it does not exist.
     pub(crate) fn open(dir: &Path) -> Result<StateDir, Error> {
         let state_dir_error = |what: &str, e: &dyn std::fmt::Display| {
             Error::StateDir(format!(
@@ -92,8 +92,8 @@ impl StateDir {
         })
     }
 
-    /// What proves that the session last opened here, under this name, has no living process. None,
-    /// told in the log, if nothing proves it.
+    /// Loads the proof that the session last opened here, under this name, has no live process. If
+    /// there is none, logs the reason and returns None.
     pub(crate) fn load_proof(&self, name: &str) -> Option<Proof> {
         let path = self.dir.join("proof");
         let text = match std::fs::read_to_string(&path) {
@@ -138,7 +138,7 @@ impl StateDir {
         None
     }
 
-    /// Stores the proof of a session just opened. Waits for the disk.
+    /// Stores the proof of a newly opened session. Waits for the disk.
     pub(crate) fn write_proof(&self, name: &str, proof: Proof) -> io::Result<()> {
         let stored = StoredProof {
             format: PROOF_FORMAT,

@@ -1,8 +1,10 @@
-//! A planned end: hand back the true highest numbers and end the session, so that the next owner
-//! starts at once and no number is skipped. What could be handed over slot by slot is gone by then.
+//! Planned end of a session: hands back the true highest numbers and ends the session, so that the
+//! next owner starts at once and no number is skipped. Slots that could be handed over one by one
+//! are gone by then.
 //!
 //! Invariant: the session ends in this process before its finals are taken, so a final covers every
-//! number handed out; and after the first chunk was sent this process never serves in it again.
+//! number handed out. After the first chunk was sent, this process never serves in the session
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,29 +15,30 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::node::Node;
 
-/// How long the stores are asked for one chunk.
+/// Maximum time to send one chunk; after it the close fails.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long moves, openings and closings under way are waited for; what takes longer costs a gap.
+/// Maximum wait for moves, opens and closes in progress. Those that take longer cost a gap.
 const IDLE_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the stores are asked for all chunks.
+/// Maximum time to send all chunks; after it the close fails.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 impl Node {
-    /// Ends the session; the keeper must have stopped.
+    /// Ends the session. The lease keeper must have stopped.
     pub(crate) async fn close_session(self: &Arc<Self>) {
         let Some(session) = self.session.swap(None) else {
             return;
         };
-        // Invariant: each wait of a shutdown has a bound, and all together stay below the 30 s
+        // Invariant: each wait of a shutdown has a limit, and all together stay below the 30 s
         // after which the service manager kills the process. Schedule that breaks it: the stores
-        // are away, and 10,000 Opens wait for them; a move waits for those of its slot, and the
-        // shutdown for the move.
+        // are unreachable, and 10,000 Opens wait for them; a move waits for those of its slot, and
+        // the shutdown for the move.
         //
-        // No move begins any more; those under way have noted what they took out. One that has not
-        // come so far has taken nothing out yet: its sections are found below, like all others.
+        // No move begins from here on. Moves in progress that removed sections have recorded the
+        // finals of those. A move that has not come so far has removed nothing: its sections are
+        // found below, like all others.
         let idle_deadline = Instant::now() + IDLE_WAIT_TIMEOUT;
         let _ = timeout_at(idle_deadline, self.slot_moves.wait_until_finals_recorded()).await;
-        // A close under way would come after the end of the session, and be refused.
+        // A close in progress would arrive after the end of the session, and be rejected.
         let _ = timeout_at(idle_deadline, self.sections.wait_until_all_idle()).await;
         let mut finals = self.sections.all_unconfirmed_closes();
         for loaded in self.sections.end_session(&session) {
@@ -115,7 +118,7 @@ mod tests {
         while under_way() < OPENS as usize {
             tokio::task::yield_now().await;
         }
-        // The one asked for last waits longest.
+        // The slot of the last Open waits longest.
         let slot = fence(10_000 + OPENS - 1).slot;
         let moving = (node.clone(), session.clone());
         tokio::spawn(async move {

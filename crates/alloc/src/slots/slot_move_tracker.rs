@@ -7,24 +7,24 @@ use parking_lot::Mutex;
 use seqsvr_core::id::{Epoch, Slot};
 use tokio::sync::{RwLock, Semaphore};
 
-/// Most slots being moved at one time.
+/// Maximum slots being moved at a time; above it moves wait.
 const MOVES_IN_FLIGHT_MAX: usize = 32;
 
-/// What goes on with slots of this node.
+/// State of the slot moves of this node.
 pub(crate) struct SlotMoveTracker {
     pub(super) permits: Semaphore,
-    /// Planned moves that wait for a turn or are under way.
+    /// Planned moves that wait for a permit or are in progress.
     pub(super) in_progress: Mutex<HashSet<(Slot, Epoch)>>,
-    /// Held (shared) from before a slot is stopped until its finals are noted.
+    /// Held (shared) from before a slot is frozen until its finals are recorded.
     pub(super) collecting: RwLock<()>,
-    /// Wants no slots: told with every renewal.
+    /// Whether the node drains: it wants no slots. Sent with every renewal.
     pub(super) is_draining: std::sync::atomic::AtomicBool,
-    /// Slots the store planned for this session at the last renewal; `PLANNED_UNKNOWN` before the first one
-    /// since `draining` changed.
+    /// Number of slots that the store planned to move from this session at the last renewal;
+    /// `PLANNED_UNKNOWN` before the first one since `is_draining` changed.
     pub(super) planned_count: std::sync::atomic::AtomicU32,
 }
 
-/// Value of `planned_count` before a renewal has told it.
+/// Value of `planned_count` before a renewal has reported it.
 pub(super) const PLANNED_UNKNOWN: u32 = u32::MAX;
 
 impl SlotMoveTracker {
@@ -38,8 +38,8 @@ impl SlotMoveTracker {
         }
     }
 
-    /// Waits until every slot that is stopped has its finals noted. Whoever comes later must find
-    /// the session gone.
+    /// Waits until every frozen slot has its finals recorded. Moves that come later must find that
+    /// the session has ended.
     pub(crate) async fn wait_until_finals_recorded(&self) {
         let _none = self.collecting.write().await;
     }
@@ -48,7 +48,7 @@ impl SlotMoveTracker {
         self.is_draining.load(Acquire)
     }
 
-    /// For counters: (draining, planned by the store).
+    /// Returns whether the node drains, and the number of planned moves, for metrics.
     pub(crate) fn plan(&self) -> (bool, u32) {
         let planned = self.planned_count.load(Relaxed);
         (

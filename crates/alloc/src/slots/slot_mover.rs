@@ -1,20 +1,22 @@
-//! Planned moves: a slot is stopped, and handed to another owner together with the true highest
+//! Planned moves: a slot is frozen, and handed to another owner together with the true highest
 //! numbers of its sections, in one step of the store (DESIGN 5.7).
 //!
-//! Invariant: a slot stopped at epoch e is never again served at e by this process. Before its
-//! finals are taken nothing of it can be opened, everything of it is sealed, and whoever was inside
-//! has left; so a final covers every number handed out, and the next owner starts right above.
+//! Invariant: a slot frozen at epoch e is never again served at e by this process. Before its
+//! finals are taken, none of its sections can be opened, all of them are sealed, and all adders
+//! that were inside have left. So a final covers every number handed out, and the next owner starts
+//! right above.
 //!
 //! Schedules that would break it, and what prevents each:
-//! - *An Open is in flight while the slot stops*; its object is published after the finals were
-//!   taken, and serves numbers that the next owner gives as well. Hence stopping bars new Opens
+//! - *An Open is in flight while the slot is frozen*; its object is published after the finals were
+//!   taken, and serves numbers that the next owner hands out as well. Hence freezing bars new Opens
 //!   under the lock that publishes, then waits for those in flight, then seals.
-//! - *The move's answer is lost*, the owner believes it failed and serves on. Hence the mark stays
-//!   until a table shows a later epoch, and the move is repeated until then.
-//! - *The session is closed while a move is under way*: taken out of the map, the slot's finals are
-//!   in the move alone, and the end of the session overtakes it. Hence they are noted as well,
-//!   before the session may be closed.
-//! - *A close whose answer never came* leaves a window open that the next owner would start above.
+//! - *The response of the move is lost*; the owner believes that it failed and continues to serve.
+//!   Hence the slot stays frozen until a table shows a later epoch, and the move is repeated until
+//!   then.
+//! - *The session is closed while a move is in progress*: the slot's finals, removed from the map,
+//!   are in the move only, and the end of the session overtakes it. Hence they are recorded as
+//!   well, before the session may be closed.
+//! - *A close without an answer* leaves a window open, and the next owner would start above it.
 //!   Hence its final is repeated with the move (only tightness is at stake, ADR 0007).
 
 use std::sync::Arc;
@@ -33,13 +35,13 @@ use crate::node::Node;
 use crate::session::leased_session::LeasedSession;
 use crate::slots::slot_move_tracker::PLANNED_UNKNOWN;
 
-/// How long the stores are asked before the way of things is looked at again.
+/// Maximum time to send a move to the stores before the state of the slot is checked again.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one store may take.
+/// Maximum time of one attempt at one store; after it the next store is tried.
 const MOVE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Node {
-    /// Whether this node wants slots; told to the store at once.
+    /// Sets whether this node drains, and sends it to the store at once.
     pub(crate) fn set_draining(&self, draining: bool) {
         if self.slot_moves.is_draining.swap(draining, AcqRel) != draining {
             self.slot_moves
@@ -49,7 +51,7 @@ impl Node {
         self.renewals.request_renewal();
     }
 
-    /// Slots this node owns by its table.
+    /// Returns the number of slots that this node owns by its table.
     pub(crate) fn owned_slot_count(&self) -> u32 {
         let (Some(table), Some(session)) = (self.table.load(), self.session.load_full()) else {
             return 0;
@@ -61,12 +63,11 @@ impl Node {
         mine.count() as u32
     }
 
-    /// Hands all slots over to others, as far as there are others, until the deadline.
+    /// Hands all slots over to other AllocSvrs, if there are any, until the deadline.
     pub(crate) async fn drain_slots(self: &Arc<Self>, deadline: Instant) {
         self.set_draining(true);
         while Instant::now() < deadline && self.has_lease() {
-            // A renewal that started after `draining` was set brings what is planned, and the
-            // table.
+            // A renewal that started after `is_draining` was set brings the plan and the table.
             let renewed = self.renewals.renew_and_wait(deadline).await;
             if renewed
                 && (self.owned_slot_count() == 0
@@ -77,7 +78,7 @@ impl Node {
         }
     }
 
-    /// Follows what the store has planned for this session.
+    /// Starts the moves that the store has planned for this session.
     pub(crate) fn start_planned_moves(
         self: &Arc<Self>,
         session: &Arc<LeasedSession>,
@@ -106,8 +107,8 @@ impl Node {
         }
     }
 
-    /// Moves a slot that this session owns at `epoch`. Returns the epoch after, and who owns it
-    /// then (None: nobody, or not known). Must not be dropped half-way: spawn it.
+    /// Moves a slot that this session owns at `epoch`. Returns the epoch after the move, and the
+    /// owner then (None: no owner, or unknown). Must not be dropped before it ends: spawn it.
     pub(crate) async fn move_slot(
         self: &Arc<Self>,
         session: &Arc<LeasedSession>,
@@ -115,7 +116,7 @@ impl Node {
         epoch: Epoch,
         to: SessionId,
     ) -> Result<(Epoch, Option<SessionId>), Fault> {
-        // Never closed, so never an error.
+        // The semaphore is never closed, so an error cannot occur.
         let _permit = self.slot_moves.permits.acquire().await;
         let collecting = self.slot_moves.collecting.read().await;
         if !self.is_slot_owner(session, slot, epoch) || !self.sections.freeze_slot(slot, epoch) {
@@ -146,20 +147,22 @@ impl Node {
             let fault = match moved {
                 Ok(moved) => {
                     self.counters.moves.add(1);
-                    // Evening out goes at the pace of renewals; who drains asks for more at once.
+                    // Rebalancing goes at the pace of renewals. A draining node requests more moves
+                    // at once.
                     if self.slot_moves.is_draining() {
                         self.renewals.request_renewal();
                     }
-                    // The answer has no table version and no address, so it changes no route here.
-                    // A table that changed within a version would be passed on to clients, and no
-                    // later delta would correct it. The slot stays stopped until a table shows the
-                    // later epoch.
+                    // The response has no table version and no address, so it changes no route
+                    // here. A table that changed within a version would be passed on to clients,
+                    // and no later delta would correct it. The slot stays frozen until a table
+                    // shows the later epoch.
                     let owner = Some(SessionId(moved.owner)).filter(|id| id.0 != 0);
                     return Ok((Epoch(moved.epoch), owner));
                 }
                 Err(fault) => fault,
             };
-            // Perhaps an earlier try was applied and its answer lost, or the session was expired.
+            // An earlier attempt may have been applied and its response lost, or the session may
+            // have expired.
             self.renewals
                 .renew_and_wait(Instant::now() + MOVE_ATTEMPT_TIMEOUT)
                 .await;
@@ -173,8 +176,7 @@ impl Node {
             }
             tracing::debug!(%slot, %fault, "a move is asked for again");
             if fault.reason() == Reason::Invalid {
-                // Nothing but the finals can be at fault; without them the sections skip their
-                // windows.
+                // Only the finals can be at fault. Without them the sections skip their windows.
                 request.finals.clear();
             }
             self.random.back_off().await;
@@ -189,14 +191,14 @@ impl Node {
             && self.epoch_and_owner(slot) == Some((epoch, Some(session.id)))
     }
 
-    /// Epoch and owner of a slot by the newest table here.
+    /// Returns the epoch and the owner of a slot by the newest table here.
     fn epoch_and_owner(&self, slot: Slot) -> Option<(Epoch, Option<SessionId>)> {
         let table = self.table.load()?;
         let route = table.route(slot)?;
         Some((route.epoch, route.owner.as_ref().map(|o| o.session)))
     }
 
-    /// True finals of a stopped slot.
+    /// Returns the true finals of a frozen slot.
     async fn collect_finals(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
         self.sections.wait_until_idle(slot).await;
         let mut finals = self.sections.unconfirmed_closes(slot, epoch);
@@ -210,8 +212,8 @@ impl Node {
         finals
     }
 
-    /// Sends what one move cannot carry as closes before it; returns the rest. A close that fails
-    /// costs a gap.
+    /// Sends the finals that one move cannot carry as closes before it, and returns the rest. A
+    /// close that fails costs a gap.
     async fn send_overflow_finals(&self, mut finals: Vec<SectionFinal>) -> Vec<SectionFinal> {
         let rest = finals.split_off(finals.len().min(FINALS_MAX));
         let closes = rest.into_iter().map(|last| {

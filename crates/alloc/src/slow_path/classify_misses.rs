@@ -13,7 +13,7 @@ use crate::slow_path::wait_key::{PendingReason, SectionPtr, WaitKey};
 use crate::slow_path::wait_limiter::{RETRY_AFTER_MS, WaitPermits};
 
 impl Node {
-    /// The error of an item that was not answered in time.
+    /// Returns the error of an item that was not answered in time.
     pub(crate) fn timeout_error(&self, why: Option<&PendingReason>) -> Fault {
         let stores = || self.store_group.address_list();
         let (reason, text) = match why {
@@ -63,9 +63,9 @@ impl Node {
         timeout_error_for(reason, &text)
     }
 
-    /// Answers the misses that are final, and those that would have to wait and get no place; adds
-    /// the others to the groups of what they wait for. `is_behind`: the caller knows a newer table,
-    /// and nobody has asked for it yet.
+    /// Answers the misses that are final, and those that would have to wait and get no permit. Adds
+    /// the others to the items of their wait key. `is_behind`: the caller has a newer table, and
+    /// the store has not been queried for it yet.
     pub(crate) fn classify_misses(
         &self,
         call: &RequestContext,
@@ -78,14 +78,14 @@ impl Node {
         // A caller that routes by itself and is behind is redirected; any other is forwarded.
         let should_redirect =
             call.forwarded || (call.table_version != 0 && call.table_version < table.version());
-        // Once for all, so that the many items of a batch that is turned away cost little.
+        // Created once for all, so that a rejected batch of many items costs little.
         let mut permit_error: Option<Fault> = None;
         for (index, miss) in misses {
             let reject = |reason, text: String| {
                 self.counters.not_owner.add(1);
                 Err(Fault::new(reason, text))
             };
-            // What it waits for, or why it is refused at once.
+            // Wait key of the item, or the error with which it is rejected at once.
             let waits_for = match miss {
                 MissReason::Final(fault) => Err(fault),
                 MissReason::Remote(_) | MissReason::Wait(Reason::NotOwner, _) if is_behind => {
@@ -155,7 +155,7 @@ impl Node {
     }
 }
 
-/// The error of an item that ran out of time.
+/// Returns the error of an item that ran out of time.
 fn timeout_error_for(reason: Reason, why: &str) -> Fault {
     Fault::new(reason, format!("{why}; it was not done in time, retry"))
         .with_code(tonic::Code::Unavailable)

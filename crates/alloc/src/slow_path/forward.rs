@@ -1,4 +1,4 @@
-//! Sending items on to their owner, for callers that know no routes. Never twice.
+//! Forwards items to their owner, for callers that have no routes. Never forwards an item twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::batch::request_context::RequestContext;
 use crate::node::Node;
 use crate::slow_path::resolution::{Resolution, is_transient, resolve_all, retry_all};
 
-/// How long an owner may take before the item is tried anew (the owner may be dead).
+/// Maximum time of one attempt at an owner, which may be dead; after it the item is retried.
 const FORWARD_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What an owner answered.
+/// Response of an owner.
 struct OwnerResponse {
-    /// The cluster that it named.
+    /// Cluster that it named.
     cluster: ClusterTag,
-    /// Outcome of each item.
+    /// Result of each item.
     results: Vec<Result<ItemAnswer, Fault>>,
     /// Its newer routes.
     routes: Option<RoutingTable>,
@@ -62,8 +62,8 @@ impl Node {
                 format!("AllocSvr {address} did not answer in time"),
             )),
         };
-        // Numbers of another cluster are never passed on as this one's: its AllocSvr may have been
-        // given the address of the owner.
+        // Numbers of another cluster are never passed on as this one's. An AllocSvr of another
+        // cluster may have been given the address of the owner.
         let checked = match planted!(ForwardAnyCluster) {
             true => answer,
             false => self
@@ -81,12 +81,12 @@ impl Node {
             }
             Err(fault) => fault,
         };
-        // Learnt here, and not for each item to carry along.
+        // Applied here once, not by each item.
         self.apply_attached_routes(fault.detail.routes.take().as_ref());
         if should_retry_item(fault.reason(), is_last_attempt)
             || fault.reason() == Reason::Unspecified
         {
-            // The owner may be gone: the next table will tell.
+            // The owner may be gone. The next table shows it.
             tracing::debug!(%address, %fault, "forwarding failed");
             self.random.back_off().await;
             return retry_all(members);
@@ -125,7 +125,7 @@ impl Node {
         items: &[&RequestItem],
         deadline: Instant,
     ) -> Result<OwnerResponse, Status> {
-        // All items of one call ask the same kind of thing.
+        // All items of one call have the same kind of operation.
         match items.first().map(|item| item.operation) {
             Some(ItemOperation::Next { .. }) => self.send_next(client, call, items, deadline).await,
             Some(ItemOperation::Current) => self.send_current(client, call, items, deadline).await,
@@ -278,8 +278,8 @@ impl Node {
     }
 }
 
-/// Whether to try an item again. One try is shorter than the caller's deadline, so that an owner
-/// which ran out of its time waiting for a window has not used up the caller's.
+/// Whether to retry an item. One attempt is shorter than the caller's deadline. So an owner that
+/// ran out of its time while it waited for a window has not used up the caller's time.
 fn should_retry_item(reason: Reason, is_last_attempt: bool) -> bool {
     is_transient(reason) || (reason == Reason::NoWindow && !is_last_attempt)
 }

@@ -1,4 +1,4 @@
-//! Why the slow path could not answer an item at once.
+//! Reasons why an item could not be answered at once.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use seqsvr_proto::v1::Reason;
 use crate::batch::item::ItemAnswer;
 use crate::sections::loaded_section::LoadedSection;
 
-/// Why an item could not be answered at once.
+/// Reason why an item could not be answered at once.
 pub(crate) enum MissReason {
-    /// It never can.
+    /// It can never be answered.
     Final(Fault),
-    /// The section is ours but not loaded.
+    /// This node owns the section, but it is not loaded.
     Open(SectionKey, Slot),
     /// The window must reach this number first.
     Refill(Arc<LoadedSection>, u64),
@@ -21,14 +21,14 @@ pub(crate) enum MissReason {
     Raise(Arc<LoadedSection>, u64, bool),
     /// `Current` of a section that is not loaded.
     Read(SectionKey),
-    /// The caller has seen more than this object would give.
+    /// The caller has seen a greater number or epoch than this object would give.
     VerifyOwnership(Arc<LoadedSection>),
-    /// Taken from this object; a strict call is answered once a store has confirmed it.
+    /// Answer taken from this object. A strict call is answered once a store has confirmed it.
     ConfirmAnswer(Arc<LoadedSection>, ItemAnswer),
     /// Another AllocSvr owns it.
     Remote(String),
     /// This owner has no memory for a new key until it has closed sections.
     NoMemory,
-    /// Nobody can serve it at the moment; says why.
+    /// No AllocSvr can serve it now, for this reason.
     Wait(Reason, String),
 }

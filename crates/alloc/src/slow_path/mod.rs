@@ -1,6 +1,6 @@
-//! Serving a request: local items at once, the others by opening, refilling, forwarding, waiting,
-//! each group on its own, so that no slow item hides another; all bounded by the deadline, and in
-//! number by the places there are for what waits.
+//! The slow path: serves a request until its deadline. Items of loaded sections are answered at
+//! once. The others open sections, wait for windows, are forwarded, or wait: each group on its own,
+//! so that no slow item delays another. The number of waiting items is bounded by permits.
 
 mod classify_misses;
 mod forward;
@@ -35,14 +35,14 @@ use crate::slow_path::resolution::Resolution;
 use crate::slow_path::wait_key::WaitKey;
 use crate::slow_path::wait_limiter::WaitPermits;
 
-/// Items of a batch looked at, or outcomes taken in, at one go; then other calls have their turn.
-/// About 50 us: whoever touches section upon section is not to keep others waiting.
+/// Maximum items of a batch processed, or results handled, before the task yields. About 50 us, so
+/// that a caller that touches section after section does not delay others.
 const ITEMS_PER_POLL: usize = 32;
 
 type ResolutionQueue<'a> = FuturesUnordered<BoxFuture<'a, Vec<Resolution>>>;
 
 impl Node {
-    /// Answers every item of a frame before the deadline, in order.
+    /// Answers every item of a batch before the deadline, in order.
     pub(crate) async fn serve_batch_slow(
         self: &Arc<Self>,
         call: &RequestContext,
@@ -88,7 +88,7 @@ impl Node {
         let mut rounds = 0;
         // Invariant: no number is taken after the deadline, because the client discards its answer.
         // Schedule that breaks it: the background gets no CPU time while a client retries. Then
-        // each frame that timed out takes a number: a gap for each retry.
+        // each batch that timed out takes a number: a gap for each retry.
         while Instant::now() < call.deadline {
             let found = self
                 .find_namespace(call, items, &mut progress.is_renewed, &mut permits)
@@ -109,8 +109,8 @@ impl Node {
                         );
                     }
                     open_items.clear();
-                    // A caller that knows a newer table than ours is not sent away before we have
-                    // asked.
+                    // A caller with a newer table than ours is redirected only after a query for
+                    // that table.
                     let behind = call.table_version > table.version() && !progress.is_renewed;
                     let mut misses = misses.into_iter().peekable();
                     while misses.peek().is_some() {
@@ -127,8 +127,8 @@ impl Node {
                             yield_now().await;
                         }
                     }
-                    // By their first items: what is sent first does not depend on addresses of
-                    // memory.
+                    // Ordered by their first items, so that the order of sending does not depend on
+                    // memory addresses.
                     let mut groups: Vec<_> = std::mem::take(&mut progress.waiting_items)
                         .into_iter()
                         .collect();
@@ -171,11 +171,11 @@ impl Node {
                         }
                     }
                 }
-                // Nothing is under way, or the time is over.
+                // No item waits, or the time is over.
                 Ok(None) | Err(_) => break,
             }
         }
-        // Never confirmed in time.
+        // These answers were not confirmed in time.
         for index in progress.awaiting_confirmation.keys() {
             self.record_burned(items[*index as usize].operation);
         }
@@ -191,7 +191,8 @@ impl Node {
             .collect()
     }
 
-    /// The namespace a call means. An unknown one may be new: the store is asked once a call.
+    /// Finds the namespace of a call. An unknown one may be new, so the store is queried once a
+    /// call.
     async fn find_namespace(
         &self,
         call: &RequestContext,
@@ -210,7 +211,8 @@ impl Node {
                     self.wait_for_table(call.deadline).await?
                 }
             };
-            // Checked again here: before the first table this process did not know its cluster.
+            // Checked again here, because before the first table this process did not have its
+            // cluster's tag.
             self.own_cluster.check(call.cluster)?;
             if let Some(namespace) = table.namespace(name) {
                 let namespace = namespace.clone();
@@ -245,7 +247,7 @@ mod tests {
     use super::*;
     use crate::fast_path::tests::FastPathFixture;
 
-    /// Schedule: frames of a client that retries wait for a background thread. When they get one,
+    /// Schedule: batches of a client that retries wait for a background thread. When they get one,
     /// the client has given up, and the section is loaded.
     #[tokio::test]
     async fn batch_after_deadline_takes_no_number() {

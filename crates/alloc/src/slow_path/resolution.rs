@@ -1,14 +1,14 @@
-//! What became of items that waited: to be answered or to be tried again.
+//! Resolutions of items that waited: answered, or to be retried.
 
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::Reason;
 
 use crate::batch::item::ItemAnswer;
 
-/// What became of an item: answered, or (None) to be tried again.
+/// Index of an item, with its answer, or None if it must be retried.
 pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, Fault>>);
 
-/// Whether trying again may help.
+/// Whether a retry may help.
 pub(crate) fn is_transient(reason: Reason) -> bool {
     matches!(
         reason,
@@ -17,7 +17,7 @@ pub(crate) fn is_transient(reason: Reason) -> bool {
             | Reason::Unreachable
             | Reason::NotLeader
             | Reason::NoSuchSession
-            // A process of another cluster has the owner's address: the next table tells.
+            // A process of another cluster has the owner's address. The next table shows it.
             | Reason::ClusterMismatch
     )
 }

@@ -1,4 +1,4 @@
-//! What items of a request wait for, and what becomes of them then: tried again, or answered.
+//! Resolves what items wait for. The items are then retried or answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::slow_path::wait_key::{SectionPtr, WaitKey};
 use crate::store_client::ownership_verifier::OwnershipVerdict;
 
 impl Node {
-    /// Does what a group waits for; its items are then tried again or answered.
+    /// Does what the items of a wait key wait for. They are then retried or answered.
     pub(crate) fn resolve<'a>(
         self: &'a Arc<Self>,
         call: &'a RequestContext,
@@ -36,7 +36,7 @@ impl Node {
                 let mut changed = self.table.subscribe();
                 changed.mark_unchanged();
                 Box::pin(async move {
-                    // A newer table, or a lease renewed meanwhile.
+                    // Ends early when a newer table comes. A renewed lease is found after the wait.
                     let _ =
                         tokio::time::timeout(Duration::from_millis(20), changed.changed()).await;
                     retry_all(members)
@@ -49,7 +49,7 @@ impl Node {
                     let Some(session) = session else {
                         return retry_all(members);
                     };
-                    // Never closed: an error cannot come.
+                    // The semaphore is never closed, so an error cannot occur.
                     let _permit = call.opens.acquire().await;
                     let opened = self.open_section(fence, session).await;
                     self.retry_or_fail(members, opened).await
@@ -69,7 +69,7 @@ impl Node {
             WaitKey::Read(section) => {
                 Box::pin(self.resolve_read(section, table.slot_of(section), members))
             }
-            // Its answers are taken out by whoever calls this: see `serve`.
+            // The caller resolves these itself: see `serve_items`.
             WaitKey::ConfirmAnswers(_) => Box::pin(std::future::ready(retry_all(members))),
             WaitKey::VerifyOwnership(ownership) => Box::pin(async move {
                 match self.ownership_verifier.verify(ownership).await {
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// After something a group waited for: tried again unless it failed for good.
+    /// Retries the items after a wait, unless it failed permanently.
     async fn retry_or_fail(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Resolution> {
         match result {
             Ok(()) => retry_all(members),
@@ -102,9 +102,9 @@ impl Node {
         }
     }
 
-    /// `Current` of a section that is not loaded: a store read that began after the request came.
-    /// The epoch is that of the same read: our table's may be one that another owner has answered
-    /// above.
+    /// Answers `Current` of a section that is not loaded, by a store read that began after the
+    /// request came. The epoch is that of the same read: another owner may have answered at a later
+    /// epoch than that of our table.
     async fn resolve_read(
         &self,
         section: SectionKey,
@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    /// Answers of strict calls, once a store has confirmed what they rest on.
+    /// Returns the answers of strict calls, once a store has confirmed what they rest on.
     pub(crate) async fn confirm_answers(
         &self,
         call: &RequestContext,
@@ -163,7 +163,7 @@ impl Node {
         }
     }
 
-    /// A confirmation said that a holding does not stand: nothing of it is served again.
+    /// Retires the sections of a slot that a confirmation found not to be owned at this epoch.
     fn retire_stale_slot(&self, ownership: SlotOwnership) {
         for loaded in self.sections.all() {
             if loaded.fence.slot == ownership.slot && loaded.fence.epoch <= ownership.epoch {

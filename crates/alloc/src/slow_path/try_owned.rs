@@ -1,9 +1,10 @@
-//! The local path: taking a number from an owned section and checking the right to answer it.
+//! Takes numbers from owned sections, and checks the right to answer them.
 //!
 //! Order of steps (DESIGN 5.4): request fully received -> number taken by CAS, never above the
-//! window -> clock read -> session, lease and slot epoch checked -> answer. A clock read before
-//! taking would let a process that was stopped in between answer an old number after a new owner
-//! has answered greater ones. One check serves all items of a pass, since all had been received.
+//! window -> clock read -> session, lease and slot epoch checked -> answer. Schedule that breaks
+//! it, if the clock is read before taking: the process is stopped in between and answers an old
+//! number after a new owner has answered greater ones. One check serves all items of a pass,
+//! because all had been received.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;
 use crate::slow_path::miss_reason::MissReason;
 
-/// An answer that still has to pass the check.
+/// Answer that still has to pass the check.
 struct PendingAnswer<'m> {
     index: u32,
     loaded: &'m Arc<LoadedSection>,
@@ -29,7 +30,8 @@ struct PendingAnswer<'m> {
 }
 
 impl Node {
-    /// Answers what it can of `todo` from owned sections, and tells of every other item why not.
+    /// Answers what it can of `todo` from owned sections, and returns the miss reason of every
+    /// other item.
     pub(crate) fn try_owned(
         self: &Arc<Self>,
         call: &RequestContext,
@@ -67,7 +69,7 @@ impl Node {
                 ));
                 continue;
             };
-            // Only spares numbers that would be burned; what decides is the check after taking.
+            // Only spares numbers that would be burned. The check after taking decides.
             if !has_lease {
                 misses.push((
                     index,
@@ -91,17 +93,17 @@ impl Node {
         if taken.is_empty() {
             return misses;
         }
-        // After every number of this pass was taken: see above. The leases are looked at before the
-        // newest table: a renewal stores the table first, so a lease that it brought is never
-        // believed without it.
+        // Read after every number of this pass was taken: see above. The leases are checked before
+        // the newest table is read: a renewal stores the table first, so a lease that it brought is
+        // never used without that table.
         let now = self.clock.now();
         let has_lease = taken
             .iter()
             .all(|taken| taken.loaded.session.may_serve_at(now));
         let table = self.table.load();
         let table = table.as_deref().filter(|_| has_lease);
-        // By both tables: that of this pass was read after the request was received, and the
-        // namespace may have become strict while this node had no lease (see `hits`).
+        // Strict by either table: the one of this pass was read after the request was received, and
+        // the namespace may have become strict while this node had no lease (see `fast_path`).
         let strict = call.strict
             || namespace.spec.limits.strict
             || table.is_some_and(|table| table.is_strict(namespace));
@@ -132,7 +134,7 @@ impl Node {
         misses
     }
 
-    /// Counts numbers that were taken and are not given.
+    /// Counts numbers that were taken and are not answered.
     pub(crate) fn record_burned(&self, operation: ItemOperation) {
         self.counters.burned.add(operation.number_count());
     }
@@ -183,8 +185,8 @@ impl Node {
                 if section.max_seq() < target {
                     return Err(MissReason::Raise(loaded.clone(), target, force));
                 }
-                // The window is durable up to the target, so only memory is left to set; done in an
-                // unsealed object of the generation that was raised, or not at all.
+                // The window is durable up to the target, so only memory has to be set. This is
+                // done in an unsealed object of the generation that was raised, or not at all.
                 let value = match section
                     .raise_to(location.key_in_section(), target)
                     .map_err(miss_from_refusal)?
@@ -201,7 +203,7 @@ impl Node {
         }
     }
 
-    /// What an item of a section that is not loaded has to wait for.
+    /// Returns what an item of a section that is not loaded waits for.
     fn miss_of_unloaded(
         &self,
         table: &RoutingTable,
@@ -219,7 +221,7 @@ impl Node {
         }
     }
 
-    /// Whether this node owns the place's slot by the table, or who does.
+    /// Checks that this node owns the slot of a key by the table.
     fn check_owner(
         &self,
         table: &RoutingTable,
@@ -233,7 +235,8 @@ impl Node {
         {
             None => wait(format!("slot {} has no owner yet", location.slot)),
             Some(owner) if session.is_some_and(|s| s.id == owner.session && s.is_alive()) => Ok(()),
-            // Whoever held this address before is gone; asking it would be asking ourselves.
+            // The earlier process at this address is gone. A request to it would reach this
+            // process.
             Some(owner) if owner.address == self.address => wait(format!(
                 "slot {} is held by an earlier session of AllocSvr {:?} until its lease has run out",
                 location.slot, owner.name
@@ -261,7 +264,7 @@ fn miss_from_refusal(
         Refusal::Sealed => MissReason::Open(location.section, location.slot),
         Refusal::Exhausted => MissReason::Final(sequence_exhausted()),
         Refusal::Full => MissReason::Final(Fault::new(Reason::TooMany, refusal.to_string())),
-        // `idle` closes sections, then the item is tried again.
+        // `evictor` closes sections, then the item is retried.
         Refusal::NoMemory => MissReason::NoMemory,
         Refusal::NotHere => MissReason::Final(Fault::new(Reason::Unspecified, refusal.to_string())),
     }

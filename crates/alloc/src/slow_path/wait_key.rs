@@ -1,5 +1,4 @@
-//! Why items of a request wait, and with whom: each kind of miss becomes a group of items that wait
-//! for the same thing, or an answer at once.
+//! What items of a request wait for, and why they are not answered yet.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use seqsvr_proto::v1::Reason;
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::ownership::SlotOwnership;
 
-/// Items that wait for the same thing.
+/// What an item waits for. Items with equal keys wait together.
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) enum WaitKey {
     Open(SectionKey, Slot),
@@ -24,7 +23,7 @@ pub(crate) enum WaitKey {
     Wait,
 }
 
-/// A section object, compared by identity.
+/// Section object, compared by identity.
 pub(crate) struct SectionPtr(pub(crate) Arc<LoadedSection>);
 
 impl PartialEq for SectionPtr {
@@ -41,7 +40,7 @@ impl Hash for SectionPtr {
     }
 }
 
-/// Why an item is not answered yet; put into words only if it never is.
+/// Reason why an item is not answered yet. It becomes a text only if the item times out.
 pub(crate) enum PendingReason {
     Opening(SectionKey),
     Window(SectionKey),

@@ -1,10 +1,11 @@
-//! The bound of what waits in an AllocSvr: for a section to be opened, a window, a store, an owner.
+//! Limits the items that wait in an AllocSvr: for a section to be opened, a window, a store, an
+//! owner.
 //!
-//! Invariant: a call takes a place for each of its items before the first of them waits, and gives
-//! them back when it ends, however it ends; there are never more than `capacity` places taken, and not
-//! more than a quarter of them by one connection, so that others find some. Whoever gets none is
-//! told at once when to come again. An item served from memory needs no place, so a full house
-//! refuses none of those.
+//! Invariant: a call acquires a permit for each of its items before the first of them waits, and
+//! releases them when it ends in any way. There are never more than `capacity` permits acquired,
+//! and not more than a quarter of them by one connection, so that others find some. A call that
+//! gets none is rejected at once with a retry hint. An item served from memory needs no permit, so
+//! it is not rejected when all are in use.
 //!
 //! All items of a call count, not only those that wait, because the call keeps all of them.
 
@@ -16,12 +17,13 @@ use seqsvr_proto::v1::Reason;
 
 use crate::metrics::counters::EventCounter;
 
-/// Part of the places that one connection may take: one in so many.
+/// One connection may acquire this part of the permits: one in so many. Above it its calls are
+/// rejected.
 const CONNECTION_SHARE_DIVISOR: usize = 4;
-/// When an item that got no place may come again.
+/// Retry hint of an item that got no permit.
 pub(crate) const RETRY_AFTER_MS: u32 = 100;
 
-/// Places for items that wait.
+/// Limiter of items that wait.
 #[derive(Debug)]
 pub(crate) struct WaitLimiter {
     capacity: usize,
@@ -36,12 +38,12 @@ impl WaitLimiter {
         }
     }
 
-    /// Places taken now.
+    /// Returns the number of acquired permits.
     pub(crate) fn permits_taken(&self) -> usize {
         self.permits_taken.load(Relaxed)
     }
 
-    /// For a call of so many items, which takes none yet.
+    /// Returns the permits of a call of `items` items, which are not acquired yet.
     pub(crate) fn permits_for<'a>(
         &'a self,
         share: Option<&'a Share>,
@@ -56,7 +58,7 @@ impl WaitLimiter {
     }
 }
 
-/// The places of one call.
+/// Permits of one call; a drop releases them.
 pub(crate) struct WaitPermits<'a> {
     limiter: &'a WaitLimiter,
     share: Option<&'a Share>,
@@ -65,7 +67,8 @@ pub(crate) struct WaitPermits<'a> {
 }
 
 impl WaitPermits<'_> {
-    /// Takes the call's places unless it has them. The error tells those that would have to wait.
+    /// Acquires the call's permits unless it has them. The error is for the items that would have
+    /// to wait.
     pub(crate) fn acquire(&mut self, rejections: &EventCounter) -> Result<(), Fault> {
         if self.is_acquired {
             return Ok(());

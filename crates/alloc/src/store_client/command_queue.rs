@@ -1,12 +1,12 @@
-//! Section commands on their way to the store: while one Submit is in flight the next gathers.
+//! Queue of section commands to the store: while one Submit is in flight, the next collects.
 //!
 //! Invariant: a command, once queued, is repeated unchanged (same nonce, same absolute `to`) until
 //! the store has answered it, so the answer that reaches the waiter is the one of its application.
 //!
-//! Order: raises and closes first, because callers run dry behind raises, and moves and memory wait
-//! for closes; whoever asks for section upon section must not put them behind it. A Submit takes
-//! some Opens at any rate, so these wait for a bounded time. Reordering is harmless: every command
-//! is fenced, and whoever builds on one has awaited its answer.
+//! Order: raises and closes first, because callers run out of numbers behind raises, and moves and
+//! memory wait for closes. A caller that opens section after section must not delay them. A Submit
+//! always carries some Opens, so these wait for a bounded time. Reordering is harmless: every
+//! command is fenced, and a command that depends on another is sent after the answer to it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,18 +23,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store_client::store_group::StoreGroupClient;
 
-/// Most commands waiting here.
+/// Maximum queued commands; above it commands are rejected with a retry hint.
 const QUEUED_COMMANDS_MAX: usize = 200_000;
-/// Most Opens of one Submit: what comes after it waits no longer than these take.
+/// Maximum Opens in one Submit; above it they wait for the next. Commands that come after a Submit
+/// wait no longer than these Opens take.
 const OPENS_PER_SUBMIT_MAX: usize = 256;
-/// How long one Submit may take before another store is asked.
+/// Maximum time of one attempt at one store; after it the next store is tried.
 const SUBMIT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a batch is repeated before its waiters are told; they decide whether to go on.
+/// Maximum time in which a batch is repeated; after it the waiters get an error, and decide whether
+/// to retry.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 type QueuedCommand = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
 
-/// What waits.
+/// Commands that wait for the next Submit.
 #[derive(Default)]
 struct PendingCommands {
     /// Raises and closes.
@@ -54,7 +56,7 @@ impl PendingCommands {
         }
     }
 
-    /// What the next Submit carries.
+    /// Removes and returns the commands of the next Submit.
     fn next_batch(&mut self) -> Vec<QueuedCommand> {
         let urgent = self.urgent.len().min(SUBMIT_MAX - OPENS_PER_SUBMIT_MAX);
         let opens = self.opens.len().min(OPENS_PER_SUBMIT_MAX);
@@ -66,7 +68,7 @@ impl PendingCommands {
 /// Queue of section commands.
 #[derive(Clone)]
 pub(crate) struct CommandQueue {
-    /// None once nobody sends any more.
+    /// None after the end of [`CommandQueue::run`].
     queue: Arc<Mutex<Option<PendingCommands>>>,
     ready: Arc<Notify>,
     stores: StoreGroupClient,
@@ -121,7 +123,7 @@ impl CommandQueue {
                 }
             }
         }
-        // Whoever waits, and whoever comes later, hears of it.
+        // Callers that wait, and later callers, get an error.
         *self.queue.lock() = None;
     }
 
@@ -185,12 +187,12 @@ mod tests {
         };
         let open = || command(section_command::Command::Open(Default::default()));
         let raise = || command(section_command::Command::Raise(Default::default()));
-        let (mut queue, mut told) = (PendingCommands::default(), Vec::new());
+        let (mut queue, mut receivers) = (PendingCommands::default(), Vec::new());
         let crowd = (0..2 * SUBMIT_MAX).map(|_| open()).chain([raise()]);
         for one in crowd.chain((0..2 * SUBMIT_MAX).map(|_| raise())) {
             let (tx, rx) = oneshot::channel();
             queue.push((one, tx));
-            told.push(rx);
+            receivers.push(rx);
         }
         for _ in 0..2 {
             let batch = queue.next_batch();
@@ -201,7 +203,7 @@ mod tests {
         assert_eq!(queue.opens.len(), 2 * SUBMIT_MAX - 2 * OPENS_PER_SUBMIT_MAX);
     }
 
-    /// Otherwise a task that opens or raises while the process stops would wait for ever.
+    /// Otherwise a task that opens or raises while the process stops would wait without end.
     #[tokio::test]
     async fn submit_after_shutdown_is_rejected() {
         let nowhere = StoreGroupClient::new(
@@ -214,11 +216,14 @@ mod tests {
         let cancel = CancellationToken::new();
         cancel.cancel();
         submitter.clone().run(cancel).await;
-        let told = tokio::time::timeout(
+        let submitted = tokio::time::timeout(
             Duration::from_secs(5),
             submitter.submit(SectionCommand::default()),
         );
-        let told = told.await.expect("an answer").expect_err("nobody sends");
-        assert_eq!(told.reason(), Reason::Unreachable);
+        let fault = submitted
+            .await
+            .expect("an answer")
+            .expect_err("the queue is closed");
+        assert_eq!(fault.reason(), Reason::Unreachable);
     }
 }

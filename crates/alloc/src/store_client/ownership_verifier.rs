@@ -1,9 +1,9 @@
-//! Confirmations with the store: for the causal guard (a caller that has seen more than we would
-//! give shows that we may be stale) and for strict calls.
+//! Confirms ownership with the store: for the causal guard (a caller that has seen more than this
+//! node would give shows that the node may be stale) and for strict calls.
 //!
-//! Invariant: such a caller is answered only by what a store confirmed in a round that started
-//! after its request arrived; never by jumping to a floor nobody verified. Rounds are coalesced and
-//! rate-limited, so that made-up floors cost the store little.
+//! Invariant: such a caller is answered only with what a store confirmed in a round that started
+//! after its request arrived; never by a jump to a floor that no store confirmed. Rounds are
+//! coalesced and rate-limited, so that made-up floors cost the store little.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,23 +21,23 @@ use crate::metrics::counters::AllocCounters;
 use crate::session::ownership::SlotOwnership;
 use crate::store_client::store_group::StoreGroupClient;
 
-/// Most callers waiting for a confirmation.
+/// Maximum callers that wait for a confirmation; above it calls are rejected with a retry hint.
 const PENDING_CHECKS_MAX: usize = 10_000;
-/// Least time between two rounds: strict callers wait for it, made-up floors cost the store no
-/// more.
+/// Minimum time between two rounds. Strict callers wait for it, and made-up floors cost the store
+/// no more.
 const ROUND_INTERVAL_MIN: Duration = Duration::from_millis(1);
-/// How long one round may take.
+/// Maximum time of one round; after it its callers get an error.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long one store may take before another is asked: a leader that was stopped answers nobody,
-/// and strict callers have to find the next one in time.
+/// Maximum time of one attempt at one store; after it the next store is tried. A stopped leader
+/// does not answer, and strict callers have to find the next leader in time.
 const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// What a confirmation found.
+/// Result of a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnershipVerdict {
-    /// The slot is ours at the epoch we hold: the caller's value was wrong.
+    /// This session owns the slot at this epoch: the caller's value was wrong.
     Current,
-    /// It is not, or our session is over.
+    /// It does not, or the session has ended.
     Stale,
 }
 
@@ -46,7 +46,7 @@ type PendingCheck = (
     oneshot::Sender<Result<OwnershipVerdict, Fault>>,
 );
 
-/// Callers waiting for the next round.
+/// Queue of callers that wait for the next round.
 #[derive(Default)]
 pub(crate) struct OwnershipVerifier {
     pending: Mutex<Vec<PendingCheck>>,
@@ -54,7 +54,7 @@ pub(crate) struct OwnershipVerifier {
 }
 
 impl OwnershipVerifier {
-    /// Confirms with the store that a holding stands, by a round that starts after now.
+    /// Confirms an ownership with the store, by a round that starts after now.
     pub(crate) async fn verify(&self, ownership: SlotOwnership) -> Result<OwnershipVerdict, Fault> {
         let (tx, rx) = oneshot::channel();
         {
@@ -89,7 +89,7 @@ impl OwnershipVerifier {
             .await
             .is_some()
         {
-            // Whoever asked is in this round; whoever asks from here on is in the next.
+            // Callers that are queued now are in this round. Later callers are in the next.
             let checks = std::mem::take(&mut *self.pending.lock());
             if !checks.is_empty() {
                 counters.guard_rounds.add(1);
@@ -121,7 +121,7 @@ async fn run_round(stores: &StoreGroupClient, checks: Vec<PendingCheck>) {
         slots.into_iter().zip(held).collect::<BTreeMap<_, _>>()
     });
     for (ownership, tx) in checks {
-        // An ended session owns nothing: its slots have gone on to later epochs.
+        // An ended session owns no slot: its slots have moved to later epochs.
         let expected = (ownership.epoch.0, ownership.session.0);
         let verdict = found.as_ref().map_err(Clone::clone);
         let verdict = verdict.map(|found| match found.get(&ownership.slot) {

@@ -1,4 +1,4 @@
-//! What a store's refusal of a command means to a caller.
+//! Converts a store's refusal of a command to the error of a call.
 
 use seqsvr_proto::error::Fault;
 use seqsvr_proto::v1::refused::Kind;
@@ -6,14 +6,14 @@ use seqsvr_proto::v1::{self, Reason};
 
 use crate::session::renewal_signal::RenewalSignal;
 
-/// What a refusal by the state means to a caller.
+/// Returns the error that a refusal by the state means to a caller.
 pub(crate) fn fault_from_refusal(refused: &v1::Refused, renewals: &RenewalSignal) -> Fault {
     match refused.kind() {
         Kind::NotOwner => {
             renewals.request_renewal();
             Fault::new(Reason::NotOwner, refused.message.clone())
         }
-        // Another generation came first: look again.
+        // Another generation came first: the caller looks the section up again.
         Kind::StaleGeneration => Fault::new(Reason::NotOwner, refused.message.clone()),
         Kind::Exhausted => Fault::new(Reason::SequenceExhausted, refused.message.clone()),
         Kind::AboveBound => Fault::new(Reason::AboveBound, refused.message.clone()),

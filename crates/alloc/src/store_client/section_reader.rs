@@ -1,9 +1,9 @@
-//! `Current` of sections that are not loaded: while one read at the store is under way, the next
-//! gathers.
+//! Reads sections that are not loaded, for `Current`: while one read at the store is in flight, the
+//! next collects.
 //!
-//! Invariant: an answer comes from a read that began after its item arrived. Each of a thousand
-//! sections asked for at a time with a read of its own would fill the connection to the store, and
-//! the renewals of the lease would wait behind them.
+//! Invariant: an answer comes from a read that began after its item arrived. Reads are batched,
+//! because a thousand sections, each with a read of its own, would fill the connection to the
+//! store, and the renewals of the lease would wait behind them.
 
 use std::time::Duration;
 
@@ -18,18 +18,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store_client::store_group::StoreGroupClient;
 
-/// Most sections waiting for a read.
+/// Maximum sections that wait for a read; above it calls are rejected with a retry hint.
 const PENDING_READS_MAX: usize = 50_000;
-/// Most sections of one read, each with its slot: few enough that what else the store does goes on.
+/// Maximum sections of one read, each with its slot; above it they wait for the next read. Few
+/// enough that the store can do its other work.
 const SECTIONS_PER_READ_MAX: usize = READ_MAX / 8;
-/// How long one read may take before the callers' items are tried anew.
+/// Maximum time of one read; after it the items of its callers are retried.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a read found.
+/// Max_seq of a section and epoch of its slot, as read at the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfirmedSection {
     pub(crate) max_seq: u64,
-    /// Of the section's slot, in the same read.
+    /// Epoch of the section's slot, in the same read.
     pub(crate) epoch: Epoch,
 }
 
@@ -39,7 +40,7 @@ type PendingRead = (
     oneshot::Sender<Result<ConfirmedSection, Fault>>,
 );
 
-/// Sections waiting for the next read.
+/// Queue of sections that wait for the next read.
 #[derive(Default)]
 pub(crate) struct SectionReader {
     pending: Mutex<Vec<PendingRead>>,
@@ -128,7 +129,7 @@ async fn read_batch(stores: &StoreGroupClient, batch: Vec<PendingRead>) {
                 max_seq: read.sections[index].max_seq,
                 epoch: Epoch(read.epochs[index]),
             });
-        // Whoever is gone needs no answer.
+        // The caller may have gone away.
         let _ = tx.send(row);
     }
 }

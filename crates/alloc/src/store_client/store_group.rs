@@ -1,7 +1,7 @@
-//! Calls to the StoreSvr group: finds the leader, retries, bounded by time.
+//! Calls to the StoreSvr group: finds the leader, and retries within a time limit.
 //!
-//! Every request sent through here is idempotent or fenced (DESIGN section 4), so asking again
-//! after a lost answer is harmless.
+//! Every request sent through here is idempotent or fenced (DESIGN section 4), so a retry after a
+//! lost answer is harmless.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,29 +22,29 @@ use tonic::{Response, Status};
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
 
-/// Most members learnt; a group has 3 or 5.
+/// Maximum members that are remembered; above it the others are ignored. A group has 3 or 5.
 const MEMBERS_MAX: usize = 16;
 
-/// The StoreSvr group as seen from here: the stores it was told of at the start, and the members as
-/// a leader last told them, so that it finds the group when all of the former have been replaced.
+/// Client of the StoreSvr group. Has the stores that were configured, and the members that a leader
+/// last reported, so that it finds the group when all of the former have been replaced.
 #[derive(Clone)]
 pub(crate) struct StoreGroupClient {
     seeds: Arc<[String]>,
     members: Arc<Mutex<Vec<String>>>,
     channels: Channels,
-    /// Where the connections live: leases hang on them, so never in the background, whoever asks
-    /// first.
+    /// Runtime of the connections. Leases depend on them, so it is never the background runtime,
+    /// whichever task connects first.
     runtime: Handle,
     preferred: Arc<Mutex<String>>,
     random: RandomSource,
     cluster: Arc<OwnCluster>,
     /// Whether each store that answered last named another cluster. A store that does not answer is
-    /// taken out.
+    /// removed.
     foreign: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 impl StoreGroupClient {
-    /// Its connections live in the runtime this is called in.
+    /// Creates a client. Its connections belong to the current runtime.
     pub(crate) fn new(
         addresses: &[String],
         channels: Channels,
@@ -64,18 +64,18 @@ impl StoreGroupClient {
         }
     }
 
-    /// All addresses, for messages.
+    /// Returns all addresses, for messages.
     pub(crate) fn address_list(&self) -> String {
         self.addresses().join(", ")
     }
 
-    /// Notes the members as the leader tells them.
+    /// Sets the members that the leader reports.
     pub(crate) fn set_members(&self, mut members: Vec<String>) {
         members.truncate(MEMBERS_MAX);
         *self.members.lock() = members;
     }
 
-    /// Those learnt, then those given that are not among them.
+    /// Returns the members, then the configured stores that are not among them.
     fn addresses(&self) -> Vec<String> {
         let mut all = self.members.lock().clone();
         let seeds = self.seeds.iter();
@@ -84,7 +84,7 @@ impl StoreGroupClient {
         all
     }
 
-    /// Channel to the store asked last with success, or the next to try.
+    /// Returns a channel to the store that last succeeded, or to the next one to try.
     pub(crate) fn preferred_channel(&self) -> Result<(String, Channel), Fault> {
         let address = self.preferred.lock().clone();
         let _in = self.runtime.enter();
@@ -95,8 +95,8 @@ impl StoreGroupClient {
         Ok((address, channel))
     }
 
-    /// Notes that the store at `address` was of no use; `leader` is its hint. A reply that comes
-    /// late, after somebody else has moved on already, changes nothing.
+    /// Prefers the next store after the one at `address` did not help; `leader` is its hint. A late
+    /// response, after another task has changed the preference, changes nothing.
     pub(crate) fn prefer_next(&self, address: &str, leader: &str) {
         let mut preferred = self.preferred.lock();
         if *preferred != address {
@@ -114,7 +114,8 @@ impl StoreGroupClient {
         }
     }
 
-    /// Notes which cluster an answer names, and passes the answer on if it is this process's.
+    /// Records which cluster an answer names, and returns the answer if it is of this process's
+    /// cluster.
     pub(crate) fn check_answer<T: NamesCluster>(
         &self,
         address: &str,
@@ -147,8 +148,8 @@ impl StoreGroupClient {
         every && 2 * stores.len() > all.len()
     }
 
-    /// Sends a request of the `Store` service in this process's name: see [`StoreGroupClient::call`]. A store
-    /// of another cluster counts as one that does not lead.
+    /// Sends a request of the `Store` service with the tag of this process's cluster: see
+    /// [`StoreGroupClient::call`]. A store of another cluster counts as one that does not lead.
     pub(crate) async fn send<R, T, F, Fut>(
         &self,
         deadline: Instant,
@@ -173,8 +174,8 @@ impl StoreGroupClient {
         .await
     }
 
-    /// Asks the leader until it answers, refuses for good, or `deadline` passes. One try takes at
-    /// most `attempt_timeout`.
+    /// Calls the leader until it answers, rejects permanently, or `deadline` passes. One attempt
+    /// takes at most `attempt_timeout`.
     pub(crate) async fn call<T, F, Fut>(
         &self,
         deadline: Instant,
@@ -221,7 +222,8 @@ impl StoreGroupClient {
             }
             attempts += 1;
             self.prefer_next(&address, &fault.detail.leader);
-            // A leader hint is followed at once; a full round without success waits a little.
+            // A leader hint is followed at once. After a full round without success the next
+            // attempt waits a little.
             let delay =
                 if fault.detail.leader.is_empty() || attempts > 2 * self.addresses().len() as u32 {
                     self.random
@@ -297,7 +299,7 @@ mod tests {
         let dead = stores.check_answer("b:1", failed(Reason::Unreachable, 0));
         assert_eq!(dead.unwrap_err().reason(), Reason::Unreachable);
         assert!(!stores.is_foreign(), "the others may be starting");
-        // A store of this cluster that cannot help yet.
+        // A store of this cluster that cannot answer yet.
         let waiting = stores.check_answer("b:1", failed(Reason::NotLeader, 1));
         assert_eq!(waiting.unwrap_err().reason(), Reason::NotLeader);
         let stray = stores.check_answer("c:1", failed(Reason::NoSuchSession, 2));
@@ -315,9 +317,9 @@ mod tests {
         );
     }
 
-    /// Schedule: a command from the background is the first to ask a new leader; then the
-    /// background gets no processor. Were the connection one of its tasks, no keep-alive would come
-    /// through.
+    /// Schedule: a command from the background is the first to connect to a new leader; then the
+    /// background gets no processor. Were the connection one of its tasks, no keep-alive would
+    /// succeed.
     #[tokio::test]
     async fn store_connection_outlives_background_runtime() {
         let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -350,8 +352,8 @@ mod tests {
         });
         has_begun.recv().unwrap();
         let mut client = HealthClient::new(channel);
-        let asked = client.check(HealthCheckRequest::default());
-        let answer = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        let checked = client.check(HealthCheckRequest::default());
+        let answer = tokio::time::timeout(Duration::from_secs(5), checked).await;
         answer.expect("an answer").expect("it serves");
         drop(give_back);
         background.shutdown_background();

@@ -1,5 +1,5 @@
-//! Reading the numbers of a frame of Current: nothing is taken, so what fails the check is only
-//! asked again.
+//! Reads the numbers of a batch of Current. No number is taken, so items that fail the check are
+//! read again on the slow path.
 
 use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::v1::CurrentKind;
@@ -11,7 +11,7 @@ use crate::batch::item::ItemAnswer;
 use crate::batch::request::BatchRequest;
 
 impl BatchTaker<'_> {
-    /// Reads the numbers of a frame of Current, of which so many items may be looked for in vain.
+    /// Reads the numbers of a batch of Current, with at most `missed_max` misses.
     pub(in crate::fast_path) fn read_batch(
         &mut self,
         batch: &BatchRequest,

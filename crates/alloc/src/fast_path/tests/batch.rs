@@ -1,4 +1,5 @@
-//! One frame: what is answered, what takes the long way, and what that costs.
+//! One batch: what is answered, what takes the slow path, and what that costs. A clock with a hook
+//! injects the changes.
 
 use seqsvr_core::geometry::uid_as_key;
 
@@ -9,7 +10,7 @@ use super::*;
 #[tokio::test]
 async fn batch_is_answered_with_one_clock_reading() {
     let fixture = FastPathFixture::new().await;
-    // Of 8 chunks of counters, made by a first touch of each.
+    // Touches a key of each of 8 chunks of counters, which creates them.
     fixture.take_next(&[0, 1, 2, 3, 4, 5, 6, 7].map(|chunk| chunk * 1_024 + 1));
     let uids: Vec<u64> = (0..1_000).map(|i| i * 37 % 4_000 * 2).collect();
     for round in 1..=3 {
@@ -20,7 +21,7 @@ async fn batch_is_answered_with_one_clock_reading() {
         assert!((0..1_000).all(|at| result.answers.epoch_at(at) == 1));
         assert_eq!(fixture.clock.readings.load(Relaxed), before + 1);
     }
-    // The same key several times in one frame.
+    // The same key several times in one batch.
     let result = fixture.take_next(&[5, 5, 5, 0, 5]);
     assert_eq!(result.answers.values, [1, 2, 3, 4, 4]);
     assert_eq!(fixture.node.counters.numbers.get(), 3_013);
@@ -30,7 +31,8 @@ async fn batch_is_answered_with_one_clock_reading() {
     );
 }
 
-/// More sections than are kept for a frame, neighbouring items never of the same.
+/// Condition: more sections than are kept for a batch; neighboring items are never of the same
+/// section.
 #[tokio::test]
 async fn entered_sections_with_same_index_are_all_left() {
     let fixture = FastPathFixture::new().await;
@@ -60,25 +62,26 @@ async fn entered_sections_with_same_index_are_all_left() {
         };
         let loaded = map.get(&section).unwrap();
         loaded.section.seal();
-        // The furthest of its uids: 1,000 items, a fifth of them here, a seventh of those each.
+        // The furthest of its uids: 1,000 items, a fifth of them in this section, a seventh of
+        // those each.
         assert!(
             loaded.section.final_seq().is_some_and(|last| last >= 28),
-            "somebody is still inside"
+            "an adder is still inside"
         );
     }
     let missed = fixture.take_next(&uids[..5]).missed;
     assert_eq!(missed, [0, 1, 2, 3, 4], "all are sealed");
 }
 
-/// Windows are looked at once a section, when it is left, and of one whose place another has with
-/// each number.
+/// Windows are checked once a section when it is left; those of a section whose entry another
+/// holds, with each number.
 #[tokio::test]
 async fn batch_starts_refill_of_each_section() {
     let fixture = FastPathFixture::new().await;
     fixture.load_section(1, 1_024);
     let touched = [0, 1_024 * SECTION_SIZE, SECTION_SIZE];
     fixture.take_next(&touched);
-    // Of so many items that sections 0 and 1,024 share a place; whole blocks of each.
+    // Enough items that sections 0 and 1,024 share an entry; whole blocks of each.
     let mut uids = vec![0; 5 * LOOKUP_BLOCK_ITEMS];
     uids.extend([1_024 * SECTION_SIZE; 5 * LOOKUP_BLOCK_ITEMS]);
     uids.push(SECTION_SIZE);
@@ -95,7 +98,7 @@ async fn batch_starts_refill_of_each_section() {
             section: SectionId(section),
         };
         let loaded = map.get(&section).unwrap();
-        // Half of the window is used, and the raise has begun that comes of it.
+        // Half of the window is used, and the raise for it has begun.
         loaded.section.left() <= 500 && !loaded.try_begin_raise()
     });
     assert_eq!(raising, [true, true, false]);
@@ -142,7 +145,7 @@ async fn unary_batch_with_many_misses_stops_early() {
         [2],
         "nothing was taken"
     );
-    // What memory holds of a Pipe's frame waits for nobody else's section.
+    // Items of a Pipe's frame that memory holds do not wait for another caller's section.
     let of_many = fixture
         .node
         .try_batches(&[next_batch(&mixed(3 * UNARY_MISSES_MAX))])

@@ -1,5 +1,5 @@
-//! Sections found lately are kept beside the map: never longer than they are in it, and never told
-//! of what they were.
+//! The lookup cache: a section is never cached longer than it is in the map, and never served as it
+//! was before.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -24,7 +24,7 @@ impl FastPathFixture {
         self.node.try_batch(&batch).answers.values.first().copied()
     }
 
-    /// Generations of a section that caches keep.
+    /// Returns the generations of a section that caches keep.
     fn cached_generations(&self, section: SectionKey) -> Vec<u64> {
         let kept = self.node.sections.caches.all().into_iter();
         let kept = kept.filter(|loaded| loaded.key() == section);
@@ -32,7 +32,8 @@ impl FastPathFixture {
     }
 }
 
-/// A section is closed and opened again, with and without a moment in which it is not loaded.
+/// Schedule: a section is closed and opened again, with and without a moment in which it is not
+/// loaded.
 #[tokio::test]
 async fn lookup_cache_finds_reopened_section() {
     let fixture = FastPathFixture::new().await;
@@ -53,7 +54,7 @@ async fn lookup_cache_finds_reopened_section() {
     assert_eq!(fixture.take_next(&[5]).answers.values, [2_002]);
 }
 
-/// Who closes a section seals it, and takes it out a moment later.
+/// Schedule: a section is sealed, and taken out of the map a moment later.
 #[tokio::test]
 async fn sealed_cached_section_is_missed() {
     let fixture = FastPathFixture::new().await;
@@ -65,7 +66,7 @@ async fn sealed_cached_section_is_missed() {
     assert_eq!(fixture.take_next(&[5]).missed, [0]);
 }
 
-/// Or the memory of its counters would be held.
+/// Otherwise the memory of its counters would not be freed.
 #[tokio::test]
 async fn lookup_cache_forgets_retired_section() {
     let fixture = FastPathFixture::new().await;
@@ -84,7 +85,7 @@ async fn lookup_cache_forgets_retired_section() {
     assert!(fixture.node.sections.caches.all().is_empty());
 }
 
-/// A newer table tells that slots have moved; the objects are not taken out yet.
+/// Schedule: a newer table has moved slots; their objects are not taken out of the map yet.
 #[tokio::test]
 async fn lookup_cache_checks_section_again_after_newer_table() {
     let fixture = FastPathFixture::new().await;
@@ -100,8 +101,9 @@ async fn lookup_cache_checks_section_again_after_newer_table() {
     assert!(result.answers.values.iter().all(|value| *value == 2));
 }
 
-/// More threads than caches take numbers of a section that is closed and opened all the while: each
-/// finds greater ones all the time, and once an object was taken out no cache has it any more.
+/// Schedule: more threads than caches take numbers of a section that is closed and opened
+/// repeatedly. Each thread gets rising numbers, and no cache keeps an object that was taken out of
+/// the map.
 #[tokio::test]
 async fn lookup_cache_is_correct_under_many_threads() {
     const OPENINGS: u64 = 10_000;

@@ -1,8 +1,8 @@
-//! Frames that came together: one clock reading and one check for all of them.
+//! Batches that are received together: one clock reading and one check for all of them.
 
 use super::*;
 
-/// Frames of both kinds and both namespaces, over the same sections.
+/// Returns batches of both operations and both namespaces, over the same sections.
 fn mixed_batches() -> [BatchRequest; 4] {
     let keys = NextManyRequest {
         keys: vec!["alice".into(), "bob".into()],
@@ -68,6 +68,6 @@ async fn batches_together_are_withdrawn_together() {
     assert!(last.contains(&0));
     let burned = first.len() + all[1].missed.len() + last.len();
     assert_eq!((&all[0].missed, &all[3].missed), (&first, &last));
-    assert_eq!(all[2].missed.len(), 4, "asked again");
+    assert_eq!(all[2].missed.len(), 4, "read again");
     assert_eq!(fixture.burned_count(), burned as u64);
 }

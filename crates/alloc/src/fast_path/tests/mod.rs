@@ -1,6 +1,6 @@
-//! The hot path on a node whose table, session and sections are made by hand, and whose clock plays
-//! the schedules: whatever the test wants to happen between taking and checking happens when the
-//! one clock reading is made.
+//! Tests of the fast path on a node whose table, session and sections are made by hand. Its clock
+//! runs a hook of the test at the one clock reading between taking and checking, which injects the
+//! schedules.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const START: Reading = Reading {
     raw_ns: 0,
 };
 
-/// Stands still; at its next reading it does what the test wants first.
+/// Clock that does not advance. At its next reading it runs the hook of the test first.
 #[derive(Default)]
 struct HookedClock {
     ns: AtomicU64,
@@ -84,7 +84,7 @@ fn table_delta(version: u64, routes: Vec<(Slot, Route)>) -> Delta {
     }
 }
 
-/// An alteration of `default` that makes it strict, at a version.
+/// Returns the delta that makes `default` strict, at a version.
 fn strict_delta(version: u64) -> Delta {
     let mut spec = Spec::default_dense();
     spec.limits.strict = true;
@@ -106,15 +106,15 @@ pub(crate) struct FastPathFixture {
 }
 
 impl FastPathFixture {
-    /// A node that owns all slots at epoch 1 and has the first four sections of `default` and all
-    /// of `keys` loaded.
+    /// Starts a node that owns all slots at epoch 1 and has loaded the first four sections of
+    /// `default` and all sections of `keys`.
     pub(crate) async fn new() -> FastPathFixture {
         let clock = Arc::new(HookedClock::default());
         let environment = Environment {
             clock: clock.clone(),
             ..Environment::system()
         };
-        // No store is there: nothing but the test changes the node.
+        // There is no store: only the test changes the node.
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = Alloc::start_in(options, environment).await.unwrap();
@@ -141,7 +141,7 @@ impl FastPathFixture {
         self.publish_section(namespace, section, 1, 0);
     }
 
-    /// Publishes a section as it is opened again and again.
+    /// Publishes a section with this generation and base, as a new open does.
     fn publish_section(&self, namespace: u32, section: u32, generation: u64, base: u64) {
         let key = SectionKey {
             namespace: NamespaceId(namespace),
@@ -169,7 +169,7 @@ impl FastPathFixture {
         self.node.sections.publish(loaded);
     }
 
-    /// The slot of a uid's section.
+    /// Returns the slot of a uid's section.
     fn slot_of_uid(&self, uid: u64) -> Slot {
         let table = self.node.table.load().unwrap();
         let namespace = &table.namespaces()[0];
@@ -193,8 +193,8 @@ impl FastPathFixture {
         self.node.try_batch(&batch)
     }
 
-    /// At the check the lease has run out, the namespace is strict since more than D, and a renewal
-    /// brings both.
+    /// Makes the lease expire at the check. The namespace is strict for more than D by then, and a
+    /// renewal brings both.
     fn become_strict_at_check(&self) {
         let (node, clock, session) = (self.node.clone(), self.clock.clone(), self.session.clone());
         self.run_at_check(move || {
@@ -214,7 +214,7 @@ impl FastPathFixture {
     }
 }
 
-/// One uid of each of the four sections.
+/// Returns one uid of each of the four sections.
 fn uid_of_each_section() -> [u64; 4] {
     [0, 1, 2, 3].map(|section| section * SECTION_SIZE + 7)
 }

@@ -1,5 +1,4 @@
-//! One key at a time: the schedules that frames are held to, and that both take from the same
-//! counters.
+//! One key at a time: the same schedules as for batches, and both take from the same counters.
 
 use std::num::NonZeroU32;
 
@@ -15,7 +14,7 @@ fn take_args(count: u32) -> TakeArgs {
 }
 
 impl FastPathFixture {
-    /// The first of so many numbers of a uid and the last.
+    /// Takes numbers of a uid, and returns the first and the last.
     fn take_single(&self, uid: u64, args: TakeArgs) -> Option<(u64, u64)> {
         let uid = KeyRef::Uid(Uid(uid));
         let (range, epoch) = self.node.try_one("", uid, args)?;
@@ -65,7 +64,7 @@ async fn single_number_taken_before_lease_end_is_burned() {
     fixture.run_at_check(move || clock.ns.store(LEASE.as_nanos() as u64, Relaxed));
     assert_eq!(fixture.take_single(7, take_args(2)), None);
     assert_eq!(fixture.burned_count(), 2);
-    // Known to be over, it burns no more.
+    // The lease is known to have expired, so no more numbers are burned.
     assert_eq!(fixture.take_single(7, take_args(2)), None);
     assert_eq!(
         (fixture.nexts_and_numbers(), fixture.burned_count()),
@@ -90,7 +89,7 @@ async fn single_number_of_ended_session_is_burned() {
     assert_eq!(fixture.burned_count(), 1);
 }
 
-/// Without the second look at the table the number would be answered after the new owner's greater
+/// Without the second read of the table the number would be answered after the new owner's greater
 /// ones.
 #[tokio::test]
 async fn single_number_of_moved_slot_is_burned() {
@@ -112,12 +111,12 @@ async fn single_number_of_moved_slot_is_burned() {
     );
     // From now on it is missed before anything is taken.
     assert_eq!(fixture.take_single(7, take_args(5)), None);
-    // Back at a greater epoch, the old section object stays out of use.
+    // After the slot has come back at a greater epoch, the old section object is not used.
     let back = table_delta(3, vec![owned_route(moved.0, 1, 3)]);
     assert!(fixture.node.table.apply(back).unwrap());
     assert_eq!(fixture.take_single(7, take_args(5)), None);
     assert_eq!(fixture.burned_count(), 5);
-    // Another slot's change takes nothing away.
+    // A change of another slot withdraws nothing.
     let other = uid_of_each_section()
         .into_iter()
         .find(|uid| fixture.slot_of_uid(*uid) != moved);
@@ -202,7 +201,7 @@ async fn single_numbers_start_refill() {
     assert!(!loaded.try_begin_raise(), "a raise is under way");
 }
 
-/// Schedule: see `withdrawn`.
+/// Schedule: as in the test of batches in `withdrawn.rs`.
 #[tokio::test]
 async fn single_number_of_namespace_that_became_strict_is_burned() {
     let fixture = FastPathFixture::new().await;

@@ -1,4 +1,4 @@
-//! The schedules between taking and checking: what was taken, or read, is not answered.
+//! Schedules between taking and checking: answers that were taken or read are withdrawn.
 
 use std::num::NonZeroU32;
 
@@ -25,7 +25,7 @@ async fn batch_numbers_taken_before_lease_end_are_burned() {
     assert_eq!(result.missed, [0, 1, 2, 3]);
     assert!(result.answers.values.is_empty());
     assert_eq!(fixture.burned_count(), 4);
-    // Known to be over, it burns no more.
+    // The lease is known to have expired, so no more numbers are burned.
     assert_eq!(fixture.take_next(&uid_of_each_section()).missed.len(), 4);
     assert_eq!(fixture.burned_count(), 4);
     let now = fixture.clock.now();
@@ -57,8 +57,8 @@ async fn batch_numbers_of_ended_session_are_burned() {
     assert_eq!(fixture.burned_count(), 4);
 }
 
-/// The slot goes to another owner between taking and checking: without the second look at the table
-/// its numbers would be answered after the new owner's greater ones.
+/// Schedule: the slot moves to another owner between taking and checking. Without the second read
+/// of the table its numbers would be answered after the new owner's greater ones.
 #[tokio::test]
 async fn batch_numbers_of_moved_slot_are_burned() {
     let fixture = FastPathFixture::new().await;
@@ -91,7 +91,7 @@ async fn batch_numbers_of_moved_slot_are_burned() {
         vec![6; hit.len()]
     );
     assert_eq!(fixture.burned_count(), 5 * result.missed.len() as u64);
-    // Back at a greater epoch, the old section objects stay out of use.
+    // After the slots have come back at a greater epoch, the old section objects are not used.
     let back = table_delta(3, vec![owned_route(moved.0, 1, 3)]);
     assert!(fixture.node.table.apply(back).unwrap());
     assert_eq!(
@@ -126,15 +126,15 @@ async fn current_batch_passes_the_same_check() {
         assert!(node.table.apply(newer).unwrap());
     });
     assert_eq!(read(&[a]).missed, [0]);
-    assert_eq!(read(&[a]).missed, [0], "it is somebody else's now");
+    assert_eq!(read(&[a]).missed, [0], "another owner has it now");
     let clock = fixture.clock.clone();
     fixture.run_at_check(move || clock.ns.store(LEASE.as_nanos() as u64, Relaxed));
     assert_eq!(read(&uid_of_each_section()).missed.len(), 4);
 }
 
-/// Schedule: cut off for more than D, while the namespace becomes strict; a call takes numbers by
-/// the old table; then a renewal brings lease and table. By the new lease alone the check would
-/// pass.
+/// Schedule: the node is cut off for more than D, while the namespace becomes strict; a call takes
+/// numbers by the old table; then a renewal brings lease and table. By the new lease alone the
+/// check would pass.
 #[tokio::test]
 async fn batch_numbers_of_namespace_that_became_strict_are_burned() {
     let fixture = FastPathFixture::new().await;
@@ -165,7 +165,8 @@ async fn current_of_namespace_that_became_strict_is_missed() {
     );
 }
 
-/// The same schedule on the long way: the number waits for a confirmation, as one of a strict call.
+/// Schedule: as above, on the slow path. The number waits for a confirmation, as that of a strict
+/// call.
 #[tokio::test]
 async fn slow_path_confirms_number_of_namespace_that_became_strict() {
     let fixture = FastPathFixture::new().await;

@@ -1,8 +1,8 @@
-//! Slots that are stopped for a move: nothing of them is opened again, what goes on with their
-//! sections is waited for, and what they hold is taken out. `moves.rs` says in which order, and
-//! why.
+//! Slots that are frozen for a move: no section of them is opened again, opens and closes in
+//! progress are awaited, and their sections are removed. `slot_mover.rs` states the order and the
+//! reasons.
 //!
-//! Invariant: all of it is looked at and changed under the lock under which objects are published.
+//! Invariant: all of this is read and changed under the lock under which objects are published.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use seqsvr_proto::v1::SectionFinal;
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::section_map::{SectionMap, wait_for_transition};
 
-/// Most closes remembered whose answer never came; one forgotten costs a gap.
+/// Maximum closes without an answer that are remembered; above it a close is forgotten, which costs
+/// a gap.
 const UNCONFIRMED_CLOSES_MAX: usize = 100_000;
 
 impl SectionMap {
-    /// Stops a slot at an epoch: from here on nothing of it is opened at it. False if it is stopped
-    /// already.
+    /// Freezes a slot at an epoch: from here on no section of it is opened at that epoch. Returns
+    /// false if it is frozen already.
     pub(crate) fn freeze_slot(&self, slot: Slot, epoch: Epoch) -> bool {
         let mut transitions = self.transitions.lock();
         if transitions.frozen.get(&slot).is_some_and(|at| *at >= epoch) {
@@ -29,7 +30,7 @@ impl SectionMap {
         true
     }
 
-    /// Whether a slot is stopped at this epoch.
+    /// Whether a slot is frozen at this epoch.
     pub(crate) fn is_frozen(&self, slot: Slot, epoch: Epoch) -> bool {
         let transitions = self.transitions.lock();
         let is_frozen = transitions.frozen.get(&slot).is_some_and(|at| *at >= epoch);
@@ -49,12 +50,12 @@ impl SectionMap {
                 .collect()
         };
         for transition in in_progress {
-            // Whatever became of it, it is over.
+            // With any result, it has ended.
             let _ = wait_for_transition(transition).await;
         }
     }
 
-    /// Waits until no section at all is being opened or closed.
+    /// Waits until no section of any slot is being opened or closed.
     pub(crate) async fn wait_until_all_idle(&self) {
         let slots: BTreeSet<Slot> = {
             let transitions = self.transitions.lock();
@@ -69,7 +70,7 @@ impl SectionMap {
         }
     }
 
-    /// Seals and takes out every object of a stopped slot.
+    /// Seals and removes every object of a frozen slot, and returns them.
     pub(crate) fn retire_slot(&self, slot: Slot, epoch: Epoch) -> Vec<Arc<LoadedSection>> {
         let lock = self.transitions.lock();
         let mut all = self.all();
@@ -82,7 +83,7 @@ impl SectionMap {
         all
     }
 
-    /// Finals of a slot's closes that are not known to be applied.
+    /// Returns the finals of a slot's closes that are not known to be applied.
     pub(crate) fn unconfirmed_closes(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
         if planted!(ForgetUnsureFinals) {
             return Vec::new();
@@ -96,7 +97,7 @@ impl SectionMap {
         of_slot.cloned().collect()
     }
 
-    /// The same of all slots.
+    /// Returns the unconfirmed closes of all slots.
     pub(crate) fn all_unconfirmed_closes(&self) -> Vec<SectionFinal> {
         self.transitions
             .lock()
@@ -106,7 +107,7 @@ impl SectionMap {
             .collect()
     }
 
-    /// Remembers the finals of a slot that moves, until the move shows in a table.
+    /// Records the finals of a slot that moves, until the move shows in a table.
     pub(crate) fn record_finals(&self, finals: &[SectionFinal]) {
         for last in finals {
             let fence = last.fence.unwrap_or_default();
@@ -118,7 +119,7 @@ impl SectionMap {
         }
     }
 
-    /// Remembers a close whose answer never came.
+    /// Records a close without an answer.
     pub(crate) fn record_unconfirmed_close(&self, section: SectionKey, last: SectionFinal) {
         let mut transitions = self.transitions.lock();
         if transitions.unconfirmed_closes.len() < UNCONFIRMED_CLOSES_MAX {
@@ -186,8 +187,9 @@ mod tests {
         }
     }
 
-    /// Two learn tables at one time; the one with the older is held up until the slot has come back
-    /// and its section is opened. Sealed without a close, it would skip its window.
+    /// Schedule: two tasks apply tables at the same time. The one with the older table is delayed
+    /// until the slot has come back and its section is opened. If that section were sealed without
+    /// a close, it would skip its window.
     #[test]
     fn drop_stale_by_older_table_keeps_later_epoch() {
         let (sections, session) = (
@@ -204,7 +206,8 @@ mod tests {
         assert_eq!(sections.unconfirmed_closes(Slot(0), Epoch(5)), []);
     }
 
-    /// What an Open after a close names, so that a late duplicate of an earlier one begins nothing.
+    /// The generation is what an Open after a close names, so that a late duplicate of an earlier
+    /// Open begins nothing.
     #[test]
     fn last_generation_is_known_after_close_at_same_epoch_only() {
         let (sections, session) = (
@@ -219,8 +222,8 @@ mod tests {
         assert_eq!(sections.last_generation(fence(5)), None, "it is loaded");
     }
 
-    /// The end of a session may overtake a move under way: what the move took out of the map goes
-    /// along with the end as well.
+    /// Schedule: the end of a session overtakes a move in progress. The close of the session must
+    /// carry the finals that the move removed from the map.
     #[test]
     fn finals_of_move_in_progress_are_in_session_close() {
         let (sections, session) = (
@@ -235,7 +238,7 @@ mod tests {
         sections.record_finals(&[final_of(5)]);
         assert!(sections.end_session(&session).is_empty());
         assert_eq!(sections.all_unconfirmed_closes(), [final_of(5)]);
-        // The mark holds until a later epoch shows.
+        // The slot stays frozen until a later epoch shows.
         sections.drop_stale(&table(5));
         assert!(sections.is_frozen(Slot(0), Epoch(5)));
         sections.drop_stale(&table(6));

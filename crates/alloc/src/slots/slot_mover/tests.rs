@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::fast_path::tests::FastPathFixture;
 
-/// Returns what a table of version 2 says of a slot that moved to session 2.
+/// Returns the delta to version 2 in which a slot has moved to session 2.
 fn moved_delta(slot: Slot, slot_count: u32) -> Delta {
     let owner = Owner {
         session: SessionId(2),
@@ -28,8 +28,8 @@ fn moved_delta(slot: Slot, slot_count: u32) -> Delta {
     }
 }
 
-/// The answer of a move changes no route, so it does not matter that it is lost here. The table
-/// still names this process, and the slot is stopped until a later table ends that.
+/// The response of a move changes no route, so it does not matter that it is lost here. The table
+/// still names this process, and the slot is frozen until a later table ends that.
 #[tokio::test]
 async fn moved_slot_is_not_served_before_newer_table() {
     let fixture = FastPathFixture::new().await;
@@ -61,10 +61,10 @@ async fn moved_slot_is_not_served_before_newer_table() {
 
     assert_eq!(node.epoch_and_owner(slot), Some((epoch, Some(session.id))));
     let opened = timeout(limit, node.open_section(fence, session.clone())).await;
-    let refused = opened.expect("no store is asked").unwrap_err();
+    let refused = opened.expect("no store is called").unwrap_err();
     assert_eq!(refused.reason(), Reason::NotOwner);
     let again = timeout(limit, node.move_slot(&session, slot, epoch, SessionId(3))).await;
-    let refused = again.expect("no store is asked").unwrap_err();
+    let refused = again.expect("no store is called").unwrap_err();
     assert_eq!(refused.reason(), Reason::NotOwner);
 
     let slots = table.routes().count() as u32;
