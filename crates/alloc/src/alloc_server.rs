@@ -257,9 +257,7 @@ impl Alloc {
         self.node.tasks.close();
         let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.node.tasks.wait()).await;
         if drained.is_err() {
-            tracing::warn!(
-                "calls or streams are still open after {DRAIN_TIMEOUT:?}; not waited for"
-            );
+            tracing::warn!(timeout = ?DRAIN_TIMEOUT, "calls or streams are still open; shutdown does not wait for them");
         }
     }
 }

@@ -85,7 +85,7 @@ impl Node {
         let _ = timeout_at(deadline, version.wait_for(|v| *v > 0)).await;
         self.table.load().ok_or_else(|| {
             let text = format!(
-                "AllocSvr {} has learnt no routing table yet; is a store reachable at {} and the cluster initialised?",
+                "AllocSvr {} has no routing table yet; check that a store is reachable at {} and that the cluster is initialized",
                 self.name,
                 self.store_group.address_list()
             );

@@ -212,7 +212,7 @@ impl Admin for AdminService {
         .await;
         // The semaphore is never closed, so this error cannot occur.
         let permit = permit.map_err(|_| {
-            let text = "others are asking for the status of this AllocSvr; retry, and less often";
+            let text = "too many concurrent status requests; retry after 1 s";
             Fault::new(Reason::TooMany, text).with_retry_after_ms(1_000)
         })?;
         // Walks over all sections. The walk waits for tasks that add a section at the same time.

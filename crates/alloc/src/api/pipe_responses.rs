@@ -127,7 +127,7 @@ impl PipeResponses {
             Some(pipe_request::Ask::Next(next)) => BatchRequest::from(next),
             Some(pipe_request::Ask::Current(current)) => BatchRequest::from(current),
             None => {
-                let text = "the frame asks nothing; give `next` or `current`";
+                let text = "the frame has no operation; set `next` or `current`";
                 return Err(Fault::new(Reason::Invalid, text));
             }
         };
@@ -246,7 +246,7 @@ impl Stream for PipeResponses {
                 match done {
                     Ok((answer, _taken)) => return Poll::Ready(Some(Ok(answer))),
                     // Only a bug ends a task this way. The caller's deadline then expires.
-                    Err(error) => tracing::error!(%error, "a frame was not served"),
+                    Err(error) => tracing::error!(%error, "frame task failed"),
                 }
             }
             if self.has_ended {

@@ -384,5 +384,5 @@ impl SequenceService {
 }
 
 fn mismatched_answer() -> Status {
-    Status::internal("an item was answered by another kind of answer")
+    Status::internal("internal error: the answer does not match the request")
 }

@@ -46,7 +46,7 @@ pub(crate) fn validate_namespace_name(name: &str) -> Result<(), Fault> {
 
 /// Returns the key of a single-key request, borrowed.
 pub(crate) fn require_key(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, Fault> {
-    let text = "the request names neither a uid nor a key";
+    let text = "the request has no key; set a uid or a key";
     key.ok_or_else(|| Fault::new(Reason::Invalid, text))
 }
 

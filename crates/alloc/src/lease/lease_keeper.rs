@@ -49,7 +49,7 @@ impl Node {
                 Some(ended) => ended?,
             }
             // The session has ended at the store: nothing of it is ever served again.
-            tracing::warn!(session = %session.id, "session is over at the store; opening another");
+            tracing::warn!(session = %session.id, "session has ended at the store; opening a new one");
             self.session.store(None);
             self.sections.end_session(&session);
         }
@@ -141,7 +141,7 @@ impl Node {
         // wait for this session to expire.
         let stored = os::spawn_blocking(move || {
             if let Err(e) = dir.write_proof(&name, proof) {
-                tracing::warn!("the session's proof was not stored, so a restart will wait: {e}");
+                tracing::warn!(error = %e, "session proof not stored; a restart waits for this session to expire");
             }
         });
         self.tasks.spawn(stored);

@@ -19,7 +19,7 @@ impl Node {
     pub(crate) async fn run_table_watcher(self: Arc<Self>, cancel: CancellationToken) {
         while !cancel.is_cancelled() {
             if let Some(Err(fault)) = cancel.run_until_cancelled(self.follow_table()).await {
-                tracing::debug!(%fault, "watching the routing table failed");
+                tracing::debug!(%fault, "watch of the routing table failed");
             }
             let _ = cancel
                 .run_until_cancelled(sleep(self.random.jitter(Duration::from_millis(100))))

@@ -62,7 +62,7 @@ impl SectionTransition {
 impl Drop for SectionTransition {
     fn drop(&mut self) {
         let result = self.result.take().unwrap_or_else(|| {
-            let text = "internal error: opening or closing the section broke off; retry";
+            let text = "internal error: the open or close of the section was aborted; retry";
             Err(Fault::new(Reason::Unreachable, text))
         });
         self.node
@@ -171,7 +171,7 @@ impl Node {
             false if is_renewed => Err(fault_from_refusal(refused, &self.renewals)),
             false => {
                 let text = format!(
-                    "the step of section {section} was changed and no store has sent the new one yet; retry"
+                    "the step of section {section} has changed and no store has sent the new one yet; retry"
                 );
                 Err(Fault::new(Reason::Unreachable, text))
             }

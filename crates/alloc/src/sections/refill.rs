@@ -101,7 +101,7 @@ impl Node {
             let _ = done.send(outcome);
         });
         let ended = |_| {
-            let text = "internal error: the raise broke off; retry";
+            let text = "internal error: the raise was aborted; retry";
             Fault::new(Reason::Unreachable, text)
         };
         raised.await.map_err(ended)?
@@ -202,7 +202,7 @@ impl Node {
         if before >= WINDOW_WAITERS_MAX {
             return Err(Fault::new(
                 Reason::TooMany,
-                "too many callers wait for this section's window; retry later",
+                format!("too many callers wait for this section's window: at most {WINDOW_WAITERS_MAX}; retry later"),
             )
             .with_retry_after_ms(100));
         }

@@ -15,7 +15,7 @@ impl Node {
     /// or build on a version that this process does not have.
     pub(crate) fn apply_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), Fault> {
         let Some(routes) = routes else { return Ok(()) };
-        let malformed = |e: String| Fault::new(Reason::Unspecified, format!("bad routes: {e}"));
+        let malformed = |e: String| Fault::new(Reason::Unspecified, format!("invalid routes: {e}"));
         let delta = Delta::try_from(routes).map_err(|e| malformed(e.to_string()))?;
         let version = delta.version;
         self.apply_delta(delta).map_err(|error| match error {

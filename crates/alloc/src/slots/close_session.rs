@@ -74,7 +74,7 @@ impl Node {
                 )
                 .await;
             if let Err(fault) = closed {
-                tracing::warn!(%fault, "session not closed; the store will expire it and its sections jump by their open windows");
+                tracing::warn!(%fault, "session not closed; the store expires it, and its sections skip to the end of their windows");
                 return;
             }
         }

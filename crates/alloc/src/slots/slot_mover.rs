@@ -100,7 +100,7 @@ impl Node {
             }
             self.tasks.spawn(async move {
                 if let Err(fault) = node.move_slot(&session, slot, epoch, to).await {
-                    tracing::debug!(%slot, %fault, "a planned move was not made");
+                    tracing::debug!(%slot, %fault, "planned slot move failed");
                 }
                 node.slot_moves.in_progress.lock().remove(&(slot, epoch));
             });
@@ -174,7 +174,7 @@ impl Node {
                 _ if !session.is_alive() => return Err(fault),
                 _ => {}
             }
-            tracing::debug!(%slot, %fault, "a move is asked for again");
+            tracing::debug!(%slot, %fault, "retrying slot move");
             if fault.reason() == Reason::Invalid {
                 // Only the finals can be at fault. Without them the sections skip their windows.
                 request.finals.clear();
@@ -228,7 +228,7 @@ impl Node {
         });
         for closed in futures::future::join_all(closes).await {
             if let Err(fault) = closed {
-                tracing::debug!(%fault, "a section is moved without its final");
+                tracing::debug!(%fault, "section moved without its final");
             }
         }
         finals

@@ -56,9 +56,10 @@ impl Node {
                 return Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS);
             }
             Some(PendingReason::Other(reason, text)) => (*reason, text.clone()),
-            Some(PendingReason::RoutingTableCell) | None => {
-                (Reason::Unreachable, "it was still under way".to_owned())
-            }
+            Some(PendingReason::RoutingTableCell) | None => (
+                Reason::Unreachable,
+                "the call was still in progress".to_owned(),
+            ),
         };
         timeout_error_for(reason, &text)
     }
@@ -157,7 +158,7 @@ impl Node {
 
 /// Returns the error of an item that ran out of time.
 fn timeout_error_for(reason: Reason, why: &str) -> Fault {
-    Fault::new(reason, format!("{why}; it was not done in time, retry"))
+    Fault::new(reason, format!("{why}: deadline exceeded; retry"))
         .with_code(tonic::Code::Unavailable)
 }
 

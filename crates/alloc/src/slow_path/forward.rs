@@ -311,7 +311,7 @@ fn answers_from_columns(
 ) -> Result<Vec<Result<ItemAnswer, Fault>>, Status> {
     if columns != [items; 3] {
         return Err(Status::internal(
-            "the owner answered another number of items",
+            "internal error: the owner returned another number of answers than items",
         ));
     }
     Ok((0..items).map(|i| Ok(answer(i))).collect())

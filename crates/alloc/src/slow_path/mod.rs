@@ -229,7 +229,7 @@ impl Node {
                 *is_renewed = true;
             } else if Instant::now() >= call.deadline {
                 let text = format!(
-                    "no store of {} has told whether there is a namespace {name:?}; retry",
+                    "no store of {} has confirmed whether there is a namespace {name:?}; retry",
                     self.store_group.address_list()
                 );
                 return Err(Fault::new(Reason::Unreachable, text));

@@ -272,7 +272,7 @@ fn miss_from_refusal(
 
 fn count_too_large(count: u32, max: u32) -> Fault {
     let text = format!(
-        "count must be 1 to {max} in this namespace, not {count}: a window holds no more; ask in several calls"
+        "count must be 1 to {max} in this namespace, not {count}: a window holds no more; split the request"
     );
     Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
 }

@@ -94,7 +94,7 @@ impl CommandQueue {
             if queue.len() >= QUEUED_COMMANDS_MAX {
                 return Err(Fault::new(
                     Reason::TooMany,
-                    "too many section commands wait for the store; retry later",
+                    format!("too many section commands wait for the store: at most {QUEUED_COMMANDS_MAX}; retry later"),
                 )
                 .with_retry_after_ms(100));
             }
@@ -156,7 +156,7 @@ impl CommandQueue {
                 waiters,
                 &Fault::new(
                     Reason::Unspecified,
-                    "the store answered another number of commands",
+                    "internal error: the store returned another number of replies than commands",
                 ),
             ),
             Err(fault) => fail_all(waiters, &fault),

@@ -62,7 +62,9 @@ impl OwnershipVerifier {
             if pending.len() >= PENDING_CHECKS_MAX {
                 return Err(Fault::new(
                     Reason::TooMany,
-                    "too many confirmations wait; retry later",
+                    format!(
+                        "too many confirmations wait: at most {PENDING_CHECKS_MAX}; retry later"
+                    ),
                 )
                 .with_retry_after_ms(100));
             }

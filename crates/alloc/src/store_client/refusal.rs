@@ -26,6 +26,6 @@ pub(crate) fn fault_from_refusal(refused: &v1::Refused, renewals: &RenewalSignal
 pub(crate) fn unexpected_reply() -> Fault {
     Fault::new(
         Reason::Unspecified,
-        "the store answered another command than the one asked",
+        "internal error: the reply of the store does not match the command",
     )
 }

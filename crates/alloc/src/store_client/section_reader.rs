@@ -58,7 +58,9 @@ impl SectionReader {
         {
             let mut pending = self.pending.lock();
             if pending.len() >= PENDING_READS_MAX {
-                let text = "too many sections wait to be read at the store; retry later";
+                let text = format!(
+                    "too many sections wait to be read at the store: at most {PENDING_READS_MAX}; retry later"
+                );
                 return Err(Fault::new(Reason::TooMany, text).with_retry_after_ms(100));
             }
             pending.push((section, slot, tx));
@@ -116,7 +118,7 @@ async fn read_batch(stores: &StoreGroupClient, batch: Vec<PendingRead>) {
         .and_then(|read| {
             let is_complete =
                 read.sections.len() == batch.len() && read.epochs.len() == batch.len();
-            let mismatch = "the store answered another number of sections";
+            let mismatch = "internal error: the store returned another number of sections";
             is_complete
                 .then_some(read)
                 .ok_or_else(|| Fault::new(Reason::Unspecified, mismatch))
