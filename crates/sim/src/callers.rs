@@ -1,4 +1,4 @@
-//! Clients: they call the cluster, and record what they are answered.
+//! Client processes: they call the cluster and record the answers.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::operator::{Operator, SECTION, new_client};
 use crate::plan::{Draw, Load, Plan};
 use crate::record::{Begun, NAMESPACE, Shared};
 
-/// What one client process does. The first one makes the cluster and takes orders.
+/// Runs one client process. The first one also initializes the cluster and executes orders.
 pub async fn run_client(
     id: MachineId,
     plan: Plan,
@@ -75,7 +75,7 @@ pub async fn run_client(
     shared.calmed.fetch_add(1, Relaxed);
 }
 
-/// The client of a process, which is replaced when its cluster is gone.
+/// SDK client of a process. A new one replaces it when its cluster no longer exists.
 struct Clients {
     id: MachineId,
     plan: Plan,
@@ -97,8 +97,7 @@ impl Clients {
         self.current.lock().clone()
     }
 
-    /// Does what the error says that every server belongs to another cluster: begins with a new
-    /// client.
+    /// Replaces the client if the error says that every server belongs to another cluster.
     fn replace_if_foreign(&self, client: &Client, error: Option<&Error>) {
         let is_foreign = error.is_some_and(|error| error.reason == Reason::ClusterMismatch);
         let mut current = self.current.lock();
@@ -109,7 +108,7 @@ impl Clients {
     }
 }
 
-/// A caller, which makes one call after another.
+/// Caller that makes one call after another.
 struct Caller {
     id: u64,
     clients: Arc<Clients>,
@@ -201,7 +200,7 @@ impl Caller {
         self.clients.replace_if_foreign(&client, got.as_ref().err());
     }
 
-    /// Calls in the calm world, and all sequences at its end.
+    /// Makes calls during the calm phase, and calls each sequence once at its end.
     async fn call_calmly(&self, keys: u64) {
         let until = loop {
             match self.shared.calm_until.load(Relaxed) {
@@ -221,7 +220,7 @@ impl Caller {
         }
     }
 
-    /// Asks for every sequence once more, until it is answered.
+    /// Calls every sequence once more, and retries until the call succeeds.
     async fn ask_all(&self, keys: u64) {
         for n in 0..keys {
             let uid = n * u64::from(SECTION) / 2;

@@ -1,18 +1,18 @@
-//! Clocks of a machine: each runs at a rate of its own, and a suspended machine stops some of them.
+//! Clocks of a machine: each has a rate of its own, and a suspended machine stops some of them.
 
 use seqsvr_core::lease::Reading;
 
-/// A rate of 1, in parts per million.
+/// Rate of a clock without error, in parts per million.
 pub const TRUE_RATE: u64 = 1_000_000;
 
-/// A clock that runs at a constant rate since a moment.
+/// Clock that runs at a constant rate since a moment.
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    /// World time of that moment, ns.
+    /// Simulated time of that moment, ns.
     from: u64,
-    /// What the clock showed then, ns.
+    /// Reading of the clock at that moment, ns.
     showed: u64,
-    /// Parts per million of true time.
+    /// Rate, in parts per million of simulated time.
     rate: u64,
 }
 
@@ -34,21 +34,21 @@ impl Line {
 /// Rates of a machine's clocks, in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Rates {
-    /// BOOTTIME and MONOTONIC, which are slewed.
+    /// Rate of BOOTTIME and MONOTONIC, which NTP slews.
     pub main: u64,
-    /// MONOTONIC_RAW.
+    /// Rate of MONOTONIC_RAW.
     pub raw: u64,
 }
 
 impl Rates {
-    /// Clocks without error.
+    /// Rates of clocks without error.
     pub const TRUE: Rates = Rates {
         main: TRUE_RATE,
         raw: TRUE_RATE,
     };
 }
 
-/// All clocks of one machine. Times are nanoseconds of the world.
+/// All clocks of one machine. Times are simulated nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Clocks {
     boot: Line,
@@ -58,11 +58,11 @@ pub struct Clocks {
     is_suspended: bool,
 }
 
-/// What all clocks show at the begin of a run, so that no reading is near zero.
+/// Reading of all clocks at the start of a run. Not 0, so that no reading is near zero.
 const BEGIN_NS: u64 = 1_000_000_000_000;
 
 impl Clocks {
-    /// Clocks of a machine at the begin of a run.
+    /// Creates the clocks of a machine at the start of a run.
     pub fn new(rates: Rates) -> Clocks {
         let line = |rate| Line {
             from: 0,
@@ -84,7 +84,7 @@ impl Clocks {
         self.apply_rates(now);
     }
 
-    /// Suspends the machine, or wakes it: all but BOOTTIME stop while it is suspended.
+    /// Suspends or resumes the machine: all clocks except BOOTTIME stop while it is suspended.
     pub fn set_suspended(&mut self, now: u64, is_suspended: bool) {
         self.is_suspended = is_suspended;
         self.apply_rates(now);
@@ -97,7 +97,7 @@ impl Clocks {
         self.raw.set_rate(now, self.rates.raw * awake);
     }
 
-    /// Moves MONOTONIC and BOOTTIME forward, which no kernel does.
+    /// Moves MONOTONIC and BOOTTIME forward, which a real kernel never does.
     pub fn jump(&mut self, now: u64, by: u64) {
         self.boot.set_rate(now, self.boot.rate);
         self.monotonic.set_rate(now, self.monotonic.rate);
@@ -105,7 +105,7 @@ impl Clocks {
         self.monotonic.showed += by;
     }
 
-    /// What an AllocSvr reads.
+    /// Returns what an AllocSvr reads.
     pub fn alloc_reading(&self, now: u64) -> Reading {
         Reading {
             main_ns: self.boot.at(now),
@@ -113,7 +113,7 @@ impl Clocks {
         }
     }
 
-    /// What a store reads.
+    /// Returns what a store reads.
     pub fn store_reading(&self, now: u64) -> Reading {
         Reading {
             main_ns: self.monotonic.at(now),
@@ -121,7 +121,7 @@ impl Clocks {
         }
     }
 
-    /// What timers follow.
+    /// Returns the clock that timers follow, ns.
     pub fn timer_ns(&self, now: u64) -> u64 {
         self.monotonic.at(now)
     }

@@ -1,4 +1,4 @@
-//! The machines of a run: stores, AllocSvrs and clients, and how their processes start and end.
+//! Machines of a run (stores, AllocSvrs and clients), and how their processes start and end.
 
 mod changes;
 mod machine;
@@ -29,41 +29,41 @@ pub struct Cluster {
     seed: u64,
     /// Options of the servers.
     pub setup: Setup,
-    /// The network.
+    /// Simulated network.
     pub net: Net,
     /// Machines by number.
     pub machines: BTreeMap<MachineId, Machine>,
-    /// World time, ms.
+    /// Simulated time, ms.
     pub now: u64,
-    /// When all stores were last wiped, to make another cluster of them.
+    /// Time at which all stores were last wiped to make another cluster of them, ms.
     pub remade_at: Option<u64>,
     starts: u64,
 }
 
-/// Stores that there may be, with those that join.
+/// Maximum stores of a run, with those that join. Above it, no store joins.
 const STORES_MAX: MachineId = 10;
 
-/// Numbers of the stores that the cluster is made of.
+/// Returns the numbers of the stores that form the cluster at its initialization.
 pub fn stores(setup: &Setup) -> impl Iterator<Item = MachineId> + use<> {
     1..=setup.stores
 }
 
-/// Numbers of the AllocSvrs that are there from the begin. The next one may join.
+/// Returns the numbers of the AllocSvrs that run from the start. The next number may join.
 pub fn allocs(setup: &Setup) -> impl Iterator<Item = MachineId> + use<> {
     11..11 + setup.allocs
 }
 
-/// Numbers of the clients.
+/// Returns the numbers of the clients.
 pub fn clients(setup: &Setup) -> impl Iterator<Item = MachineId> + use<> {
     21..21 + setup.clients
 }
 
-/// Where a store listens.
+/// Returns the address on which a store listens.
 pub fn store_address(id: MachineId) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, id as u8], 7800))
 }
 
-/// Where an AllocSvr listens.
+/// Returns the address on which an AllocSvr listens.
 pub fn alloc_address(id: MachineId) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, id as u8], 7700))
 }
@@ -77,7 +77,7 @@ impl Clock for AllocClock {
 }
 
 impl Cluster {
-    /// All machines of a plan, without processes. Their directories lie below `root`.
+    /// Creates all machines of a plan, without processes. Their directories lie below `root`.
     pub fn new(plan: &Plan, net: Net, root: &Path) -> Cluster {
         let setup = plan.setup.clone();
         let first = stores(&setup).chain(allocs(&setup));
@@ -129,7 +129,7 @@ impl Cluster {
     /// Starts the process of a machine that has none.
     ///
     /// # Errors
-    /// The system gives no runtime.
+    /// If the operating system provides no runtime.
     pub fn start(&mut self, id: MachineId) -> io::Result<()> {
         self.starts += 1;
         let Some(machine) = self.machines.get_mut(&id) else {
@@ -181,13 +181,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Writes to the trace what happens to a machine.
+    /// Records an event of a machine in the trace.
     pub fn tell(&self, id: MachineId, what: &str) {
         self.tell_why(id, what, "");
     }
 
-    /// Writes to the trace what happens to a machine, and why. The reason may name files, whose
-    /// names are of one run, so it is no part of the hash.
+    /// Records an event of a machine and its reason in the trace. The reason may name files, whose
+    /// names differ from run to run, so only `what` enters the hash.
     pub fn tell_why(&self, id: MachineId, what: &str, why: &str) {
         let numbers = [2, u64::from(id), sim::hash(what)];
         self.net.with_trace(|now, trace| {
@@ -195,10 +195,10 @@ impl Cluster {
         });
     }
 
-    /// Ends the process of a machine at once.
+    /// Ends the process of a machine immediately, as SIGKILL or a power cut does.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// If the file system rejects a change.
     pub fn end(&mut self, id: MachineId, with_power: bool, rows: RowsFate) -> io::Result<()> {
         let (seed, starts) = (self.seed, self.starts);
         let net = self.net.clone();
@@ -212,7 +212,7 @@ impl Cluster {
             net.power_off(id);
             machine.boots += 1;
         }
-        // What its destructors still write must not reach the disk.
+        // What destructors of the process still write must not reach the disk.
         let mut count = 0;
         let mut draw = |end: u64| {
             count += 1;
@@ -241,10 +241,10 @@ impl Cluster {
         }
     }
 
-    /// Gives a machine its power back, if it had none, and starts its process.
+    /// Starts the process of a machine that has none, with its power if that was cut.
     ///
     /// # Errors
-    /// As [`Cluster::start`].
+    /// If [`Cluster::start`] fails.
     pub fn bring_back(&mut self, id: MachineId) -> io::Result<()> {
         let machine = self.machines.get(&id);
         let is_down = machine.is_some_and(|m| m.in_use && m.process.is_none());
@@ -255,12 +255,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stores that take part.
+    /// Returns the stores in use.
     pub fn stores(&self) -> Vec<MachineId> {
         self.in_use(|machine| matches!(machine.role, Role::Store(_)))
     }
 
-    /// AllocSvrs that take part.
+    /// Returns the AllocSvrs in use.
     pub fn allocs(&self) -> Vec<MachineId> {
         self.in_use(|machine| matches!(machine.role, Role::Alloc(_)))
     }
@@ -271,7 +271,7 @@ impl Cluster {
         found.map(|machine| machine.id).collect()
     }
 
-    /// The store that leads, as far as one says so. Of several that of the greatest term.
+    /// Returns the store that sees itself as the leader; of several, the one of the greatest term.
     pub fn leader(&self) -> Option<MachineId> {
         let views = self
             .machines
@@ -281,7 +281,7 @@ impl Cluster {
         leaders.max_by_key(|(_, view)| view.term).map(|(id, _)| id)
     }
 
-    /// The AllocSvr that owns most slots.
+    /// Returns the AllocSvr that owns most slots.
     pub fn owner(&self) -> Option<MachineId> {
         let views = self
             .machines
@@ -293,7 +293,7 @@ impl Cluster {
     }
 }
 
-/// Name of a machine, for people and as the name of an AllocSvr.
+/// Returns the name of a machine in reports, which is also the name of an AllocSvr.
 pub fn name(id: MachineId) -> String {
     match id {
         0..=10 => format!("s{id}"),

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the simulation.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -71,12 +71,12 @@ enum Command {
     Check,
 }
 
-/// Plans that failed once.
+/// Directory of the plans that found a bug once.
 const KEPT_PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/plans");
-/// Seeds that `check` compares.
+/// Number of seeds whose hashes `check` compares.
 const COMPARED: u64 = 5;
 
-/// Runs what the command line says.
+/// Runs the command that the arguments of the process give.
 pub fn run_command() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.command {

@@ -1,4 +1,4 @@
-//! Makes the faults of a plan happen, and end.
+//! Begins and ends the faults of a plan.
 
 mod effects;
 
@@ -11,62 +11,62 @@ use crate::net::MachineId;
 use crate::plan::{Fault, Plan, Target, What};
 use effects::{begin, change_clocks, end, replace, restart_if_ended};
 
-/// How often AllocSvrs are looked after.
+/// Interval at which AllocSvrs that ended are restarted, ms.
 const SUPERVISED_EVERY_MS: u64 = 500;
 
-/// A fault that has begun.
+/// Fault that has begun and not ended.
 struct Begun {
     what: What,
     target: MachineId,
 }
 
-/// The faults of a plan, on their way.
+/// Faults of a plan that have not ended.
 pub struct Faults {
-    /// Not begun, the first one last.
+    /// Faults that have not begun; the next one is last.
     waiting: Vec<Fault>,
-    /// Begun, by their end (ms) and a number.
+    /// Faults that have begun, by their end (ms) and a number.
     begun: BTreeMap<(u64, u64), Begun>,
     count: u64,
     begin: u64,
     has_bounded_clocks: bool,
 }
 
-/// What operators do in a run: done by a client.
+/// Order to an operator, which runs on the machine of a client.
 pub enum Order {
-    /// Make another cluster.
+    /// Initialize another cluster.
     Make,
-    /// Put a new store in the place of an old one.
+    /// Replace an old store by a new one.
     Replace {
-        /// Id of the old one.
+        /// Id of the old store.
         id: u64,
-        /// Machine of the old one.
+        /// Machine of the old store.
         old: MachineId,
-        /// Machine of the new one.
+        /// Machine of the new store.
         new: MachineId,
-        /// Whether the old one leaves before the new one joins.
+        /// Whether the old store leaves before the new one joins.
         removes_first: bool,
     },
-    /// Remove a store, and add a new one under its id.
+    /// Remove a store, and add a new one with its id.
     ReuseId {
-        /// The id.
+        /// Id of both stores.
         id: u64,
-        /// Machine of the old one.
+        /// Machine of the old store.
         old: MachineId,
-        /// Machine of the new one.
+        /// Machine of the new store.
         new: MachineId,
     },
     /// Move a slot to an AllocSvr.
     Move(u32, String),
-    /// Drain an AllocSvr, or fill it again.
+    /// Drain an AllocSvr, or cancel its drain.
     Drain(String, bool),
-    /// Hand the leadership over.
+    /// Transfer the leadership to another store.
     Transfer,
-    /// Shut an AllocSvr down in order.
+    /// Shut an AllocSvr down gracefully.
     Leave(MachineId),
 }
 
 impl Faults {
-    /// The faults of a plan whose load begins at this time (ms).
+    /// Creates the faults of a plan whose load begins at the time `begin` (ms).
     pub fn new(plan: &Plan, begin: u64) -> Faults {
         let mut waiting = plan.faults.clone();
         waiting.sort_by_key(|fault| std::cmp::Reverse(fault.at_ms));
@@ -79,10 +79,10 @@ impl Faults {
         }
     }
 
-    /// Lets happen what is due, and returns what operators are to do.
+    /// Begins and ends the faults that are due. Returns the orders to operators.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// If the file system rejects a change.
     pub fn step(&mut self, cluster: &mut Cluster) -> io::Result<Vec<Order>> {
         let now = cluster.now;
         let mut orders = Vec::new();
@@ -115,10 +115,10 @@ impl Faults {
         Ok(orders)
     }
 
-    /// Ends all faults: from here on the world is calm.
+    /// Ends all faults. Returns the orders to operators.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// If the file system rejects a change.
     pub fn heal(&mut self, cluster: &mut Cluster) -> io::Result<Vec<Order>> {
         self.waiting.clear();
         let mut orders = Vec::new();
@@ -140,7 +140,7 @@ impl Faults {
             }
             restart_if_ended(cluster, id)?;
             cluster.bring_back(id)?;
-            // Frozen clocks would keep their machine from coming to life.
+            // A server with frozen clocks would never come back.
             if !self.has_bounded_clocks {
                 change_clocks(cluster, id, |clocks, now| {
                     clocks.set_rates(now, Rates::TRUE)
@@ -162,10 +162,10 @@ impl Faults {
     }
 }
 
-/// Starts AllocSvrs that ended again, as a service manager does.
+/// Restarts AllocSvrs that ended, as a service manager does.
 ///
 /// # Errors
-/// The system gives no runtime.
+/// If the operating system provides no runtime.
 pub fn supervise(cluster: &mut Cluster) -> io::Result<()> {
     if cluster.now.is_multiple_of(SUPERVISED_EVERY_MS) {
         for id in cluster.allocs() {

@@ -1,5 +1,5 @@
-//! Whole clusters in a simulated world: the real core, store, alloc, client and raft code, with
-//! time, network, disks and chance that one seed decides. See `docs/simulation.md`.
+//! Deterministic simulation of whole clusters. The code of core, store, alloc, client and raft is
+//! the real one; one seed decides time, network, disks and randomness. See `docs/simulation.md`.
 
 #![cfg(sim)]
 

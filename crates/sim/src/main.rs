@@ -1,4 +1,4 @@
-//! Whole clusters in a simulated world: one thread, one seed. See `docs/simulation.md`.
+//! Binary of the simulation: one thread and one seed a run. See `docs/simulation.md`.
 
 #[cfg(not(sim))]
 fn main() {

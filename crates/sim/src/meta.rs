@@ -1,4 +1,4 @@
-//! Shows that a seed repeats: the hash over all events is the same wherever it runs.
+//! Proves that a seed repeats: the hash over all events does not depend on where a plan runs.
 
 use std::process::Command;
 use std::thread;
@@ -8,11 +8,11 @@ use seqsvr_core::sim::{hash, mix};
 use crate::plan::Plan;
 use crate::run::run_apart;
 
-/// Runs seeds one after another in this process, in two threads at once, and in another process
-/// under another environment.
+/// Runs each seed once in this process, then in two threads at once, then in another process with
+/// another environment, and compares the hashes.
 ///
 /// # Errors
-/// Hashes differ, or a run failed.
+/// If hashes differ or a run fails.
 pub fn check_repeatability(base: &str, seeds: u64, faults_ms: u64) -> Result<(), String> {
     for n in 0..seeds {
         let seed = mix(hash(base), n);

@@ -1,7 +1,7 @@
-//! The network: TCP connections whose bytes lie in one queue, ordered by time.
+//! Simulated network: TCP connections whose segments wait in one queue, ordered by time.
 //!
-//! Each direction of a connection delivers in order. A blocked link *holds* what is sent over it,
-//! as retransmission does, and delivers it late once it is open again.
+//! Each direction of a connection delivers in order. A blocked link *holds* its segments, as
+//! retransmission does, and delivers them late after it is open again.
 
 mod state;
 mod stream;
@@ -17,30 +17,30 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::trace::Trace;
 use state::{Connection, Flight, Segment, State};
 
-/// A machine, by number.
+/// Number of a machine.
 pub type MachineId = u32;
 
-/// How the network behaves in a run.
+/// Behavior of the network in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NetConduct {
-    /// Shortest delay of a segment, ms; at least 1.
+    /// Minimum delay of a segment, ms; at least 1.
     pub delay_min_ms: u64,
-    /// Longest delay of most segments, ms.
+    /// Maximum delay of a segment that is not slow, ms.
     pub delay_max_ms: u64,
-    /// Segments of a thousand that take ten times as long.
+    /// Share of segments that take ten times as long, per mille.
     pub slow_per_mille: u64,
-    /// Bytes of a direction that may be unread.
+    /// Maximum unread bytes of a direction. Above it, a writer waits.
     pub window: usize,
-    /// Reads of a thousand that give less than there is.
+    /// Share of reads that return less than there is, per mille.
     pub short_read_per_mille: u64,
 }
 
-/// The network of a run. Clones share it.
+/// Network of a run. Clones share it.
 #[derive(Clone)]
 pub struct Net(Arc<Mutex<State>>);
 
 impl Net {
-    /// A network in which everybody reaches everybody.
+    /// Creates a network without faults.
     pub fn new(seed: u64, conduct: NetConduct, trace: Trace) -> Net {
         Net(Arc::new(Mutex::new(State {
             seed,
@@ -66,19 +66,19 @@ impl Net {
         self.0.lock()
     }
 
-    /// Gives a machine an address.
+    /// Assigns an address to a machine.
     pub fn add_host(&self, address: SocketAddr, machine: MachineId) {
         self.lock().hosts.insert(address.ip(), machine);
     }
 
-    /// Writes to the trace.
+    /// Calls `write` with the time and the trace.
     pub fn with_trace<T>(&self, write: impl FnOnce(u64, &mut Trace) -> T) -> T {
         let mut state = self.lock();
         let now = state.now;
         write(now, &mut state.trace)
     }
 
-    /// Delivers what is due at this time (ms).
+    /// Sets the time (ms) and delivers all segments that are due.
     pub fn advance(&self, now: u64) {
         let mut state = self.lock();
         state.now = now;
@@ -94,12 +94,12 @@ impl Net {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Holds what is sent from one machine to another, once more.
+    /// Blocks a link: segments from one machine to another are held. Blocks add up.
     pub fn block(&self, from: MachineId, to: MachineId) {
         self.lock().links.entry((from, to)).or_default().blocks += 1;
     }
 
-    /// Takes a block back.
+    /// Removes one block of a link.
     pub fn unblock(&self, from: MachineId, to: MachineId) {
         let mut state = self.lock();
         let link = state.links.entry((from, to)).or_default();
@@ -107,7 +107,7 @@ impl Net {
         state.release();
     }
 
-    /// Makes a link slower by so many milliseconds.
+    /// Adds `more_ms` to each delay of a link.
     pub fn set_slow(&self, from: MachineId, to: MachineId, more_ms: u64) {
         self.lock().links.entry((from, to)).or_default().more_ms = more_ms;
     }
@@ -121,7 +121,7 @@ impl Net {
         let all = state.connections.iter().filter(|(_, c)| between(&c.ends));
         let all: Vec<u64> = all.map(|(id, _)| *id).collect();
         for id in all {
-            // It reaches each end at a time of its own.
+            // The reset reaches each end at a different time.
             for from in [0, 1] {
                 state.send(Flight {
                     connection: id,
@@ -132,7 +132,8 @@ impl Net {
         }
     }
 
-    /// Loses from now on what one end of the connections between two machines sends; tells neither.
+    /// Discards, from now on, everything that `from` sends over its connections to `to`. Neither
+    /// end receives an error.
     pub fn eat(&self, from: MachineId, to: MachineId) {
         let mut state = self.lock();
         for connection in state.connections.values_mut() {
@@ -144,19 +145,21 @@ impl Net {
         }
     }
 
-    /// Holds back what a machine sends until then, as it was stopped in the middle of its turn.
+    /// Delays what a machine sends until a time (ms), because its process was stopped in its turn.
     pub fn silence(&self, machine: MachineId, until: u64) {
         self.lock().silent_until.insert(machine, until);
     }
 
-    /// Opens all links, at their usual speed.
+    /// Removes all blocks and added delays.
     pub fn heal(&self) {
         let mut state = self.lock();
         state.links.clear();
         state.release();
     }
 
-    /// Ends the process of a machine by `end`, and then closes its connections in their order.
+    /// Ends the process of a machine by calling `end`, then closes its connections in a fixed
+    /// order.
+    ///
     /// tokio drops the tasks of a runtime in an order that depends on the tasks of other runtimes.
     pub fn end_process(&self, machine: MachineId, end: impl FnOnce()) {
         self.lock().ending = Some((machine, Vec::new()));
@@ -170,14 +173,14 @@ impl Net {
         }
     }
 
-    /// Takes the power of a machine: nothing more is heard of it.
+    /// Cuts the power of a machine: it sends and receives nothing.
     pub fn power_off(&self, machine: MachineId) {
         let mut state = self.lock();
         state.dark.insert(machine);
         state.listeners.retain(|_, ear| ear.machine != machine);
     }
 
-    /// Gives a machine its power back: what comes by connections of before is answered by a reset.
+    /// Restores the power of a machine: it resets the connections from before the cut.
     pub fn power_on(&self, machine: MachineId) {
         let mut state = self.lock();
         state.dark.remove(&machine);

@@ -1,4 +1,4 @@
-//! The operator of a run: makes the cluster, and does with it what operators do.
+//! Operator of a run: initializes the cluster and administers it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use crate::net::MachineId;
 use crate::plan::{Plan, Setup};
 use crate::record::{NAMESPACE, Report, Shared};
 
-/// Uids of a section.
+/// Number of uids of a section.
 pub const SECTION: u32 = 10;
 const UID_MAX: u64 = 1_000;
-/// How long one request to a store may take.
+/// Timeout of one request to a store.
 const TRY: Duration = Duration::from_secs(2);
-/// How long a cluster may take to be made, before all disks are wiped.
+/// Timeout of the initialization of a cluster. After it, all disks are wiped.
 const MAKE_MAX: Duration = Duration::from_secs(15);
-/// How long a change of the members is tried.
+/// Timeout of a change of the members. After it, the change is not retried.
 const CHANGE_MAX: Duration = Duration::from_secs(20);
 
-/// An operator, on the machine of a client.
+/// Operator, on the machine of a client.
 pub struct Operator {
     id: MachineId,
     plan: Plan,
     shared: Arc<Shared>,
 }
 
-/// Makes the client of a machine.
+/// Creates the SDK client of a machine.
 pub fn new_client(id: MachineId, plan: &Plan, shared: &Shared) -> Client {
     let servers = allocs(&plan.setup).map(|id| alloc_address(id).to_string());
     let options = seqsvr_client::Options {
@@ -43,12 +43,12 @@ pub fn new_client(id: MachineId, plan: &Plan, shared: &Shared) -> Client {
         ..seqsvr_client::Options::new(servers)
     };
     let client = Client::over(Channels::over(shared.net.transport(id)), options);
-    // The addresses are those of this world.
+    // All addresses are those of simulated machines.
     client.expect("valid addresses")
 }
 
 impl Operator {
-    /// The operator of a run.
+    /// Creates the operator of a run.
     pub fn new(id: MachineId, plan: &Plan, shared: Arc<Shared>) -> Operator {
         Operator {
             id,
@@ -57,7 +57,7 @@ impl Operator {
         }
     }
 
-    /// Makes the cluster as `seqsvr init` does, and its namespace.
+    /// Initializes the cluster as `seqsvr init` does, and creates its namespace.
     pub async fn make_cluster(&self) {
         while timeout(MAKE_MAX, self.init(self.shared.next_cluster()))
             .await
@@ -72,8 +72,8 @@ impl Operator {
         }
     }
 
-    /// Asks stores to make a cluster of this id, until one has made it. A cluster that has begun is
-    /// finished.
+    /// Requests a cluster of this id from the stores, until one of them has initialized it. If a
+    /// store already belongs to a cluster, finishes that one.
     async fn init(&self, new_cluster: u128) {
         let setup = &self.plan.setup;
         let channels = Channels::over(self.shared.net.transport(self.id));
@@ -83,13 +83,13 @@ impl Operator {
             described.push(describe(&channels, id).await);
         }
         loop {
-            // Of a store that does not answer the last answer has to do.
+            // For a store that does not answer, the last description is used.
             for (id, who) in stores(setup).zip(&mut described) {
                 if let Ok(newer) = timeout(TRY, describe(&channels, id)).await {
                     *who = newer;
                 }
             }
-            // Any store may be asked first.
+            // Any store may receive the first request.
             let turn = seqsvr_core::sim::draw("init") as usize % described.len();
             described.rotate_left(turn);
             let known = described.iter().find(|who| !who.cluster.is_empty());
@@ -106,7 +106,7 @@ impl Operator {
                 slots: setup.slots,
             };
             // A store without the cluster would begin it a second time, unless it is the one that
-            // was asked first.
+            // received the first request.
             let first = asked_first;
             let is_first = |who: &&v1::DescribeResponse| {
                 first.is_none_or(|first| first == (who.node, who.incarnation))
@@ -130,8 +130,8 @@ impl Operator {
         }
     }
 
-    /// Takes orders, and has them carried out one after the other. A new cluster is made at once:
-    /// what is left to do is of a cluster that is gone.
+    /// Receives orders and executes them in order. A new cluster is initialized immediately: the
+    /// orders before it are for a cluster that no longer exists.
     pub async fn take_orders(self, mut orders: UnboundedReceiver<Order>) {
         let operator = Arc::new(self);
         let begin = || {
@@ -147,13 +147,13 @@ impl Operator {
                 let making = operator.clone();
                 tokio::spawn(async move { making.make_cluster().await });
             } else {
-                // It lives until it is aborted.
+                // The task lives until it is aborted.
                 let _ = sender.send(order);
             }
         }
     }
 
-    /// Carries out orders. Some fail, as the world is; the next ones are carried out all the same.
+    /// Executes orders. Faults make some of them fail; the next ones are executed anyway.
     async fn carry_out(self: Arc<Operator>, mut orders: UnboundedReceiver<Order>) {
         let client = new_client(self.id, &self.plan, &self.shared);
         while let Some(order) = orders.recv().await {
@@ -205,7 +205,7 @@ impl Operator {
             self.shared.reports.lock().push(Report::Refused(new));
             return;
         }
-        // The schedule of raft's `sender.rs` goes on: the new store leads.
+        // The schedule of raft's `sender.rs` continues: the new store becomes the leader.
         for _ in 0..10 {
             if admin.transfer_leader(Some(id)).await.is_ok() {
                 return;
@@ -230,7 +230,7 @@ async fn add(admin: &Admin, id: u64, machine: MachineId) -> bool {
     let adding = || async {
         match admin.add_member(id, &address).await {
             Ok(_) => Some(true),
-            // The server says what is wrong with it, which no repeat changes.
+            // A permanent error, which no retry changes.
             Err(e) if e.message.contains("never reused") => Some(false),
             Err(_) => None,
         }
@@ -238,7 +238,7 @@ async fn add(admin: &Admin, id: u64, machine: MachineId) -> bool {
     retry(adding).await == Some(true)
 }
 
-/// Tries again until there is a result or [`CHANGE_MAX`] is over.
+/// Retries until there is a result or [`CHANGE_MAX`] is over.
 async fn retry<T, F: Future<Output = Option<T>>>(mut step: impl FnMut() -> F) -> Option<T> {
     let deadline = Instant::now() + CHANGE_MAX;
     while Instant::now() < deadline {

@@ -1,5 +1,5 @@
-//! Bugs that are planted on purpose, and how many seeds it takes to find them: the proof that the
-//! simulation sees.
+//! Bugs that are planted on purpose, and how many seeds find them: the proof that the simulation
+//! detects bugs.
 
 mod shapes;
 
@@ -11,25 +11,25 @@ use crate::plan::{Class, Draw, Plan};
 use crate::run::run_apart;
 use shapes::Shape;
 
-/// A bug that `planted!` builds in.
+/// Bug that `planted!` builds in.
 pub struct PlantedBug {
-    /// Its name in the code.
+    /// Name of the bug in the code.
     name: &'static str,
-    /// What the design claims, and the bug breaks.
+    /// Claim of the design that the bug breaks.
     claim: &'static str,
-    /// Who finds it.
+    /// Test that finds the bug.
     finder: Finder,
 }
 
-/// Who finds a planted bug.
+/// Test that finds a planted bug.
 enum Finder {
-    /// The simulation, among plans of these classes and of this shape, within so many seeds. Five
-    /// times as many without a find are a failure.
+    /// The simulation, with plans of these classes and this shape, within this number of seeds.
+    /// Five times as many seeds that do not find it are a failure.
     Simulation(&'static [Class], Shape, u64),
-    /// A rule of the model (`docs/model.md`), because the schedule is too rare here or breaks what
-    /// no judge sees.
+    /// A rule of the model (`docs/model.md`), because the schedule is too rare here or no judge
+    /// sees what it breaks.
     Model(&'static str),
-    /// A test on real files, because this world makes no such fault.
+    /// A test on real files, because the simulation has no such fault.
     Test(&'static str),
 }
 
@@ -163,10 +163,10 @@ const BUGS: &[PlantedBug] = &[
 ];
 
 impl PlantedBug {
-    /// Looks for it. Returns a line that says how it was found.
+    /// Searches plans for the bug. Returns a line that says how it was found.
     ///
     /// # Errors
-    /// A line that says that it was not.
+    /// If no seed finds the bug, or the plan that finds it fails without the bug too.
     fn find(&self, base: &str, faults_ms: u64) -> Result<String, String> {
         let (classes, shape, seeds) = match self.finder {
             Model(rule) => {
@@ -206,7 +206,7 @@ fn first_broken(plan: &Plan) -> Option<String> {
     }
 }
 
-/// Looks for each planted bug, or for one. Fails if one is not found.
+/// Searches for each planted bug, or for the one named `only`. Fails if a bug is not found.
 pub fn find_planted(only: Option<&str>, base: &str, faults_ms: u64) -> ExitCode {
     let wanted = |bug: &&PlantedBug| only.is_none_or(|name| name == bug.name);
     let mut missed = 0;

@@ -1,5 +1,4 @@
-//! A process of the world: a tokio runtime of its own, whose time follows the clocks of its
-//! machine.
+//! Process of a machine: a tokio runtime whose time follows the clocks of the machine.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,26 +15,27 @@ use crate::clock::Clocks;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The clocks of a machine, and what its process does at a clock read. Clones share them.
+/// Clocks of a machine, with a planned stop of its process at a clock read. Clones share them.
 #[derive(Clone)]
 pub struct MachineClock(Arc<ClockState>);
 
 struct ClockState {
     clocks: Mutex<Clocks>,
-    /// World time, ms.
+    /// Simulated time, ms.
     now: AtomicU64,
-    /// Clock reads until the process is stopped in the middle of one; 0: it is not.
+    /// Clock reads until the process stops in the middle of one; 0: no stop is planned.
     reads_to_pause: AtomicU64,
-    /// How long it is stopped then, ms.
+    /// Length of that stop, ms.
     pause_ms: AtomicU64,
-    /// Until when the process is stopped, ms. Reads after the stop show that time.
+    /// End of the stop, ms. Reads after the stop return that time.
     stopped_until: AtomicU64,
-    /// Holds back what the machine sends until then.
+    /// Delays what the machine sends until a time (ms).
     silence: Box<dyn Fn(u64) + Send + Sync>,
 }
 
 impl MachineClock {
-    /// Clocks at the begin of a run. `silence` holds back what the machine sends until a time (ms).
+    /// Creates clocks at the start of a run. `silence` delays what the machine sends until a time
+    /// (ms).
     pub fn new(clocks: Clocks, silence: impl Fn(u64) + Send + Sync + 'static) -> MachineClock {
         MachineClock(Arc::new(ClockState {
             clocks: Mutex::new(clocks),
@@ -47,36 +47,36 @@ impl MachineClock {
         }))
     }
 
-    /// Forgets a stop at a clock read: the process has ended, or the world is calm.
+    /// Cancels a stop at a clock read: the process has ended, or all faults have.
     pub fn forget_pause(&self) {
         self.0.reads_to_pause.store(0, Relaxed);
         self.0.stopped_until.store(0, Relaxed);
         (self.0.silence)(0);
     }
 
-    /// Changes the clocks; gives the time in ns.
+    /// Calls `change` with the clocks and the time in ns.
     pub fn change(&self, change: impl FnOnce(&mut Clocks, u64)) {
         let now = self.0.now.load(Relaxed) * NS_PER_MS;
         change(&mut self.0.clocks.lock(), now);
     }
 
-    /// Stops the process at a clock read, after so many others, for a time.
+    /// Plans a stop of `ms` milliseconds at the clock read after `reads` others.
     pub fn pause_at_read(&self, reads: u64, ms: u64) {
         self.0.pause_ms.store(ms, Relaxed);
         self.0.reads_to_pause.store(reads + 1, Relaxed);
     }
 
-    /// Until when the process is stopped in a clock read, ms.
+    /// Returns the end of the stop at a clock read, ms.
     pub fn stopped_until(&self) -> u64 {
         self.0.stopped_until.load(Relaxed)
     }
 
-    /// Sets the world time, ms.
+    /// Sets the simulated time, ms.
     pub fn set_now(&self, now: u64) {
         self.0.now.store(now, Relaxed);
     }
 
-    /// Counts a clock read of the process, and returns the time that it sees, ns.
+    /// Counts a clock read of the process, and returns the time that the process sees, ns.
     fn read(&self) -> u64 {
         let state = &self.0;
         let now = state.now.load(Relaxed);
@@ -93,19 +93,19 @@ impl MachineClock {
         now.max(state.stopped_until.load(Relaxed)) * NS_PER_MS
     }
 
-    /// What an AllocSvr reads; counts as a clock read.
+    /// Returns what an AllocSvr reads; counts as a clock read.
     pub fn read_alloc(&self) -> Reading {
         let now = self.read();
         self.0.clocks.lock().alloc_reading(now)
     }
 
-    /// What a store reads; counts as a clock read.
+    /// Returns what a store reads; counts as a clock read.
     pub fn read_store(&self) -> Reading {
         let now = self.read();
         self.0.clocks.lock().store_reading(now)
     }
 
-    /// What an AllocSvr would read now, for judges.
+    /// Returns what an AllocSvr would read now; does not count as a clock read.
     pub fn peek_alloc(&self) -> Reading {
         let now = self.0.now.load(Relaxed) * NS_PER_MS;
         self.0.clocks.lock().alloc_reading(now)
@@ -117,23 +117,26 @@ impl MachineClock {
     }
 }
 
-/// A running process.
+/// Running process.
 pub struct Process {
     /// Number of its start, unique in the run.
     pub start: u64,
     runtime: Option<Runtime>,
-    /// Its first moment, in its own time and by its machine's timers.
+    /// Start of the process in its own time; `base_ns` is that moment on the timers of its machine.
     base: Instant,
     base_ns: u64,
     clock: MachineClock,
-    /// It gets no turn until then, ms.
+    /// Time until which the process gets no turn, ms.
     paused_until: u64,
-    /// It has missed turns.
+    /// Whether the process has missed turns.
     is_late: bool,
 }
 
 impl Process {
-    /// A process that has run nothing yet.
+    /// Creates a process without tasks.
+    ///
+    /// # Errors
+    /// If the operating system provides no runtime.
     pub fn new(start: u64, seed: u64, clock: MachineClock, now: u64) -> std::io::Result<Process> {
         clock.set_now(now);
         let seed = sim::mix(seed, start);
@@ -159,29 +162,29 @@ impl Process {
         })
     }
 
-    /// Gives it a task.
+    /// Starts a task in the process.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
             runtime.spawn(task);
         }
     }
 
-    /// Stops it, as SIGSTOP does, until a time of the world (ms).
+    /// Stops the process, as SIGSTOP does, until a simulated time (ms).
     pub fn pause(&mut self, until: u64) {
         self.paused_until = self.paused_until.max(until);
     }
 
-    /// Continues it.
+    /// Continues a stopped process.
     pub fn resume(&mut self, now: u64) {
         self.paused_until = self.paused_until.min(now);
     }
 
-    /// Whether it gets a turn at this time.
+    /// Returns whether the process gets a turn at this time.
     pub fn is_running(&self, now: u64) -> bool {
         now >= self.paused_until.max(self.clock.stopped_until())
     }
 
-    /// Runs it until its own time is that of the world's `now` (ms).
+    /// Runs the process until its own time corresponds to the simulated time `now` (ms).
     pub fn step(&mut self, now: u64) {
         self.clock.set_now(now);
         if !self.is_running(now) {
@@ -193,7 +196,7 @@ impl Process {
         let passed = self.clock.timer_ns() - self.base_ns;
         let until = self.base + Duration::from_nanos(passed);
         if std::mem::take(&mut self.is_late) {
-            // A stopped process sees the time jump, and all its timers are late.
+            // A process that was stopped sees the time jump, and all its timers fire late.
             runtime.block_on(async move {
                 let late = until.saturating_duration_since(Instant::now());
                 tokio::time::advance(late).await;

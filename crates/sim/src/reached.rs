@@ -1,9 +1,9 @@
-//! Branches that a sweep must reach: if none of its plans gets there, the simulation has become
-//! blind.
+//! Branches that a sweep must reach. If no plan of a large sweep reaches one, the simulation no
+//! longer tests it.
 
 use std::collections::BTreeMap;
 
-/// Branches by the number of seeds among which at least one reaches it.
+/// Each branch, with the number of seeds of which at least one must reach it.
 const BRANCHES: &[(&str, u64)] = &[
     ("a process was stopped in the middle of a clock read", 100),
     ("alloc: a call waited for the window", 100),
@@ -33,11 +33,11 @@ const BRANCHES: &[(&str, u64)] = &[
     ("state: an expiry of another term had no effect", 10_000),
 ];
 
-/// In how many seeds each branch was reached.
+/// Number of seeds that reached each branch.
 pub type ReachedSeeds = BTreeMap<&'static str, u64>;
 
-/// Says in lines which branches so many seeds should have reached, and did not, and which are not
-/// listed.
+/// Returns one line for each branch that `seeds` seeds must reach and did not, and for each reached
+/// branch that is not listed.
 pub fn find_gaps(reached: &ReachedSeeds, seeds: u64) -> Vec<String> {
     let due = BRANCHES.iter().filter(|(_, within)| *within <= seeds);
     let missing = due.filter(|(branch, _)| !reached.contains_key(branch));

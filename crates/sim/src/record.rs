@@ -1,4 +1,4 @@
-//! What clients were answered: recorded for the judges.
+//! State that clients share with the world, and the record of all calls for the judges.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -9,57 +9,57 @@ use seqsvr_client::{Client, Error};
 use crate::judge::online::Online;
 use crate::net::{MachineId, Net};
 
-/// Namespace of the calls.
+/// Namespace of all calls.
 pub const NAMESPACE: &str = "d";
 
-/// What all clients of a run share with the world.
+/// State that the clients of a run share with the world.
 pub struct Shared {
-    /// The network.
+    /// Simulated network.
     pub net: Net,
-    /// World time, ms.
+    /// Simulated time, ms.
     now: AtomicU64,
-    /// Counts stamps, so that each is unique.
+    /// Number of timestamps taken, which makes each one unique.
     moment: AtomicU64,
-    /// Clusters that operators began to make.
+    /// Number of clusters that operators began to initialize.
     clusters: AtomicU64,
-    /// Clients that have been answered once.
+    /// Number of clients that have got their first answer.
     pub ready: AtomicU64,
-    /// No call is begun after this (ms).
+    /// Time after which callers begin no call, ms.
     pub stop_at: AtomicU64,
-    /// Clients whose last calls were all answered.
+    /// Number of clients that got an answer to each call of the last round.
     pub finished: AtomicU64,
-    /// The last calls of each sequence may begin.
+    /// Whether clients may begin the last round of calls.
     pub is_last_round: AtomicBool,
-    /// Until when the calm world is watched (ms); 0: it is not yet.
+    /// End of the calm phase, ms; 0: the phase has not begun.
     pub calm_until: AtomicU64,
-    /// Longest time of a call in a calm world, ms.
+    /// Maximum duration of a call in the calm phase, ms. A longer one breaks a rule.
     calm_call_max_ms: AtomicU64,
-    /// Clients that made their last call in the calm world.
+    /// Number of clients that have made all calls of the calm phase.
     pub calmed: AtomicU64,
-    /// Tag of the cluster that answered last.
+    /// Tag of the cluster that gave the last answer.
     pub cluster: AtomicU64,
-    /// All calls.
+    /// All calls that have ended.
     pub calls: Mutex<Vec<Call>>,
-    /// Calls that were answered.
+    /// Number of calls that got an answer.
     pub answered: AtomicU64,
-    /// Judges every answer.
+    /// Judge of every answer.
     pub online: Mutex<Online>,
-    /// What operators did, for the world to follow.
+    /// Actions of operators that the world has not followed yet.
     pub reports: Mutex<Vec<Report>>,
 }
 
-/// Something that an operator did.
+/// Result of an operator's action.
 pub enum Report {
-    /// The store of this machine is no member any more.
+    /// The store of this machine has left the cluster.
     Removed(MachineId),
-    /// The process of this machine is of no use: its store was refused.
+    /// The cluster rejected the store of this machine, so its process is useless.
     Refused(MachineId),
-    /// The cluster cannot be made as it is: all disks must be wiped.
+    /// The cluster cannot be initialized in its present state: all disks must be wiped.
     CannotMake,
 }
 
 impl Shared {
-    /// Nothing has been called.
+    /// Creates the state of a run without calls.
     pub fn new(net: Net, is_ordered: bool) -> Shared {
         Shared {
             net,
@@ -81,24 +81,24 @@ impl Shared {
         }
     }
 
-    /// Returns the world time, ms.
+    /// Returns the simulated time, ms.
     pub fn now(&self) -> u64 {
         self.now.load(Relaxed)
     }
 
-    /// World time in a form that is unique: later stamps are greater.
-    /// Returns the id of a cluster that was not made before.
+    /// Returns a cluster id that this run has not used yet.
     pub fn next_cluster(&self) -> u128 {
         u128::from(self.clusters.fetch_add(1, Relaxed)) + 7
     }
 
-    /// Watches the calls until a time (ms): none may fail, or take longer than so long.
+    /// Begins the calm phase, until the time `until` (ms): no call may fail or take longer than
+    /// `call_max_ms`.
     pub fn begin_calm(&self, until: u64, call_max_ms: u64) {
         self.calm_call_max_ms.store(call_max_ms, Relaxed);
         self.calm_until.store(until, Relaxed);
     }
 
-    /// Judges a call of the calm world.
+    /// Judges a call that began in the calm phase.
     fn judge_calm(&self, begun: &Begun, error: Option<&Error>) {
         let took_ms = self.now() - begun.at_ms;
         let max_ms = self.calm_call_max_ms.load(Relaxed);
@@ -111,17 +111,18 @@ impl Shared {
         self.online.lock().broken.get_or_insert(what);
     }
 
-    /// Sets the world time, ms.
+    /// Sets the simulated time, ms.
     pub fn set_now(&self, now: u64) {
         self.now.store(now, Relaxed);
     }
 
+    /// Returns a timestamp that is greater than all earlier ones.
     fn stamp(&self) -> u64 {
         let moment = self.moment.fetch_add(1, Relaxed);
         self.now() * 1_000_000_000 + moment
     }
 
-    /// Records how a call ended, which `client` made.
+    /// Records the end of a call that `client` made, and judges its answer.
     pub fn record(
         &self,
         client: &Client,
@@ -171,7 +172,7 @@ impl Shared {
         });
     }
 
-    /// Notes that a call begins.
+    /// Returns a call that begins now.
     pub fn begin(&self, client: &Client, caller: u64, uid: u64, is_strict: bool) -> Begun {
         Begun {
             caller,
@@ -185,16 +186,16 @@ impl Shared {
     }
 }
 
-/// A call that has begun.
+/// Call that has begun and not ended.
 pub struct Begun {
     caller: u64,
     uid: u64,
     is_strict: bool,
     stamp: u64,
     at_ms: u64,
-    /// Whether it began in the calm world.
+    /// Whether it began in the calm phase.
     is_calm: bool,
-    /// Highest number that had been answered when it began.
+    /// Highest number of its sequence that a caller had received when it began.
     pub floor: u64,
 }
 

@@ -1,4 +1,4 @@
-//! One run of a plan, on a thread of its own.
+//! Runs a plan on a thread of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,43 +13,43 @@ use crate::plan::Plan;
 use crate::shim;
 use crate::world::World;
 
-/// Answers below which a run says nothing.
+/// Minimum answered calls of a useful run. A run with fewer counts as starved.
 pub const ANSWERS_MIN: u64 = 100;
 
-/// What became of a run.
+/// Result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Rules that were broken, in words.
+    /// Broken rules, as text.
     pub broken: Vec<String>,
     /// Hash over all events.
     pub hash: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Calls that were made, and answered.
+    /// Number of calls.
     pub calls: u64,
-    /// See `calls`.
+    /// Number of calls that got an answer.
     pub answered: u64,
-    /// World time of the run, ms.
+    /// Simulated time of the run, ms.
     pub virtual_ms: u64,
     /// Real time of the run.
     pub real: Duration,
-    /// Branches that were reached, and how often.
+    /// How often the run reached each branch.
     pub reached: BTreeMap<&'static str, u64>,
-    /// The last events in words.
+    /// Last events before the end, as text.
     pub last: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether too few calls were answered to say anything.
+    /// Returns whether the run has too few answers to prove anything.
     pub fn is_starved(&self) -> bool {
         self.answered < ANSWERS_MIN
     }
 }
 
-/// Runs a plan on this thread, which should be a fresh one.
+/// Runs a plan on this thread, which should be a new one.
 ///
 /// # Errors
-/// The file system or the system refuse.
+/// If the file system or the operating system rejects a request.
 pub fn run(plan: &Plan, prints: bool) -> io::Result<Outcome> {
     let began = Instant::now();
     let root = directory()?;
@@ -72,10 +72,10 @@ pub fn run(plan: &Plan, prints: bool) -> io::Result<Outcome> {
     })
 }
 
-/// Runs a plan on a thread of its own, so that all thread-locals are new.
+/// Runs a plan on a new thread, so that all thread-locals are new.
 ///
 /// # Errors
-/// As [`run`], and panics in words.
+/// If [`run`] fails or the thread panics; the text of the panic is the error.
 pub fn run_apart(plan: &Plan, prints: bool) -> Result<Outcome, String> {
     let plan = plan.clone();
     let thread = std::thread::Builder::new().stack_size(32 << 20);
@@ -92,11 +92,13 @@ pub fn run_apart(plan: &Plan, prints: bool) -> Result<Outcome, String> {
     }
 }
 
-/// Runs of this process so far.
+/// Number of runs that this process has begun.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// Makes a directory for a run. Errors that travel name files in it, so all names must be of one
-/// length in HTTP/2: these ten letters have codes of 5 bits (RFC 7541, appendix B).
+/// Creates the directory of a run.
+///
+/// Errors that servers send name files in it, so all names must have one length in HTTP/2: these
+/// ten letters have codes of 5 bits (RFC 7541, appendix B).
 fn directory() -> io::Result<tempfile::TempDir> {
     const LETTERS: [char; 10] = ['0', '1', '2', 'a', 'c', 'e', 'i', 'o', 's', 't'];
     let run = RUNS.fetch_add(1, Relaxed);
@@ -109,7 +111,7 @@ fn directory() -> io::Result<tempfile::TempDir> {
         .tempdir_in(memory_dir())
 }
 
-/// A file system in memory, if there is one.
+/// Returns a directory of a file system in memory, if there is one.
 fn memory_dir() -> std::path::PathBuf {
     let memory = std::path::PathBuf::from("/dev/shm");
     match memory.is_dir() {

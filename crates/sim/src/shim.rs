@@ -1,9 +1,8 @@
-//! Symbols of libc that the standard library asks for time and chance: what dependencies read
-//! without a seam.
+//! Replacements of the libc symbols from which dependencies read time and randomness directly.
 //!
-//! std keys its hash maps by `getrandom`; hyper dates its answers and h2 forgets reset streams by
-//! `clock_gettime`. Without these two, runs of one seed differ. Outside of a run they are the
-//! system calls.
+//! std keys its hash maps by `getrandom`. hyper dates its responses and h2 expires reset streams by
+//! `clock_gettime`. Without these two symbols, runs of one seed differ. Outside of a run they are
+//! the system calls.
 
 #![allow(unsafe_code)]
 
@@ -12,18 +11,18 @@ use std::cell::Cell;
 use seqsvr_core::sim::mix;
 
 thread_local! {
-    /// Nanoseconds of the world; None: outside of a run.
+    /// Simulated time, ns; None: outside of a run.
     static NOW: Cell<Option<u64>> = const { Cell::new(None) };
-    /// Seed and count of what was drawn; None: outside of a run.
+    /// Seed, and number of reads so far; None: outside of a run.
     static CHANCE: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
 }
 
-/// Wall clock at the begin of every run, seconds since 1970.
+/// Wall clock at the start of every run, seconds since 1970.
 const WALL_BEGIN_S: i64 = 1_700_000_000;
-/// Other clocks at the begin of every run, seconds.
+/// Other clocks at the start of every run, seconds.
 const MONOTONIC_BEGIN_S: i64 = 1_000;
 
-/// Sets the time that this thread reads, in nanoseconds since the begin of the run; None: the real
+/// Sets the time that this thread reads, in nanoseconds since the start of the run; None: the real
 /// time.
 pub fn set_now(ns: Option<u64>) {
     NOW.set(ns);
@@ -34,9 +33,9 @@ pub fn set_seed(seed: Option<u64>) {
     CHANCE.set(seed.map(|seed| (seed, 0)));
 }
 
-// SAFETY: the signature is that of libc. The caller of `getrandom` gives `len` writable bytes at
-// `buf`, and nothing else is written. Thread-locals that are gone at the end of a thread are not
-// touched (`try_with`).
+// SAFETY: the signature is that of libc. The caller of `getrandom` provides `len` writable bytes at
+// `buf`, and the function writes nothing else. `try_with` does not touch thread-locals that no
+// longer exist at the end of a thread.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getrandom(buf: *mut libc::c_void, len: usize, flags: u32) -> isize {
     let Ok(Some((seed, count))) = CHANCE.try_with(Cell::get) else {
@@ -51,7 +50,7 @@ unsafe extern "C" fn getrandom(buf: *mut libc::c_void, len: usize, flags: u32) -
     len as isize
 }
 
-// SAFETY: the signature is that of libc. The caller gives a writable `timespec`.
+// SAFETY: the signature is that of libc. The caller provides a writable `timespec`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(
     clock: libc::clockid_t,

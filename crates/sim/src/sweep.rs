@@ -1,4 +1,4 @@
-//! Runs many plans, and sums up.
+//! Runs many plans and prints totals.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,21 +11,22 @@ use crate::plan::Plan;
 use crate::reached::{ReachedSeeds, find_gaps};
 use crate::run::{Outcome, run_apart};
 
-/// Runs from which on it is judged how many starved: 1 of 20 may.
+/// Minimum runs of a sweep that limits starved runs. Above it, a sweep fails if more than 1 of 20
+/// runs starved.
 const JUDGED_RUNS_MIN: u64 = 40;
 
-/// How a plan is run.
+/// How a sweep runs a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conduct {
     /// Prints every event.
     pub words: bool,
-    /// Runs it twice and compares.
+    /// Runs the plan twice and compares the hashes.
     pub twice: bool,
-    /// Prints a line also if nothing failed.
+    /// Prints a line for a run that passed, too.
     pub tells: bool,
 }
 
-/// Sums over all runs.
+/// Totals over all runs.
 #[derive(Default)]
 pub struct Sweep {
     runs: AtomicU64,
@@ -38,7 +39,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Runs plans side by side until there is no more, or the deadline.
+    /// Runs plans in `jobs` threads until there are no more plans or the deadline passes.
     pub fn run_all(
         &self,
         plans: impl Fn(u64) -> Option<Plan> + Sync,
@@ -61,7 +62,7 @@ impl Sweep {
         });
     }
 
-    /// Runs a plan, and once more if that is wanted or the plan failed.
+    /// Runs a plan. Runs it a second time if `conduct` requests that or the plan failed.
     pub fn run(&self, plan: &Plan, conduct: Conduct) {
         let first = run_apart(plan, conduct.words);
         let outcome = match first {
@@ -120,9 +121,10 @@ impl Sweep {
         println!("{text}");
     }
 
-    /// Prints the sums, and in how many seeds each branch was reached. Fails if a run failed, if
-    /// there were fewer than `seeds_min` that say something, if too many say nothing, or if a
-    /// branch was not reached.
+    /// Prints the totals, and how many seeds reached each branch.
+    ///
+    /// Returns a failure if a run failed, if fewer than `seeds_min` runs did not starve, if too
+    /// many starved, or if a branch was not reached.
     pub fn report(&self, real: Duration, seeds_min: u64) -> ExitCode {
         let reached = self.reached.lock();
         for (branch, count) in reached.iter() {

@@ -1,13 +1,13 @@
-//! The trace of a run: a rolling hash over all events, and the last events in words.
+//! Trace of a run: a rolling hash over all events, and the last events as text.
 
 use std::collections::VecDeque;
 
 use seqsvr_core::sim::mix;
 
-/// Events kept in words.
+/// Maximum events kept as text. Above it, the oldest one is dropped.
 const KEPT: usize = 400;
 
-/// Events of a run, in their order.
+/// Events of a run, in order.
 #[derive(Default)]
 pub struct Trace {
     hash: u64,
@@ -22,7 +22,7 @@ impl Trace {
         self.prints = true;
     }
 
-    /// Notes an event: numbers that say what it is, and words for people.
+    /// Records an event: `numbers` identify it and enter the hash, `words` are for people.
     pub fn note(&mut self, now: u64, numbers: &[u64], words: impl FnOnce() -> String) {
         self.count += 1;
         self.hash = numbers
@@ -33,7 +33,7 @@ impl Trace {
         }
     }
 
-    /// Notes an event that people want to see after a failure.
+    /// Records an event that the report of a failure shows.
     pub fn tell(&mut self, now: u64, numbers: &[u64], words: String) {
         if self.words.len() == KEPT {
             self.words.pop_front();
@@ -42,17 +42,17 @@ impl Trace {
         self.note(now, numbers, || words);
     }
 
-    /// Hash over all events so far.
+    /// Returns the hash over all recorded events.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Events so far.
+    /// Returns the number of recorded events.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the last events in words.
+    /// Returns the last events as text.
     pub fn last(&self) -> Vec<String> {
         self.words.iter().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! The world of a run: whose turn it is, and who looks.
+//! World of a run: it gives turns to the processes and calls the judges.
 
 mod live;
 
@@ -23,12 +23,12 @@ use crate::run::Outcome;
 use crate::shim;
 use crate::trace::Trace;
 
-/// World time in which a cluster must come up, ms.
+/// Maximum simulated time until the cluster answers every client, ms. Above it, the run fails.
 const READY_MAX_MS: u64 = 120_000;
-/// Ends of turns at which the insides are looked at.
+/// Number of turns between two looks of the judges.
 const LOOK_EVERY: u64 = 10;
 
-/// The world of a run.
+/// World of a run.
 pub struct World {
     pub(super) plan: Plan,
     pub(super) cluster: Cluster,
@@ -37,17 +37,17 @@ pub struct World {
     judge: StateJudge,
     rows: RowsJudge,
     takeovers: TakeoverJudge,
-    /// When the judges were reset, because another cluster was made.
+    /// Time of the last reset of the judges, because another cluster was made.
     remade_at: Option<u64>,
     turns: Draw,
     pub(super) broken: Vec<String>,
 }
 
 impl World {
-    /// A world in which servers and clients have just been started.
+    /// Creates a world in which servers and clients have just started.
     ///
     /// # Errors
-    /// The file system or the system refuse.
+    /// If the file system or the operating system rejects a request.
     pub fn new(plan: &Plan, root: &std::path::Path, prints: bool) -> io::Result<World> {
         let mut trace = Trace::default();
         if prints {
@@ -87,7 +87,7 @@ impl World {
     /// Runs the plan to its end.
     ///
     /// # Errors
-    /// The file system or the system refuse.
+    /// If the file system or the operating system rejects a request.
     pub fn run(&mut self) -> io::Result<Outcome> {
         let client_count = u64::from(self.plan.setup.clients);
         let mut early = self.plan.hits_genesis.then(|| Faults::new(&self.plan, 0));
@@ -120,7 +120,7 @@ impl World {
         Ok(self.outcome())
     }
 
-    /// Does in the world what operators have done.
+    /// Applies the actions of operators to the machines.
     pub(super) fn follow_operator(&mut self) -> io::Result<()> {
         let reports = std::mem::take(&mut *self.shared.reports.lock());
         for report in reports {
@@ -143,14 +143,15 @@ impl World {
                     }
                 }
                 other => {
-                    // The client lives as long as the run.
+                    // The receiving client lives as long as the run.
                     let _ = self.orders.send(other);
                 }
             }
         }
     }
 
-    /// One step of the world: what is due arrives, everybody has a turn, and the judges look.
+    /// Runs one turn of the world: delivers segments that are due, gives each process a turn, and
+    /// calls the judges.
     pub(super) fn turn(&mut self) {
         let tick = self.plan.setup.tick_ms;
         self.cluster.now += tick;
@@ -211,7 +212,7 @@ impl World {
                 Err(e) => self.broken.push(format!("check: {e}")),
             }
         }
-        // Processes end before what they write to.
+        // End the processes before the disks and the network that they write to.
         let all: Vec<MachineId> = self.cluster.machines.keys().copied().collect();
         for id in all {
             self.cluster.net.power_off(id);

@@ -1,4 +1,4 @@
-//! Machines that join, leave, or lose their disks.
+//! Changes of the machines in use: they join, leave, or lose their disks.
 
 use std::io;
 
@@ -12,13 +12,13 @@ impl Cluster {
     /// Starts a machine with an empty disk.
     ///
     /// # Errors
-    /// As [`Cluster::start`].
+    /// If [`Cluster::start`] fails.
     pub fn start_empty(&mut self, id: MachineId) -> io::Result<()> {
         self.prepare(id)?;
         self.start(id)
     }
 
-    /// Gives a machine an empty disk.
+    /// Takes a machine into use with an empty disk.
     fn prepare(&mut self, id: MachineId) -> io::Result<()> {
         let sync_ms = self.setup.sync_ms;
         if let Some(machine) = self.machines.get_mut(&id) {
@@ -32,11 +32,11 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts an unused machine as a store of this id. `copied_from`: with a copy of that store's
-    /// directory.
+    /// Starts an unused machine as a store of this id; with `copied_from`, on a copy of that
+    /// store's directory. None if all machines were used.
     ///
     /// # Errors
-    /// As [`Cluster::start`].
+    /// If [`Cluster::start`] fails.
     pub fn start_spare_store(
         &mut self,
         store_id: Option<u64>,
@@ -59,10 +59,10 @@ impl Cluster {
         Ok(Some(id))
     }
 
-    /// Starts the AllocSvr that is not there from the begin. None if it has been started before.
+    /// Starts the AllocSvr that does not run from the start. None if it has been started before.
     ///
     /// # Errors
-    /// As [`Cluster::start`].
+    /// If [`Cluster::start`] fails.
     pub fn start_spare_alloc(&mut self) -> io::Result<Option<MachineId>> {
         let id = 11 + self.setup.allocs;
         match self.machines.get(&id).is_some_and(|m| m.was_used) {
@@ -71,24 +71,24 @@ impl Cluster {
         }
     }
 
-    /// Notes that the server of a machine may end by itself from here on.
+    /// Records that a fault explains if the server of a machine ends by itself.
     pub fn excuse(&mut self, id: MachineId) {
         if let Some(machine) = self.machines.get_mut(&id) {
             machine.may_stop = true;
         }
     }
 
-    /// Notes that a server left the cluster. It runs on until the world is calm.
+    /// Records that a server has left the cluster. It keeps running until all faults end.
     pub fn mark_removed(&mut self, id: MachineId) {
         if let Some(machine) = self.machines.get_mut(&id) {
             (machine.is_removed, machine.may_stop) = (true, true);
         }
     }
 
-    /// Ends a machine's part in the run.
+    /// Takes a machine out of use.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// If the file system rejects a change.
     pub fn discard(&mut self, id: MachineId) -> io::Result<()> {
         self.tell(id, "is given up");
         self.end(id, true, RowsFate::Lose(0))?;
@@ -98,10 +98,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills a store, deletes its disk and starts it again.
+    /// Kills a store, deletes its disk and restarts it.
     ///
     /// # Errors
-    /// As [`Cluster::start`].
+    /// If [`Cluster::start`] fails.
     pub fn wipe(&mut self, id: MachineId) -> io::Result<()> {
         self.tell(id, "is wiped");
         self.end(id, true, RowsFate::Lose(0))?;
@@ -112,11 +112,11 @@ impl Cluster {
         self.start_empty(id)
     }
 
-    /// Wipes all stores, and all AllocSvrs but the first `kept`, so that another cluster can be
-    /// made of them.
+    /// Wipes all stores, and all AllocSvrs except the first `kept`, so that an operator can
+    /// initialize another cluster.
     ///
     /// # Errors
-    /// As [`Cluster::start`].
+    /// If [`Cluster::start`] fails.
     pub fn remake(&mut self, kept: u32) -> io::Result<()> {
         self.remade_at = Some(self.now);
         for id in self.stores() {
@@ -127,7 +127,7 @@ impl Cluster {
         }
         for machine in self.machines.values_mut() {
             (machine.is_wiped, machine.is_removed) = (false, false);
-            // AllocSvrs whose cluster is gone end.
+            // AllocSvrs end when their cluster no longer exists.
             machine.may_stop = true;
         }
         for id in self.allocs().into_iter().skip(kept as usize) {

@@ -1,4 +1,4 @@
-//! A machine and its process.
+//! Machine and its process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,58 +10,58 @@ use seqsvr_store::Store;
 use crate::net::MachineId;
 use crate::process::{MachineClock, Process};
 
-/// What runs on a machine.
+/// Kind of server or client on a machine.
 #[derive(Clone)]
 pub enum Role {
-    /// A store, once it has started.
+    /// Store; its handle is set once it has started.
     Store(Arc<Mutex<Option<Store>>>),
-    /// An AllocSvr, once it has started.
+    /// AllocSvr; its handle is set once it has started.
     Alloc(Arc<Mutex<Option<Alloc>>>),
-    /// Callers.
+    /// Client with its callers.
     Client,
 }
 
-/// A machine and its process.
+/// Machine and its process.
 pub struct Machine {
-    /// Its number.
+    /// Number of the machine.
     pub id: MachineId,
-    /// What runs on it.
+    /// Kind of its process.
     pub role: Role,
-    /// Its clocks.
+    /// Clocks of the machine.
     pub clock: MachineClock,
-    /// Its process; None: it does not run.
+    /// Process; None: it does not run.
     pub process: Option<Process>,
-    /// Why its process did not start.
+    /// Error with which its server did not start.
     pub refusal: Arc<Mutex<Option<String>>>,
-    /// Whether it takes part in the run.
+    /// Whether the machine is in use now.
     pub in_use: bool,
-    /// Whether it ever took part.
+    /// Whether the machine was ever in use.
     pub(super) was_used: bool,
-    /// Whether its store lost its disk since it joined.
+    /// Whether its store has lost its disk since it joined.
     pub is_wiped: bool,
     /// Whether a fault explains that its server ends by itself.
     pub may_stop: bool,
-    /// Whether an operator took its store out of the group.
+    /// Whether its server has left the cluster.
     pub is_removed: bool,
-    /// Id of its store.
+    /// Id of its store in the cluster.
     pub(super) store_id: u64,
-    /// How often it was started up.
+    /// Number of boots of the machine.
     pub(super) boots: u64,
     pub(super) dir: PathBuf,
 }
 
 impl Machine {
-    /// Where its server keeps what must last.
+    /// Returns the data directory of its store.
     pub fn data_dir(&self) -> PathBuf {
         self.dir.join("data")
     }
 
-    /// Where its AllocSvr proves that it was restarted.
+    /// Returns the directory of the session proof of its AllocSvr.
     pub(super) fn state_dir(&self) -> PathBuf {
         self.dir.join("state")
     }
 
-    /// Its store, if it runs.
+    /// Returns its store, if that runs.
     pub fn store(&self) -> Option<Store> {
         match &self.role {
             Role::Store(running) if self.process.is_some() => running.lock().clone(),
@@ -69,7 +69,7 @@ impl Machine {
         }
     }
 
-    /// Its AllocSvr, if it runs.
+    /// Returns its AllocSvr, if that runs.
     pub fn alloc(&self) -> Option<Alloc> {
         match &self.role {
             Role::Alloc(running) if self.process.is_some() => running.lock().clone(),

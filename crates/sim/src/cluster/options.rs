@@ -33,10 +33,10 @@ pub(super) fn alloc_options(
         .collect();
     seqsvr_alloc::Options {
         seed: Some(seed),
-        // No service manager would start it again.
+        // No service manager would restart the AllocSvr if it gave up its name.
         name_wait: Duration::from_secs(3_600),
         idle_after: Duration::from_millis(setup.idle_after_ms),
-        // Some prove that they are restarted, the others wait.
+        // Some AllocSvrs prove that they were restarted; the others wait for their earlier session.
         state_dir: (id % 2 == 1).then(|| dir.join("state")),
         ..seqsvr_alloc::Options::new(name(id), alloc_address(id), stores)
     }

@@ -1,4 +1,4 @@
-//! What each fault does at its begin and at its end.
+//! Effects of each fault at its begin and at its end.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use crate::cluster::{Cluster, Machine, Role, name};
 use crate::net::MachineId;
 use crate::plan::{Direction, Fault, RowsFate, Scope, What};
 
-/// Restarts a server that ended after a failure, or did not start.
+/// Restarts a server that failed or did not start.
 pub(super) fn restart_if_ended(cluster: &mut Cluster, id: MachineId) -> io::Result<()> {
     let Some(machine) = cluster.machines.get(&id) else {
         return Ok(());
     };
     let store = machine.store().and_then(|store| store.look().failure);
     let alloc = machine.alloc().and_then(|alloc| alloc.look().failure);
-    // A machine without power starts its process when the power is back.
+    // A machine without power starts its process when it gets power again.
     if machine.process.is_none() {
         return Ok(());
     }
@@ -29,7 +29,8 @@ pub(super) fn restart_if_ended(cluster: &mut Cluster, id: MachineId) -> io::Resu
     Ok(())
 }
 
-/// All machines of a scope but the target. Those that are not in use count too: they may join.
+/// Returns all machines of a scope except the target, with those that are not in use: they may
+/// join.
 fn others(cluster: &Cluster, target: MachineId, scope: Scope) -> Vec<MachineId> {
     let is_in = |machine: &&Machine| match (&machine.role, scope) {
         (_, Scope::All) | (Role::Store(_), Scope::Stores | Scope::Servers) => true,
@@ -69,13 +70,13 @@ fn slow(cluster: &Cluster, target: MachineId, more_ms: u64, scope: Scope) {
     }
 }
 
-/// What a fault that has begun needs at its end. None: nothing of it has to end.
+/// Machine that the end of a fault needs. None: nothing has to end.
 pub(super) type Begun = Option<MachineId>;
 
 /// Begins a fault.
 ///
 /// # Errors
-/// Those of the file system.
+/// If the file system rejects a change.
 pub(super) fn begin(
     cluster: &mut Cluster,
     fault: &Fault,
@@ -163,7 +164,7 @@ pub(super) fn begin(
     Ok(Some(target))
 }
 
-/// Has an operator put a new store in the place of one.
+/// Starts a new store, and orders an operator to replace the target by it.
 pub(super) fn replace(
     cluster: &mut Cluster,
     target: MachineId,
@@ -174,17 +175,17 @@ pub(super) fn replace(
             id: cluster.store_id(target),
             old: target,
             new,
-            // Of a wiped store nothing can be had any more.
+            // A wiped store has nothing to send to its replacement.
             removes_first: cluster.machines.get(&target).is_some_and(|m| m.is_wiped),
         });
     }
     Ok(())
 }
 
-/// Ends a fault: `target` is what its begin returned.
+/// Ends a fault. `target` is the machine that its begin returned.
 ///
 /// # Errors
-/// Those of the file system.
+/// If the file system rejects a change.
 pub(super) fn end(
     cluster: &mut Cluster,
     what: &What,

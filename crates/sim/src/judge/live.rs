@@ -1,4 +1,4 @@
-//! Judges whether a cluster has settled after all faults ended.
+//! Judges whether a cluster has settled after all faults have ended.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +9,24 @@ use seqsvr_store::Store;
 use crate::cluster::{Cluster, Machine, name};
 use crate::plan::Setup;
 
-/// Longest time of a message of a setup, ms.
+/// Returns the maximum delay of a message, ms.
 fn message_max_ms(setup: &Setup) -> u64 {
     let slow = if setup.net.slow_per_mille > 0 { 10 } else { 1 };
     setup.net.delay_max_ms * slow + setup.tick_ms
 }
 
-/// Whether the leader of a calm world stays: no heartbeat takes as long as an election waits.
+/// Returns whether the leader stays in the calm phase: no heartbeat takes as long as an election
+/// timeout.
 pub fn has_steady_leader(setup: &Setup) -> bool {
     let heartbeat = setup.heartbeat_ms + 2 * message_max_ms(setup) + setup.sync_ms.1;
     heartbeat < 2 * setup.heartbeat_ms
 }
 
-/// Longest time of a call in a calm world, ms.
+/// Returns the maximum duration of a call in the calm phase, ms.
 ///
-/// A call may wait for a close and an Open of its section, or for a move of its slot: four steps at
-/// the stores at most. A step is six messages, two syncs and two turns of who waits for them. A
-/// message may be a slow one. Without a steady leader a call may take all of its time.
+/// A call may wait for a close and an Open of its section, or for a move of its slot: at most four
+/// steps at the stores. A step is six messages, two syncs and two turns of the process that waits
+/// for them. A message may be slow. Without a steady leader a call may last until its deadline.
 pub fn calm_call_max_ms(setup: &Setup) -> u64 {
     let step = 6 * message_max_ms(setup) + 2 * (setup.sync_ms.1 + setup.tick_ms) + 10;
     match has_steady_leader(setup) {
@@ -34,8 +35,8 @@ pub fn calm_call_max_ms(setup: &Setup) -> u64 {
     }
 }
 
-/// Returns what has not settled yet: one leader, equal stores, an owner of every slot, and no item
-/// that waits.
+/// Returns what has not settled yet. A settled cluster has one leader, equal stores, an owner of
+/// every slot, and no queued item.
 pub fn unsettled(cluster: &Cluster) -> Option<String> {
     let stores: Vec<(&Machine, Store)> = cluster
         .machines
@@ -84,9 +85,10 @@ pub fn unsettled(cluster: &Cluster) -> Option<String> {
     Some(format!("{count} items wait at {}", name(id)))
 }
 
-/// 10: a section that was moved or closed in order goes on at the highest number that was used in
-/// it: there its generation ends, or the next one begins. `highest(uid)` is the highest number that
-/// a caller was answered.
+/// Judges rule 10: a section that was moved or closed gracefully continues at the highest number
+/// used in it. There its generation ends, or the next one begins.
+///
+/// `highest(uid)` is the highest number that a caller received.
 pub fn loose_section(
     cluster: &Cluster,
     is_asked: impl Fn(SectionKey) -> bool,

@@ -1,4 +1,4 @@
-//! Judges of a run: each looks, and changes nothing.
+//! Judges of a run. A judge looks at the servers and changes nothing.
 
 pub mod live;
 pub mod online;

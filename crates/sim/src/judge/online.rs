@@ -1,29 +1,29 @@
-//! Judges every answer at once, while the trace is warm. `seqsvr-check` judges all of them again at
-//! the end.
+//! Judges every answer when it arrives, so that the last events of the trace explain a failure.
+//! `seqsvr-check` judges all answers again at the end.
 
 use std::collections::BTreeMap;
 
 use seqsvr_check::Answer;
 
-/// Judge of answers.
+/// Judge of all answers.
 pub struct Online {
-    /// Whether clocks are bounded, so that answers that are not strict are in order too.
+    /// Whether clocks are bounded, so that answers to calls that are not strict are in order too.
     is_ordered: bool,
-    /// By cluster and uid.
+    /// Numbers handed out, by cluster and uid.
     sequences: BTreeMap<(u64, u64), Given>,
-    /// The first rule that was broken.
+    /// First broken rule.
     pub broken: Option<String>,
 }
 
 #[derive(Default)]
 struct Given {
-    /// Last number by first number of what was handed out.
+    /// Ranges handed out: last number by first number.
     ranges: BTreeMap<u64, u64>,
     highest: u64,
 }
 
 impl Online {
-    /// Nothing was answered.
+    /// Creates a judge without answers.
     pub fn new(is_ordered: bool) -> Online {
         Online {
             is_ordered,
@@ -32,14 +32,15 @@ impl Online {
         }
     }
 
-    /// Highest number that was answered of a sequence.
+    /// Returns the highest number of a sequence that a caller received.
     pub fn highest(&self, sequence: (u64, u64)) -> u64 {
         self.sequences
             .get(&sequence)
             .map_or(0, |given| given.highest)
     }
 
-    /// Judges an answer of a call that began when `floor` was the highest number answered.
+    /// Judges the answer to a call. `floor` is the highest number of the sequence that a caller had
+    /// received when the call began.
     pub fn judge(
         &mut self,
         now: u64,
@@ -71,7 +72,7 @@ impl Online {
             Answer::Never if self.is_ordered && floor > 0 => {
                 Some(format!("never, but {floor} was handed out"))
             }
-            // What is handed out later is above it.
+            // Numbers that are handed out later are above it.
             Answer::RaiseTo { to, .. } => {
                 given.highest = given.highest.max(if self.is_ordered { to } else { 0 });
                 None

@@ -1,4 +1,4 @@
-//! 4: nothing goes back, neither in a process nor on a disk.
+//! Judges rule 4: nothing goes back, neither in a process nor on a disk.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use seqsvr_store::sim::{self as disks, DurableVote, Entry, NodeView};
 use crate::cluster::{Machine, name};
 use crate::net::MachineId;
 
-/// Judge of what only grows.
+/// Judge of values that never decrease.
 #[derive(Default)]
 pub struct RegressJudge {
-    /// What each start of a store has shown.
+    /// Last progress of each start of a store.
     progress: BTreeMap<u64, Progress>,
-    /// Durable vote of each disk, and whether the disk was wiped before.
+    /// Last durable vote of each disk, and whether the disk had been wiped.
     votes: BTreeMap<MachineId, (bool, DurableVote)>,
 }
 
-/// What only grows while a store runs.
+/// Values that never decrease while a store runs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     term: u64,
@@ -35,7 +35,7 @@ impl Progress {
 }
 
 impl RegressJudge {
-    /// Looks at a store and its disk. Returns the rule that is broken.
+    /// Judges a store and its disk. Returns the broken rule.
     pub fn look(&mut self, machine: &Machine, start: u64, view: &NodeView) -> Option<String> {
         let now = Progress {
             term: view.term,

@@ -1,6 +1,7 @@
-//! 5: the state of a store is well-formed, and follows from every earlier one. Between two looks
-//! many entries are applied, so only what holds over any number of them is judged; the tests of
-//! `core` judge each single one.
+//! Judges rule 5: the state of a store is well-formed and can follow from every earlier state.
+//!
+//! Between two looks a store applies many entries, so this judges only what holds over any number
+//! of them. The tests of `core` judge single entries.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +10,19 @@ use seqsvr_core::state::{Section, State};
 
 use crate::cluster::{Cluster, name};
 
-/// Looks between two checks of a store: it takes longer than the others.
+/// Number of looks between two checks, because this check takes longer than the others.
 const CHECKED_EVERY: u64 = 20;
 
-/// Judge of states.
+/// Judge of the rows of all states.
 #[derive(Default)]
 pub struct RowsJudge {
     looks: u64,
-    /// The newest state that was checked, and its index.
+    /// Index and state of the newest check.
     before: Option<(u64, State)>,
 }
 
 impl RowsJudge {
-    /// Looks at the states of all stores. Returns the rule that is broken.
+    /// Judges the states of all stores. Returns the broken rule.
     pub fn look(&mut self, cluster: &Cluster) -> Option<String> {
         self.looks += 1;
         if !self.looks.is_multiple_of(CHECKED_EVERY) {
@@ -32,7 +33,7 @@ impl RowsJudge {
                 continue;
             };
             let index = store.look().applied.map_or(0, |applied| applied.index);
-            // Equal indexes have equal digests, which is rule 2.
+            // States of equal indexes are equal, which is rule 2.
             if self
                 .before
                 .as_ref()
@@ -52,10 +53,10 @@ impl RowsJudge {
     }
 }
 
-/// Checks a state against one that was applied before it.
+/// Checks a state against an earlier one.
 ///
 /// # Errors
-/// The rule that is broken.
+/// If a rule is broken; the error names it.
 fn check_rows(before: &State, after: &State) -> Result<(), String> {
     check_marks(before, after)?;
     check_namespaces(before, after)?;
@@ -73,7 +74,7 @@ fn hold(rule: &str, is_kept: bool, what: impl FnOnce() -> String) -> Result<(), 
     }
 }
 
-/// Numbers of the cluster that never fall, and those that are fixed.
+/// Checks the numbers of the cluster that never decrease, and those that never change.
 fn check_marks(before: &State, after: &State) -> Result<(), String> {
     let marks = |state: &State| {
         let cluster = state.cluster();

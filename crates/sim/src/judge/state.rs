@@ -1,4 +1,4 @@
-//! Judges the insides of all servers, between the steps of the world.
+//! Judges the state of all servers between two turns of the world.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,27 @@ use super::regress::RegressJudge;
 use crate::cluster::{Cluster, Machine, name};
 use crate::net::MachineId;
 
-/// Digests kept by index.
+/// Maximum digests kept, by index. Above it, the digest of the lowest index is dropped.
 const DIGESTS_MAX: usize = 2_000;
 
-/// Judge of the insides.
+/// Judge of the invariants 1 to 4 and 6 to 9.
 #[derive(Default)]
 pub struct StateJudge {
-    /// Who led each term.
+    /// Leader of each term.
     leaders: BTreeMap<u64, MachineId>,
-    /// Digest of the state after an entry, and who said so.
+    /// Digest of the state after each entry, and the store that reported it first.
     digests: BTreeMap<u64, ([u8; 16], MachineId)>,
-    /// Newest entry that a store has applied.
+    /// Newest entry that any store has applied.
     committed: Option<Entry>,
     regress: RegressJudge,
-    /// When the stores were last wiped to make another cluster of them.
+    /// Time at which the stores were last wiped to make another cluster of them, ms.
     remade_at: Option<u64>,
-    /// The cluster that the stores belong to since then.
+    /// Cluster that the stores have belonged to since then.
     newest: Option<ClusterId>,
 }
 
 impl StateJudge {
-    /// Looks at all servers. Returns the first rule that is broken.
+    /// Judges all servers. Returns the first broken rule.
     pub fn look(&mut self, cluster: &Cluster, has_bounded_clocks: bool) -> Option<String> {
         if self.remade_at != cluster.remade_at {
             *self = StateJudge {
@@ -76,7 +76,7 @@ impl StateJudge {
             }
             if self.committed.is_none_or(|newest| newest <= applied) {
                 self.committed = Some(applied);
-                // It may have been counted by a membership that is not applied yet.
+                // A membership that is not applied yet may have counted the entry.
                 voters = [view.voters, view.next_voters];
             }
         }
@@ -87,7 +87,7 @@ impl StateJudge {
         let is_durable = |id: &u64| {
             let machine = cluster.machines.get(&(*id as MachineId));
             machine.is_some_and(|machine| {
-                // Its disk had what it acknowledged, and it takes no part any more.
+                // Before it was wiped, its disk had all that it acknowledged; it no longer votes.
                 machine.is_wiped || disks::has_durable(&machine.data_dir(), committed)
             })
         };
@@ -103,7 +103,7 @@ impl StateJudge {
     }
 }
 
-/// An AllocSvr, and whether its lease holds by its own clocks.
+/// AllocSvr, and whether its lease holds on its own clocks.
 struct AllocAtWork {
     id: MachineId,
     view: AllocView,
@@ -142,13 +142,13 @@ fn look_at_allocs(
         .or_else(|| lease_of_a_gone_cluster(cluster, &gone))
 }
 
-/// The cluster that the stores belong to.
+/// Returns the cluster that the stores belong to.
 fn newest_cluster(cluster: &Cluster) -> Option<ClusterId> {
     let mut stores = cluster.machines.values().filter_map(Machine::store);
     stores.find_map(|store| store.with_state(|state| state.cluster().map(|cluster| cluster.id)))
 }
 
-/// 9, for a cluster whose stores were wiped: its leases do not outlive W.
+/// Judges rule 9 for a cluster whose stores were wiped: its leases do not outlive W.
 fn lease_of_a_gone_cluster(cluster: &Cluster, gone: &[AllocAtWork]) -> Option<String> {
     let wait = cluster.setup.lease_ms * 5 / 4;
     let until = cluster.remade_at? + wait;
@@ -161,9 +161,9 @@ fn lease_of_a_gone_cluster(cluster: &Cluster, gone: &[AllocAtWork]) -> Option<St
     })
 }
 
-/// 6: no section has a window above what a store has committed for its generation.
+/// Judges rule 6: no section has a window above what a store has committed for its generation.
 fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
-    // One that has applied the first entry of its own term has applied all that was ever
+    // A leader that has applied the first entry of its own term has applied everything that was
     // acknowledged before.
     let stores = cluster
         .machines
@@ -177,7 +177,7 @@ fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
                 .is_some_and(|applied| applied.term == view.term)
     });
     let leader = ready.max_by_key(|store| store.look().term)?;
-    // A later leader may have acknowledged more, and be gone again.
+    // A later leader may have acknowledged more, and may have stopped again.
     let dirs = cluster.machines.values().map(|machine| machine.data_dir());
     let newest = dirs.map(|dir| disks::durable_vote(&dir).term).max();
     if newest > Some(leader.look().term) {
@@ -192,7 +192,7 @@ fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
                 let row = state.section(section.key)?;
                 Some((row.generation.0, row.max_seq))
             });
-            // Of an older generation the store knows nothing any more; it is sealed soon.
+            // The store has no row of an older generation; the AllocSvr seals it soon.
             if let Some((generation, max_seq)) = max_seq
                 && generation == section.generation
                 && max_seq < section.max_seq
@@ -209,7 +209,7 @@ fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
     None
 }
 
-/// 7 and 8: of a slot and of a section at most one AllocSvr answers.
+/// Judges rules 7 and 8: at most one AllocSvr answers for a section and for a slot.
 fn two_owners(all: &[AllocAtWork]) -> Option<String> {
     let mut slots: BTreeMap<Slot, MachineId> = BTreeMap::new();
     let mut sections: BTreeMap<SectionKey, MachineId> = BTreeMap::new();
@@ -240,7 +240,7 @@ fn two_owners(all: &[AllocAtWork]) -> Option<String> {
     None
 }
 
-/// 9: a session that a store has ended has no lease.
+/// Judges rule 9: a session that a store has expired has no lease.
 fn expired_lease(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
     for store in cluster.machines.values().filter_map(|m| m.store()) {
         let (ids, next) = store.with_state(|state| {

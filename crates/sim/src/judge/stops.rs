@@ -1,4 +1,4 @@
-//! 11: no task panics, and no server ends by itself but for a fault that explains it.
+//! Judges rule 11: no task panics, and a server ends by itself only after a fault that explains it.
 
 use std::cell::RefCell;
 use std::sync::Once;
@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, name};
 
 thread_local!(static PANIC: RefCell<Option<String>> = const { RefCell::new(None) });
 
-/// Notes the panics of this thread from here on, also those that a task's handle would swallow.
+/// Records the panics of this thread from now on, also those that the handle of a task would hide.
 pub fn note_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -22,7 +22,7 @@ pub fn note_panics() {
     PANIC.take();
 }
 
-/// Looks for panics and for servers that ended. Returns the rule that is broken.
+/// Returns the rule that a panic or a server that ended breaks.
 pub fn look(cluster: &Cluster) -> Option<String> {
     if let Some(panic) = PANIC.take() {
         return Some(format!("11: {panic}"));

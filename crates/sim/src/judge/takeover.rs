@@ -1,4 +1,4 @@
-//! Judges how long a dead AllocSvr keeps its slots, also while faults last.
+//! Judges how long a dead AllocSvr keeps its session, also during faults.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use crate::net::MachineId;
 
 /// Judge of takeovers.
 ///
-/// A session ends W after its last renewal. A leader that had no quorum for a while may restart its
-/// timers once before they run out (ADR 0019), so twice W is the bound; the rest is for elections,
-/// rounds and slow links.
+/// A session ends W after its last renewal. A leader that had no quorum for some time may restart
+/// its timers once before they expire (ADR 0019), so twice W is the bound; the rest is for
+/// elections, rounds and slow links.
 #[derive(Default)]
 pub struct TakeoverJudge {
-    /// Since when an AllocSvr has no process, ms.
+    /// Time since which an AllocSvr has no process, ms.
     dead_since: BTreeMap<MachineId, u64>,
-    /// The leader, its term, and since when it leads.
+    /// Leader, its term, and the time of its election, ms.
     leader: Option<(MachineId, u64, u64)>,
 }
 
 impl TakeoverJudge {
-    /// Looks at the AllocSvrs that have no process. Returns the rule that is broken.
+    /// Judges the AllocSvrs that have no process. Returns the broken rule.
     pub fn look(&mut self, cluster: &Cluster) -> Option<String> {
         let now = cluster.now;
         let leader = cluster.leader()?;

@@ -1,4 +1,4 @@
-//! What the network knows: connections, links, and what is on its way.
+//! State of the network: connections, links, and segments in flight.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use super::stream::Stream;
 use super::{MachineId, NetConduct};
 use crate::trace::Trace;
 
-/// What travels in one direction of a connection.
+/// Segment of one direction of a connection.
 pub(super) enum Segment {
     Connect,
     Answer(bool),
@@ -40,7 +40,7 @@ impl Segment {
     }
 }
 
-/// A segment on its way from an end of a connection.
+/// Segment in flight from one end of a connection.
 pub(super) struct Flight {
     pub(super) connection: u64,
     pub(super) from: usize,
@@ -51,25 +51,25 @@ pub(super) struct Flight {
 #[derive(Default)]
 pub(super) struct Way {
     pub(super) arrived: VecDeque<Vec<u8>>,
-    /// Bytes read of the first of them.
+    /// Bytes of the first one that were read.
     pub(super) offset: usize,
-    /// Bytes sent and not read.
+    /// Bytes that were sent and not read.
     pub(super) unread: usize,
     pub(super) reader: Option<Waker>,
     pub(super) writer: Option<Waker>,
     pub(super) has_ended: bool,
     pub(super) sent_end: bool,
     pub(super) is_reset: bool,
-    /// What is sent is lost.
+    /// Whether the network discards everything that is sent.
     pub(super) is_eaten: bool,
-    /// Nothing overtakes: time of the last segment, ms.
+    /// Arrival of the last segment, ms; a later segment does not overtake it.
     pub(super) last_at: u64,
     pub(super) segments: u64,
 }
 
 pub(super) struct Connection {
     pub(super) ends: [MachineId; 2],
-    /// By the end that sends.
+    /// Directions, by the end that sends.
     pub(super) ways: [Way; 2],
     pub(super) answer: Option<oneshot::Sender<bool>>,
     pub(super) address: SocketAddr,
@@ -85,9 +85,9 @@ pub(super) struct Ear {
 /// State of a directed link.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Link {
-    /// Reasons to hold what is sent; open at 0.
+    /// Number of blocks; the link is open at 0.
     pub(super) blocks: u32,
-    /// Added to each delay, ms.
+    /// Delay added to each segment, ms.
     pub(super) more_ms: u64,
 }
 
@@ -105,9 +105,9 @@ pub(super) struct State {
     pub(super) connections_made: u64,
     /// Machines without power.
     pub(super) dark: BTreeSet<MachineId>,
-    /// A machine whose process is being ended, and the connections that it leaves.
+    /// Machine whose process is ending, and the segments that close its connections.
     pub(super) ending: Option<(MachineId, Vec<Flight>)>,
-    /// Until when a machine's output is held back, because it was paused in the middle of its turn.
+    /// Time until which a machine's output is delayed, because its process was stopped in its turn.
     pub(super) silent_until: BTreeMap<MachineId, u64>,
     pub(super) trace: Trace,
     pub(super) wakers: Vec<Waker>,
@@ -122,7 +122,7 @@ impl State {
         self.links.get(&(from, to)).copied().unwrap_or_default()
     }
 
-    /// Sends a segment, or holds it.
+    /// Sends a segment, or holds it if its link is blocked.
     pub(super) fn send(&mut self, flight: Flight) {
         let Some(connection) = self.connections.get(&flight.connection) else {
             return;
@@ -192,7 +192,7 @@ impl State {
             Segment::Connect => self.accept(id),
             Segment::Answer(accepted) => {
                 if let Some(answer) = connection.answer.take() {
-                    // The caller may have given up.
+                    // The caller may have stopped waiting.
                     let _ = answer.send(accepted);
                 }
             }
@@ -244,7 +244,7 @@ impl State {
         });
     }
 
-    /// Sends what is held and may go now, in its order.
+    /// Sends, in order, the held segments whose links are open now.
     pub(super) fn release(&mut self) {
         for flight in std::mem::take(&mut self.held) {
             self.send(flight);

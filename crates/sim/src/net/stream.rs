@@ -1,4 +1,4 @@
-//! One end of a connection.
+//! Stream of bytes at one end of a connection.
 
 use std::io;
 use std::pin::Pin;
@@ -9,9 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Net;
 use super::state::{Flight, Segment};
 
-/// One end of a connection, closed when it is dropped.
+/// One end of a connection; a drop closes it.
 pub(super) struct Stream {
-    /// None: not accepted yet.
+    /// Network; None: the connection is not accepted yet.
     net: Option<Net>,
     id: u64,
     end: usize,
@@ -54,7 +54,7 @@ impl Drop for Stream {
         };
         connection.is_dropped[end] = true;
         let way = &connection.ways[end];
-        // The kernel answers unread bytes by a reset.
+        // A kernel resets a connection that is closed with unread bytes.
         let has_unread = !connection.ways[1 - end].arrived.is_empty();
         let is_silent = way.is_reset || (way.sent_end && !has_unread);
         if connection.is_dropped == [true; 2] && is_silent {

@@ -1,4 +1,4 @@
-//! The seam of `seqsvr-proto`, over this network.
+//! Implements the `Transport` of `seqsvr-proto` over the simulated network.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +16,7 @@ use super::stream::Stream;
 use super::{MachineId, Net};
 
 impl Net {
-    /// The network as this machine sees it.
+    /// Returns the transport of a machine.
     pub fn transport(&self, machine: MachineId) -> Arc<dyn Transport> {
         let net = self.clone();
         Arc::new(MachineTransport { machine, net })
@@ -62,7 +62,7 @@ impl Transport for MachineTransport {
                 });
                 id
             };
-            // Dropped with this future, if the caller gives up.
+            // Dropped with this future if the caller stops waiting.
             let stream = Stream::connected(net, id);
             match answered.await {
                 Ok(true) => Ok(Box::new(stream) as Box<dyn Io>),
@@ -112,12 +112,12 @@ impl Drop for SimListener {
             .listeners
             .get(&self.address)
             .is_some_and(|e| e.machine == self.machine);
-        // A machine without power has none any more.
+        // A machine without power has no listener any more.
         let ear = match is_own && !state.dark.contains(&self.machine) {
             true => state.listeners.remove(&self.address),
             false => None,
         };
-        // Connections that were not accepted are reset, without the lock.
+        // Reset connections that were not accepted, after the lock is released.
         let ids = ear.map(|ear| {
             ear.accepted
                 .into_iter()

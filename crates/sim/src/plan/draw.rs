@@ -1,5 +1,5 @@
 //! Draws a plan from a seed. Each class of faults is left out of half of all plans: a few faults in
-//! a calm world find more than all of them at once.
+//! a calm world find more bugs than all of them at once.
 
 mod faults;
 mod scenes;
@@ -10,14 +10,14 @@ use super::{Fault, Load, Plan, Setup, What};
 use crate::clock::{Rates, TRUE_RATE};
 use crate::net::NetConduct;
 
-/// Numbers from a seed, one stream for each purpose.
+/// Stream of random numbers of a seed, one for each purpose.
 pub struct Draw {
     state: u64,
     count: u64,
 }
 
 impl Draw {
-    /// A stream for a purpose.
+    /// Creates the stream of a purpose.
     pub fn new(seed: u64, purpose: &str) -> Draw {
         Draw {
             state: mix(seed, hash(purpose)),
@@ -25,34 +25,34 @@ impl Draw {
         }
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.count += 1;
         mix(self.state, self.count)
     }
 
-    /// A number below `end`; 0 if that is 0.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.number() % end.max(1)
     }
 
-    /// A number from `from` to `to`, both included.
+    /// Returns a number from `from` to `to`, both included.
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from + 1)
     }
 
-    /// True so many times out of a hundred.
+    /// Returns true with a probability of `percent`.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of several.
+    /// Returns one of several values.
     pub fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize].clone()
     }
 }
 
-/// Classes of faults, each of which a plan has or has not.
+/// Class of faults. A plan has all faults of a class or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Partitions, slow links, resets.
@@ -65,21 +65,21 @@ pub enum Class {
     Clock,
     /// Disks whose syncs are slow or fail.
     Disk,
-    /// Moves, drains, restarts, transfers, and an AllocSvr that joins.
+    /// Moves, drains, graceful restarts, leadership transfers, and an AllocSvr that joins.
     Operations,
-    /// Stores that join, leave, lose their disks or meet their copies.
+    /// Stores that join, leave, lose their disks or run beside a copy.
     Members,
     /// Another cluster is made of the same machines.
     Remake,
-    /// The quorum comes and goes while an AllocSvr is dead.
+    /// The leader loses its quorum again and again while an AllocSvr is dead.
     Flap,
-    /// More commands wait for the log than an entry takes.
+    /// More commands wait for the log than an entry can hold.
     Flood,
-    /// Faults while the cluster is made.
+    /// Faults during the initialization of the cluster.
     Genesis,
 }
 
-/// Classes of which half of all plans have each.
+/// Classes that half of all plans have.
 const CLASSES: [Class; 6] = [
     Class::Net,
     Class::Process,
@@ -89,11 +89,11 @@ const CLASSES: [Class; 6] = [
     Class::Operations,
 ];
 
-/// Most that a clock may be off, parts per million (design 3: 10 %).
+/// Maximum error of the rate of a bounded clock, parts per million (design 3: 10 %).
 const DRIFT_MAX: u64 = 100_000;
 
 impl Plan {
-    /// Draws the plan of a seed: faults for so many milliseconds.
+    /// Draws the plan of a seed, with faults for `faults_ms` milliseconds.
     pub fn draw(seed: u64, faults_ms: u64) -> Plan {
         let mut draw = Draw::new(seed, "classes");
         match draw.below(100) {
@@ -114,7 +114,7 @@ impl Plan {
         Plan::draw_in(seed, faults_ms, &classes)
     }
 
-    /// Draws a plan that has faults of these classes.
+    /// Draws a plan with faults of these classes.
     pub fn draw_in(seed: u64, faults_ms: u64, classes: &[Class]) -> Plan {
         let mut draw = Draw::new(seed, "plan");
         let mut setup = draw_setup(&mut draw);
@@ -174,8 +174,8 @@ fn draw_faults(
         ));
         at_ms += draw.between(gap / 5, 2 * gap);
     }
-    // AllocSvrs know the first stores by their options, so one of them stays: one leaves, and one
-    // may lose its disk.
+    // Options of AllocSvrs name only the first stores, so one of those must stay: at most one
+    // leaves, and at most one loses its disk.
     let mut has_left = false;
     faults.retain(|fault| {
         let leaves = matches!(fault.what, What::Replace | What::ReuseId);
@@ -184,8 +184,7 @@ fn draw_faults(
     if classes.contains(&Class::Remake) {
         faults.push(scenes::remake(draw, setup, faults_ms));
     }
-    // A second disk that is lost would be one too many of three, and so is one of the two left by a
-    // reused id.
+    // Of three stores at most one may lose its disk, and none of the two that a reused id leaves.
     let reuses_id = faults
         .iter()
         .any(|fault| matches!(fault.what, What::ReuseId));
@@ -223,7 +222,7 @@ fn draw_setup(draw: &mut Draw) -> Setup {
 
 fn draw_rates(draw: &mut Draw) -> Rates {
     let mut rate = || match draw.percent(30) {
-        // At the very bound.
+        // Exactly at a bound.
         true => draw.one_of(&[TRUE_RATE - DRIFT_MAX, TRUE_RATE + DRIFT_MAX]),
         false => draw.between(TRUE_RATE - DRIFT_MAX, TRUE_RATE + DRIFT_MAX),
     };

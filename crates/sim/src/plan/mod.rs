@@ -1,5 +1,8 @@
-//! A run as data: who there is, what befalls them, what callers do. A seed is only where a plan
-//! came from.
+//! Plan of a run as data: servers, faults, and calls. A plan is complete without the seed that it
+//! was drawn from.
+//!
+//! Names of fields and variants are part of the format of plans on disk. The trace hashes the
+//! `Debug` text of a fault, so a variant or field in it cannot change without changing each hash.
 
 mod draw;
 
@@ -10,73 +13,75 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Rates;
 use crate::net::NetConduct;
 
-/// A run.
+/// Plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What all chance of the run is drawn from.
+    /// Seed of all randomness of the run.
     pub seed: u64,
-    /// Bugs that are planted.
+    /// Names of the planted bugs.
     #[serde(default)]
     pub planted: Vec<String>,
     /// Servers and their options.
     pub setup: Setup,
     /// Rates of the clocks of stores, then of AllocSvrs.
     pub rates: Vec<Rates>,
-    /// Whether clocks keep to the bounds of the design. If not, only what needs no clock is judged.
+    /// Whether clocks stay within the bounds of the design. If not, the judges check only rules
+    /// that need no clock.
     pub has_bounded_clocks: bool,
-    /// What befalls the servers, by time.
+    /// Faults of the servers, by time.
     pub faults: Vec<Fault>,
-    /// What callers do.
+    /// Calls of the clients.
     pub load: Load,
-    /// Milliseconds after the begin of the load at which all faults end.
+    /// Time after the begin of the load at which all faults end, ms.
     pub heal_at_ms: u64,
-    /// Whether times count from the first start of the stores, before the cluster is made.
+    /// Whether times of faults count from the first start of the stores, before the cluster is
+    /// initialized.
     #[serde(default)]
     pub hits_genesis: bool,
-    /// Whether the session of a dead AllocSvr must end within a bound, also while faults last.
+    /// Whether the session of a dead AllocSvr must end within a bound also during faults.
     #[serde(default)]
     pub bounds_takeover: bool,
 }
 
-/// Servers and their options. Times in milliseconds.
+/// Servers and their options. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
-    /// Stores, all of them voters.
+    /// Number of stores, all of them voters.
     pub stores: u32,
-    /// AllocSvrs.
+    /// Number of AllocSvrs.
     pub allocs: u32,
-    /// Processes of callers.
+    /// Number of client processes.
     pub clients: u32,
-    /// Length of a turn of all processes.
+    /// Length of a turn of the world.
     pub tick_ms: u64,
     /// Lease D.
     pub lease_ms: u64,
-    /// Slots of the cluster.
+    /// Number of slots of the cluster.
     pub slots: u32,
-    /// Heartbeat of a leader; elections follow from it.
+    /// Heartbeat interval of a leader; election timeouts follow from it.
     pub heartbeat_ms: u64,
-    /// Entries between two snapshots.
+    /// Number of entries between two snapshots.
     pub snapshot_every: u64,
-    /// Step of the namespaces.
+    /// Step of the namespace.
     pub step: u32,
-    /// Unused sections are closed after this.
+    /// Time after which an AllocSvr closes an unused section.
     pub idle_after_ms: u64,
     /// Behavior of the network.
     pub net: NetConduct,
-    /// Shortest and longest sync of a disk.
+    /// Minimum and maximum duration of a sync of a disk.
     pub sync_ms: (u64, u64),
-    /// Bytes of an entry of the log; None: the usual bound.
+    /// Maximum bytes of an entry of the log; None: the default limit.
     #[serde(default)]
     pub entry_bytes: Option<u64>,
 }
 
-/// Who a fault is for. Chosen when it happens.
+/// Target of a fault; resolved to a machine when the fault begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// The store that leads.
+    /// The store that is the leader.
     Leader,
-    /// A store that follows.
+    /// A store that is a follower.
     Follower(u32),
     /// A store.
     Store(u32),
@@ -86,7 +91,7 @@ pub enum Target {
     Alloc(u32),
 }
 
-/// From whom a partition cuts its target off.
+/// Machines from which a partition separates its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -100,45 +105,45 @@ pub enum Scope {
     All,
 }
 
-/// Which way a partition is closed.
+/// Direction in which a partition blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Neither hears the other.
+    /// Neither side receives.
     Both,
-    /// The others do not hear the target.
+    /// The others receive nothing from the target.
     Out,
-    /// The target does not hear the others.
+    /// The target receives nothing from the others.
     In,
 }
 
-/// What a crash does to the rows of a store.
+/// Effect of a crash on the state rows of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowsFate {
-    /// Up to so many of the last steps are lost.
+    /// The last row batches are lost, at most this many.
     Lose(u64),
-    /// All are lost.
+    /// All rows are lost.
     Remove,
-    /// One is damaged.
+    /// One row is damaged.
     Damage,
 }
 
-/// Something that befalls a server.
+/// Kind of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// The network is cut between the target and others.
+    /// A partition blocks the network between the target and others.
     Part { way: Direction, scope: Scope },
     /// The links between the target and others are slower.
     Slow { more_ms: u64, scope: Scope },
     /// All connections of the target are reset.
     Reset,
-    /// What the target sends by the connections that it has now is lost.
+    /// The network discards what the target sends over its present connections.
     Eat,
     /// The process is stopped (SIGSTOP).
     Pause,
-    /// The process is stopped in the middle of a clock read, after so many others.
+    /// The process is stopped in the middle of a clock read, after `reads` others.
     PauseAtRead { reads: u64 },
     /// The process is killed.
     Kill { rows: RowsFate },
@@ -150,60 +155,61 @@ pub enum What {
     Suspend,
     /// The clocks change their rates.
     Rate(Rates),
-    /// The monotonic clocks jump ahead, which is beyond all bounds.
+    /// The monotonic clocks jump ahead, which is beyond the bounds of the design.
     Jump { by_ms: u64 },
-    /// Syncs of the disk take so long.
+    /// Syncs of the disk take up to `ms`.
     SlowSync { ms: u64 },
-    /// Syncs of the disk fail. The store ends, and is started again at the end of the fault.
+    /// Syncs of the disk fail. The store ends, and is restarted at the end of the fault.
     FailSync,
-    /// The AllocSvr is shut down in order and started again.
+    /// The AllocSvr is shut down gracefully and restarted.
     Leave,
     /// A slot is moved to another AllocSvr.
     Move { slot: u32 },
-    /// The AllocSvr is drained, and filled again at the end.
+    /// The AllocSvr is drained; the drain is canceled at the end.
     Drain,
-    /// Leadership is handed over.
+    /// The leadership is transferred.
     Transfer,
-    /// Another AllocSvr joins, and is shut down in order at the end.
+    /// Another AllocSvr joins, and is shut down gracefully at the end.
     Join,
-    /// A new store joins the group, and the target leaves it.
+    /// A new store joins the cluster, and the target leaves it.
     Replace,
-    /// The store loses its disk and starts with an empty one.
+    /// The store loses its disk and restarts with an empty one.
     Wipe,
-    /// The store is cut off and removed, and the operator gives its id to a new store, which must
-    /// be refused.
+    /// The store is isolated and removed, and the operator gives its id to a new store, which the
+    /// cluster must reject.
     ReuseId,
-    /// A second process starts on a copy of the store's directory, which must be refused.
+    /// A second process starts on a copy of the store's directory, which the cluster must reject.
     Copy,
-    /// All stores lose their disks, and another cluster is made of them. So many AllocSvrs live on.
+    /// All stores lose their disks, and another cluster is made of them. `kept` AllocSvrs keep
+    /// running.
     Remake { kept: u32 },
 }
 
-/// A fault in a plan.
+/// Fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Milliseconds after the begin of the load.
+    /// Time after the begin of the load, ms.
     pub at_ms: u64,
-    /// How long it lasts, ms.
+    /// Duration, ms.
     pub for_ms: u64,
-    /// Who is hit.
+    /// Target.
     pub target: Target,
-    /// By what.
+    /// Kind of the fault.
     pub what: What,
 }
 
-/// What callers do.
+/// Calls of the clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Callers of the first client, which is busy.
+    /// Number of callers of the first client, which is busy.
     pub busy_callers: u32,
-    /// Longest pause between two calls of them, ms.
+    /// Maximum pause between two calls of such a caller, ms.
     pub busy_think_ms: u64,
-    /// Longest pauses between two calls of the callers of the other clients, ms.
+    /// Maximum pause between two calls of a caller, for each of the other clients, ms.
     pub slow_think_ms: Vec<u64>,
-    /// Sequences that are called.
+    /// Number of sequences.
     pub keys: u64,
-    /// Of a hundred calls: batches, `current`, RaiseTo, strict `next`.
+    /// Share of calls that are batches, percent.
     pub many_percent: u64,
     /// See `many_percent`.
     pub current_percent: u64,

@@ -1,16 +1,16 @@
-//! Shapes of the plans among which a planted bug is looked for. Each makes the schedule that the
-//! bug needs likely, and says nothing about the bug itself: the same plans pass without it.
+//! Shapes of the plans that search for a planted bug. Each makes the schedule that the bug needs
+//! likely. A shape does not depend on the bug: the same plans pass without it.
 
 use crate::clock::{Rates, TRUE_RATE};
 use crate::plan::{Direction, Draw, Fault, Plan, RowsFate, Scope, Target, What};
 
-/// Changes a plan.
+/// Function that changes a drawn plan.
 pub type Shape = fn(&mut Draw, &mut Plan);
 
-/// The plan as it was drawn.
+/// Leaves the plan as it was drawn.
 pub fn as_drawn(_: &mut Draw, _: &mut Plan) {}
 
-/// Repeats faults over the whole plan, with pauses between the shortest and the longest.
+/// Repeats faults over the whole plan, with pauses from `gap_min` to `gap_max`.
 fn repeat(
     draw: &mut Draw,
     plan: &mut Plan,
@@ -45,7 +45,11 @@ fn short_leases(plan: &mut Plan) -> u64 {
     plan.setup.lease_ms
 }
 
-/// An AllocSvr with slow links is stopped, and cut off while it is.
+/// Stops an AllocSvr behind slow links.
+///
+/// 1. Slow the links of an AllocSvr.
+/// 2. Stop its process (SIGSTOP).
+/// 3. Block what it sends to the servers at the same time, for longer than the stop.
 pub fn paused_and_cut_off(draw: &mut Draw, plan: &mut Plan) {
     let d = short_leases(plan);
     repeat(draw, plan, (4 * d, 6 * d), |draw, at_ms| {
@@ -69,7 +73,7 @@ pub fn paused_and_cut_off(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// AllocSvrs are cut off from the stores, and not from clients.
+/// Partitions the AllocSvr with most slots from the servers, but not from clients.
 pub fn owner_cut_off(draw: &mut Draw, plan: &mut Plan) {
     let d = short_leases(plan);
     plan.load.keys = 3;
@@ -80,7 +84,7 @@ pub fn owner_cut_off(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// The leader is cut off from the other stores only.
+/// Partitions the leader from the other stores only.
 pub fn leader_cut_off(draw: &mut Draw, plan: &mut Plan) {
     let d = short_leases(plan);
     repeat(draw, plan, (4 * d, 8 * d), |draw, at_ms| {
@@ -94,7 +98,7 @@ pub fn leader_cut_off(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// AllocSvrs are cut off for about as long as it takes until they are expired, and disks are slow.
+/// Partitions an AllocSvr for about the takeover wait, with slow disks.
 pub fn expired_late(draw: &mut Draw, plan: &mut Plan) {
     let d = short_leases(plan);
     plan.setup.sync_ms = (30, 60);
@@ -110,8 +114,8 @@ pub fn expired_late(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Requests of AllocSvrs are held back until long after others have their slots, and sections are
-/// closed often.
+/// Delays the requests of an AllocSvr until long after others own its slots, and closes sections
+/// often.
 pub fn late_requests(draw: &mut Draw, plan: &mut Plan) {
     let d = short_leases(plan);
     plan.setup.idle_after_ms = 50;
@@ -128,7 +132,7 @@ pub fn late_requests(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Slots move all the time, and AllocSvrs hear of it late.
+/// Moves slots all the time, and delays the messages of the AllocSvr with most slots.
 pub fn moves(draw: &mut Draw, plan: &mut Plan) {
     let d = short_leases(plan);
     plan.setup.slots = 4;
@@ -146,7 +150,7 @@ pub fn moves(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Rates at their bounds, and AllocSvrs that are cut off.
+/// Sets the clock rates to their bounds, and partitions AllocSvrs as [`owner_cut_off`] does.
 pub fn drifting(draw: &mut Draw, plan: &mut Plan) {
     owner_cut_off(draw, plan);
     let bound = |rate| Rates {
@@ -162,8 +166,7 @@ pub fn drifting(draw: &mut Draw, plan: &mut Plan) {
     }
 }
 
-/// Stores lose their power again and again, while others ask for their votes, and their disks are
-/// slow.
+/// Cuts the power of stores again and again during elections, with slow disks.
 pub fn power_cuts(draw: &mut Draw, plan: &mut Plan) {
     short_leases(plan);
     plan.setup.stores = 3;
@@ -177,7 +180,7 @@ pub fn power_cuts(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Syncs of all stores fail, one store after another.
+/// Makes syncs fail on one store after another.
 pub fn failing_syncs(draw: &mut Draw, plan: &mut Plan) {
     short_leases(plan);
     repeat(draw, plan, (300, 1_500), |draw, at_ms| {
@@ -186,7 +189,7 @@ pub fn failing_syncs(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Followers fall behind and get snapshots, while each store writes snapshots of its own.
+/// Makes followers fall behind and receive snapshots, while each store writes its own snapshots.
 pub fn snapshots(draw: &mut Draw, plan: &mut Plan) {
     short_leases(plan);
     plan.setup.snapshot_every = 20;
@@ -199,8 +202,8 @@ pub fn snapshots(draw: &mut Draw, plan: &mut Plan) {
     });
 }
 
-/// Another cluster is made within a lease of AllocSvrs that live on, and slow callers do not know
-/// of it.
+/// Makes another cluster within the lease of AllocSvrs that keep running. Slow callers still use
+/// the old one.
 pub fn remade(draw: &mut Draw, plan: &mut Plan) {
     plan.setup.lease_ms = 3_000;
     plan.setup.heartbeat_ms = 30;
@@ -214,14 +217,14 @@ pub fn remade(draw: &mut Draw, plan: &mut Plan) {
     plan.faults = vec![fault(at_ms, 1, Target::Store(0), What::Remake { kept })];
 }
 
-/// A leader is removed while it is cut off, and its id is to be given again.
+/// Removes an isolated leader, and gives its id to a new store.
 pub fn reused_id(draw: &mut Draw, plan: &mut Plan) {
     short_leases(plan);
     let at_ms = draw.between(500, 2_000);
     plan.faults = vec![fault(at_ms, 7_000, Target::Leader, What::ReuseId)];
 }
 
-/// A copy of a store runs beside it while leaders come and go.
+/// Runs a copy of a store beside the store, while leaders are killed.
 pub fn copied(draw: &mut Draw, plan: &mut Plan) {
     short_leases(plan);
     repeat(draw, plan, (300, 900), |draw, at_ms| {

@@ -1,4 +1,4 @@
-//! After all faults have ended everything must work again, within bounds, and stay calm.
+//! After all faults have ended, everything must work again within bounds and stay calm.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,29 +14,30 @@ use crate::judge::live::{calm_call_max_ms, has_steady_leader, loose_section, uns
 use crate::operator::SECTION;
 use crate::plan::What;
 
-/// How long the calm world is watched, ms.
+/// Length of the calm phase, ms.
 const CALM_MS: u64 = 3_000;
-/// How long it may take until nothing waits and all stores have applied the same, ms.
+/// Maximum time until nothing waits and all stores have applied the same entries, ms. Above it,
+/// the run fails.
 const SETTLED_MAX_MS: u64 = 5_000;
-/// How much longer for each sequence, ms.
+/// Time added to [`SETTLED_MAX_MS`] for each sequence, ms.
 const SETTLED_EACH_MS: u64 = 200;
-/// How long it may take until there is a cluster and its leader, ms: an operator who cannot finish
-/// one within 15 s begins again with empty disks.
+/// Maximum time until there are a cluster and its leader, ms. Above it, the run fails. An operator
+/// that cannot finish a cluster within 15 s begins again with empty disks.
 const MADE_MAX_MS: u64 = 40_000;
-/// How long an end of a connection may take to find that what it sends is eaten, ms: twice 3 s
-/// without a frame and 3 s without an answer to its ping, as the other end may send one more answer
-/// and one more ping.
+/// Maximum time until an end of a connection detects that the network discards what it sends, ms:
+/// twice 3 s without a frame and 3 s without an answer to its ping, because the other end may send
+/// one more answer and one more ping.
 const EATEN_MAX_MS: u64 = 12_000;
-/// How long AllocSvrs may take to close everything and end, ms.
+/// Maximum time in which AllocSvrs close all sections and end, ms. Above it, the run fails.
 const CLOSED_MAX_MS: u64 = 20_000;
 
 impl World {
-    /// Judges the life after the healing.
+    /// Judges the cluster after all faults have ended.
     ///
     /// # Errors
-    /// The system gives no runtime.
+    /// If the operating system provides no runtime.
     pub(super) fn live_on(&mut self) -> io::Result<()> {
-        // Another one may still be in the making.
+        // An operator may still be initializing another cluster.
         let is_made = |world: &World| world.has_state(|state| state.cluster().is_some());
         if !self.turn_until(MADE_MAX_MS, is_made)? && self.broken.is_empty() {
             let stores = self.cluster.machines.values().filter_map(Machine::store);
@@ -55,7 +56,7 @@ impl World {
         self.shared.stop_at.store(began + half, Relaxed);
         self.shared.is_last_round.store(true, Relaxed);
         let client_count = u64::from(self.plan.setup.clients);
-        // The last round takes some calls of each key.
+        // The last round makes some calls for each key.
         let deadline = began + half + 3 * within / 2 + 200 * self.plan.load.keys;
         while self.shared.finished.load(Relaxed) < client_count && self.broken.is_empty() {
             self.calm_turn()?;
@@ -75,7 +76,7 @@ impl World {
         self.close_all()
     }
 
-    /// How much longer connections may live of which one direction was eaten, ms: their ends ping
+    /// Returns how much longer connections with a discarded direction may live, ms: their ends ping
     /// each other.
     fn eaten_ms(&self) -> u64 {
         let eaten = self.plan.faults.iter().filter(|f| f.what == What::Eat);
@@ -90,7 +91,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes turns until a condition holds. Returns whether it did in time.
+    /// Runs turns until a condition holds. Returns whether it held within `ms`.
     fn turn_until(&mut self, ms: u64, is_done: impl Fn(&World) -> bool) -> io::Result<bool> {
         let deadline = self.cluster.now + ms;
         while !is_done(self) {
@@ -102,7 +103,7 @@ impl World {
         Ok(true)
     }
 
-    /// No call fails or is slow, the leader stays, and everything settles.
+    /// Judges the calm phase: no call fails or is slow, the leader stays, and everything settles.
     fn stay_calm(&mut self) -> io::Result<()> {
         let term = |world: &World| {
             let leader = world.cluster.leader();
@@ -132,7 +133,7 @@ impl World {
         Ok(())
     }
 
-    /// All slots of an AllocSvr are moved to the others: nothing is left of its windows.
+    /// Drains the AllocSvr with most slots: nothing may remain of its windows.
     fn drain_one(&mut self) -> io::Result<()> {
         let (true, Some(owner)) = (self.can_be_tight(), self.cluster.owner()) else {
             return Ok(());
@@ -145,7 +146,7 @@ impl World {
             return Ok(());
         };
         let moved: BTreeSet<SectionKey> = view.sections.iter().map(|s| s.key).collect();
-        // The end of an earlier drain may have failed.
+        // The cancellation of an earlier drain may have failed.
         let others = self.cluster.allocs().into_iter().filter(|id| *id != owner);
         let mut orders: Vec<Order> = others.map(|id| Order::Drain(name(id), true)).collect();
         orders.push(Order::Drain(name(owner), false));
@@ -161,7 +162,7 @@ impl World {
         Ok(())
     }
 
-    /// All AllocSvrs are shut down in order: then nothing is left of any window.
+    /// Shuts all AllocSvrs down in order: nothing may remain of any window.
     fn close_all(&mut self) -> io::Result<()> {
         if !self.can_be_tight() {
             return Ok(());
@@ -181,15 +182,15 @@ impl World {
         Ok(())
     }
 
-    /// Whether there is a leader, and its state is one of these.
+    /// Returns whether there is a leader and its state fulfills a condition.
     fn has_state(&self, is_one: impl Fn(&State) -> bool) -> bool {
         let leader = self.cluster.leader();
         let store = leader.and_then(|id| self.cluster.machines.get(&id)?.store());
         store.is_some_and(|store| store.with_state(is_one))
     }
 
-    /// Whether planned ends are judged: no call is under way any more, and no lease ended by a
-    /// clock beyond its bounds.
+    /// Returns whether planned ends of generations are judged: no call is in flight any more, and
+    /// no clock beyond its bounds ended a lease.
     fn can_be_tight(&self) -> bool {
         self.broken.is_empty() && self.plan.has_bounded_clocks
     }
@@ -207,8 +208,10 @@ impl World {
             .extend(loose.map(|loose| format!("invariant {loose}")));
     }
 
-    /// Under load, too, an AllocSvr that was restarted gets a session in the end. Without a steady
-    /// leader its earlier session may outlive any bound, as each new leader waits W again.
+    /// Returns the rule that an AllocSvr without a session breaks.
+    ///
+    /// Also under load, an AllocSvr that was restarted gets a session in the end. Without a steady
+    /// leader its earlier session may outlive any bound, because each new leader waits W again.
     fn unregistered(&self) -> Option<String> {
         if !has_steady_leader(&self.plan.setup) {
             return None;

@@ -129,7 +129,7 @@ pub(super) fn draw_fault(
                 _ => What::Copy,
             }
         }
-        // These have faults of their own.
+        // Plans of these classes get their faults elsewhere.
         Class::Remake | Class::Flap | Class::Flood | Class::Genesis => What::Transfer,
     };
     Fault {

@@ -1,14 +1,17 @@
-//! Draws faults that make sense only together.
+//! Draws scenarios: faults that make sense only together.
 
 use super::Draw;
 use crate::plan::{Direction, Fault, Load, RowsFate, Scope, Setup, Target, What};
 
-/// The leader's links to the other stores are slow again and again, each time for too short a while
-/// to lose the leadership, while the AllocSvr that owns most is dead (finding A2).
+/// Draws a flapping quorum while the AllocSvr with most slots is dead (finding A2).
+///
+/// 1. Kill the AllocSvr that owns most slots.
+/// 2. Slow the leader's links to the other stores again and again, each time too briefly to cost it
+///    the leadership.
 pub(super) fn flap(draw: &mut Draw, setup: &mut Setup, faults_ms: u64) -> Vec<Fault> {
     let d = draw.one_of(&[600, 900]);
     setup.lease_ms = d;
-    // Elections wait for longer than a slow link holds a heartbeat back.
+    // An election timeout is longer than the delay of a heartbeat over a slow link.
     setup.heartbeat_ms = d / 3;
     setup.net.slow_per_mille = 0;
     let dead_at_ms = draw.between(1_000, 2_000);
@@ -36,8 +39,11 @@ pub(super) fn flap(draw: &mut Draw, setup: &mut Setup, faults_ms: u64) -> Vec<Fa
     faults
 }
 
-/// Every call needs a command, and entries are small, so that each class of commands waits for
-/// room. AllocSvrs are killed and have to register meanwhile (finding A3).
+/// Draws a flood of commands while AllocSvrs register (finding A3).
+///
+/// 1. Every call needs a command and entries are small, so that each class of commands waits for
+///    space in an entry.
+/// 2. Kill AllocSvrs again and again, so that they must register during the flood.
 pub(super) fn flood(
     draw: &mut Draw,
     setup: &mut Setup,
@@ -51,7 +57,7 @@ pub(super) fn flood(
     setup.net.delay_max_ms = setup.net.delay_max_ms.min(4);
     setup.step = 1;
     setup.slots = 16;
-    // Requests of several AllocSvrs must overlap, so that there is always one that waits.
+    // Requests of several AllocSvrs must overlap, so that one of them always waits.
     setup.allocs = 4;
     setup.idle_after_ms = 1;
     *load = Load {
@@ -81,11 +87,14 @@ pub(super) fn flood(
     kills
 }
 
-/// While the cluster is made one store loses its power, another one its disk, and the third one
-/// cannot be reached (finding B3).
+/// Draws faults during the initialization of the cluster (finding B3).
+///
+/// 1. Cut the power of one store.
+/// 2. Wipe the disk of another store.
+/// 3. Isolate or kill the third store.
 pub(super) fn genesis(draw: &mut Draw, setup: &mut Setup) -> Vec<Fault> {
     setup.stores = 3;
-    // So slow that each step of the making can be hit.
+    // Syncs are so slow that a fault can hit each step of the initialization.
     setup.sync_ms = (40, 80);
     setup.net.delay_max_ms = 1;
     setup.heartbeat_ms = setup.heartbeat_ms.max(100);
@@ -125,7 +134,7 @@ pub(super) fn genesis(draw: &mut Draw, setup: &mut Setup) -> Vec<Fault> {
     ]
 }
 
-/// Another cluster is made of the same machines.
+/// Draws the fault that makes another cluster of the same machines.
 pub(super) fn remake(draw: &mut Draw, setup: &Setup, faults_ms: u64) -> Fault {
     Fault {
         at_ms: draw.between(faults_ms / 4, faults_ms * 2 / 3),
@@ -137,7 +146,7 @@ pub(super) fn remake(draw: &mut Draw, setup: &Setup, faults_ms: u64) -> Fault {
     }
 }
 
-/// A store loses its disk.
+/// Draws the fault that wipes the disk of a store.
 pub(super) fn wipe(draw: &mut Draw, setup: &Setup, faults_ms: u64) -> Fault {
     let store = draw.below(u64::from(setup.stores)) as u32;
     Fault {
