@@ -13,34 +13,39 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
 use crate::cluster;
-use crate::faults::Order;
+use crate::faults::OperatorCommand;
 use crate::net::MachineId;
-use crate::operator::{Operator, SECTION, new_client};
-use crate::plan::{Draw, Load, Plan};
-use crate::record::{Begun, NAMESPACE, Shared};
+use crate::operator::{ClusterOperator, UIDS_PER_SECTION, create_client};
+use crate::plan::{CallLoad, RandomStream, RunPlan};
+use crate::record::{NAMESPACE, PendingCall, RunContext};
 
-/// Runs one client process. The first one also initializes the cluster and executes orders.
+/// Runs one client process. The first one also initializes the cluster and is the operator.
 pub async fn run_client(
     id: MachineId,
-    plan: Plan,
-    shared: Arc<Shared>,
-    orders: Option<UnboundedReceiver<Order>>,
+    plan: RunPlan,
+    context: Arc<RunContext>,
+    commands: Option<UnboundedReceiver<OperatorCommand>>,
 ) {
     let setup = &plan.setup;
-    let clients = Arc::new(Clients::new(id, &plan, shared.clone()));
-    if let Some(orders) = orders {
-        let operator = Operator::new(id, &plan, shared.clone());
-        operator.make_cluster().await;
-        tokio::spawn(operator.take_orders(orders));
+    let client = Arc::new(ReplaceableClient::new(id, &plan, context.clone()));
+    if let Some(commands) = commands {
+        let operator = ClusterOperator::new(id, &plan, context.clone());
+        operator.init_cluster().await;
+        tokio::spawn(operator.serve_commands(commands));
     }
-    while clients.get().next(NAMESPACE, 0_u64, 1).await.is_err() {
+    while client
+        .current_client()
+        .next(NAMESPACE, 0_u64, 1)
+        .await
+        .is_err()
+    {
         sleep(Duration::from_millis(20)).await;
     }
-    shared.ready.fetch_add(1, Relaxed);
-    let place = cluster::clients(setup)
+    context.ready_clients.fetch_add(1, Relaxed);
+    let client_index = cluster::client_ids(setup)
         .position(|client| client == id)
         .unwrap_or(0);
-    let (callers, think_ms) = match place {
+    let (callers, think_ms) = match client_index {
         0 => (plan.load.busy_callers, plan.load.busy_think_ms),
         n => (
             2,
@@ -50,50 +55,54 @@ pub async fn run_client(
     let mut tasks = Vec::new();
     for n in 0..callers {
         let caller = u64::from(id) * 100 + u64::from(n);
-        let draw = Draw::new(plan.seed, &format!("caller {caller}"));
-        let caller = Caller {
+        let random = RandomStream::new(plan.seed, &format!("caller {caller}"));
+        let caller = LoadCaller {
             id: caller,
-            clients: clients.clone(),
-            shared: shared.clone(),
+            client: client.clone(),
+            context: context.clone(),
         };
-        tasks.push(tokio::spawn(caller.run(plan.load.clone(), think_ms, draw)));
+        tasks.push(tokio::spawn(caller.run_calls(
+            plan.load.clone(),
+            think_ms,
+            random,
+        )));
     }
     for task in tasks {
         let _ = task.await;
     }
-    while !shared.is_last_round.load(Relaxed) {
+    while !context.may_begin_last_round.load(Relaxed) {
         sleep(Duration::from_millis(10)).await;
     }
-    let last = Caller {
+    let last_caller = LoadCaller {
         id: u64::from(id) * 100 + 99,
-        clients: clients,
-        shared: shared.clone(),
+        client,
+        context: context.clone(),
     };
-    last.ask_all(plan.load.keys).await;
-    shared.finished.fetch_add(1, Relaxed);
-    last.call_calmly(plan.load.keys).await;
-    shared.calmed.fetch_add(1, Relaxed);
+    last_caller.call_all_until_answered(plan.load.keys).await;
+    context.finished_clients.fetch_add(1, Relaxed);
+    last_caller.run_calm_calls(plan.load.keys).await;
+    context.calm_clients.fetch_add(1, Relaxed);
 }
 
 /// SDK client of a process. A new one replaces it when its cluster no longer exists.
-struct Clients {
+struct ReplaceableClient {
     id: MachineId,
-    plan: Plan,
-    shared: Arc<Shared>,
+    plan: RunPlan,
+    context: Arc<RunContext>,
     current: Mutex<Client>,
 }
 
-impl Clients {
-    fn new(id: MachineId, plan: &Plan, shared: Arc<Shared>) -> Clients {
-        Clients {
+impl ReplaceableClient {
+    fn new(id: MachineId, plan: &RunPlan, context: Arc<RunContext>) -> ReplaceableClient {
+        ReplaceableClient {
             id,
             plan: plan.clone(),
-            current: Mutex::new(new_client(id, plan, &shared)),
-            shared,
+            current: Mutex::new(create_client(id, plan, &context)),
+            context,
         }
     }
 
-    fn get(&self) -> Client {
+    fn current_client(&self) -> Client {
         self.current.lock().clone()
     }
 
@@ -103,79 +112,82 @@ impl Clients {
         let mut current = self.current.lock();
         if is_foreign && current.cluster_tag() == client.cluster_tag() {
             seqsvr_core::reached!("client: it met another cluster only");
-            *current = new_client(self.id, &self.plan, &self.shared);
+            *current = create_client(self.id, &self.plan, &self.context);
         }
     }
 }
 
 /// Caller that makes one call after another.
-struct Caller {
+struct LoadCaller {
     id: u64,
-    clients: Arc<Clients>,
-    shared: Arc<Shared>,
+    client: Arc<ReplaceableClient>,
+    context: Arc<RunContext>,
 }
 
-fn draw_uid(draw: &mut Draw, load: &Load) -> u64 {
-    draw.below(load.keys) * u64::from(SECTION) / 2
+fn draw_uid(random: &mut RandomStream, load: &CallLoad) -> u64 {
+    random.next_below(load.keys) * u64::from(UIDS_PER_SECTION) / 2
 }
 
-impl Caller {
-    async fn run(self, load: Load, think_ms: u64, mut draw: Draw) {
-        let shared = &self.shared;
-        while shared.now() < shared.stop_at.load(Relaxed) {
-            let uid = draw_uid(&mut draw, &load);
-            let kind = draw.below(100);
-            let many = load.many_percent;
-            let current = many + load.current_percent;
-            let raise = current + load.raise_percent;
-            let strict = raise + load.strict_percent;
-            if kind < many {
-                let mut uids: Vec<u64> = (0..5).map(|_| draw_uid(&mut draw, &load)).collect();
+impl LoadCaller {
+    async fn run_calls(self, load: CallLoad, think_ms: u64, mut random: RandomStream) {
+        let context = &self.context;
+        while context.now_ms() < context.stop_calls_at_ms.load(Relaxed) {
+            let uid = draw_uid(&mut random, &load);
+            let roll = random.next_below(100);
+            let many_end = load.many_percent;
+            let current_end = many_end + load.current_percent;
+            let raise_end = current_end + load.raise_percent;
+            let strict_end = raise_end + load.strict_percent;
+            if roll < many_end {
+                let mut uids: Vec<u64> = (0..5).map(|_| draw_uid(&mut random, &load)).collect();
                 uids.sort_unstable();
                 uids.dedup();
-                self.next_many(&uids).await;
-            } else if kind < current {
-                self.current(uid).await;
-            } else if kind < raise {
-                self.raise_to(uid, draw.below(50)).await;
+                self.call_next_many(&uids).await;
+            } else if roll < current_end {
+                self.call_current(uid).await;
+            } else if roll < raise_end {
+                self.call_raise_to(uid, random.next_below(50)).await;
             } else {
-                self.next(uid, kind < strict).await;
+                self.call_next(uid, roll < strict_end).await;
             }
-            sleep(Duration::from_millis(draw.between(1, think_ms.max(1)))).await;
+            sleep(Duration::from_millis(
+                random.next_between(1, think_ms.max(1)),
+            ))
+            .await;
         }
     }
 
-    async fn next(&self, uid: u64, is_strict: bool) -> bool {
-        let client = self.clients.get();
-        let begun = self.shared.begin(&client, self.id, uid, is_strict);
-        let got = match is_strict {
-            true => client.strict().next(NAMESPACE, uid, 1).await,
-            false => client.next(NAMESPACE, uid, 1).await,
+    async fn call_next(&self, uid: u64, is_strict: bool) -> bool {
+        let sdk = self.client.current_client();
+        let call = self.context.begin_call(&sdk, self.id, uid, is_strict);
+        let result = match is_strict {
+            true => sdk.strict().next(NAMESPACE, uid, 1).await,
+            false => sdk.next(NAMESPACE, uid, 1).await,
         };
-        let answer = got.as_ref().map(next_answer);
-        self.shared.record(&client, &begun, Kind::Next, answer);
-        self.clients.replace_if_foreign(&client, got.as_ref().err());
-        got.is_ok()
+        let answer = result.as_ref().map(next_answer);
+        self.context.record_call(&sdk, &call, Kind::Next, answer);
+        self.client.replace_if_foreign(&sdk, result.as_ref().err());
+        result.is_ok()
     }
 
-    async fn next_many(&self, uids: &[u64]) {
-        let client = self.clients.get();
-        let begin = |uid: &u64| self.shared.begin(&client, self.id, *uid, false);
-        let begun: Vec<Begun> = uids.iter().map(begin).collect();
-        let got = client.next_many(NAMESPACE, uids).await;
-        for (begun, got) in begun.iter().zip(&got) {
-            let answer = got.as_ref().map(next_answer);
-            self.shared.record(&client, begun, Kind::Next, answer);
+    async fn call_next_many(&self, uids: &[u64]) {
+        let sdk = self.client.current_client();
+        let begin = |uid: &u64| self.context.begin_call(&sdk, self.id, *uid, false);
+        let calls: Vec<PendingCall> = uids.iter().map(begin).collect();
+        let results = sdk.next_many(NAMESPACE, uids).await;
+        for (call, result) in calls.iter().zip(&results) {
+            let answer = result.as_ref().map(next_answer);
+            self.context.record_call(&sdk, call, Kind::Next, answer);
         }
-        let error = got.iter().find_map(|got| got.as_ref().err());
-        self.clients.replace_if_foreign(&client, error);
+        let error = results.iter().find_map(|result| result.as_ref().err());
+        self.client.replace_if_foreign(&sdk, error);
     }
 
-    async fn current(&self, uid: u64) {
-        let client = self.clients.get();
-        let begun = self.shared.begin(&client, self.id, uid, false);
-        let got = client.current(NAMESPACE, uid).await;
-        let answer = got.as_ref().map(|current| {
+    async fn call_current(&self, uid: u64) {
+        let sdk = self.client.current_client();
+        let call = self.context.begin_call(&sdk, self.id, uid, false);
+        let result = sdk.current(NAMESPACE, uid).await;
+        let answer = result.as_ref().map(|current| {
             let answer = match current.kind {
                 CurrentKind::Exact => Answer::Exact(current.value),
                 CurrentKind::Never => Answer::Never,
@@ -183,50 +195,51 @@ impl Caller {
             };
             (answer, current.epoch)
         });
-        self.shared.record(&client, &begun, Kind::Current, answer);
-        self.clients.replace_if_foreign(&client, got.as_ref().err());
+        self.context.record_call(&sdk, &call, Kind::Current, answer);
+        self.client.replace_if_foreign(&sdk, result.as_ref().err());
     }
 
-    async fn raise_to(&self, uid: u64, by: u64) {
-        let client = self.clients.get();
-        let begun = self.shared.begin(&client, self.id, uid, false);
-        let asked = begun.floor + by + 1;
-        let got = client.raise_to(NAMESPACE, uid, asked, false).await;
-        let answer = got.as_ref().map(|raised| {
+    async fn call_raise_to(&self, uid: u64, by: u64) {
+        let sdk = self.client.current_client();
+        let call = self.context.begin_call(&sdk, self.id, uid, false);
+        let asked = call.floor + by + 1;
+        let result = sdk.raise_to(NAMESPACE, uid, asked, false).await;
+        let answer = result.as_ref().map(|raised| {
             let to = raised.value;
             (Answer::RaiseTo { asked, to }, raised.epoch)
         });
-        self.shared.record(&client, &begun, Kind::RaiseTo, answer);
-        self.clients.replace_if_foreign(&client, got.as_ref().err());
+        self.context.record_call(&sdk, &call, Kind::RaiseTo, answer);
+        self.client.replace_if_foreign(&sdk, result.as_ref().err());
     }
 
     /// Makes calls during the calm phase, and calls each sequence once at its end.
-    async fn call_calmly(&self, keys: u64) {
+    async fn run_calm_calls(&self, keys: u64) {
         let until = loop {
-            match self.shared.calm_until.load(Relaxed) {
+            match self.context.calm_until_ms.load(Relaxed) {
                 0 => sleep(Duration::from_millis(5)).await,
                 until => break until,
             }
         };
         let mut n = self.id;
-        while self.shared.now() < until {
-            self.next(n % keys * u64::from(SECTION) / 2, n % 5 == 0)
+        while self.context.now_ms() < until {
+            self.call_next(n % keys * u64::from(UIDS_PER_SECTION) / 2, n % 5 == 0)
                 .await;
             n += 1;
             sleep(Duration::from_millis(30)).await;
         }
         for n in 0..keys {
-            self.next(n * u64::from(SECTION) / 2, false).await;
+            self.call_next(n * u64::from(UIDS_PER_SECTION) / 2, false)
+                .await;
         }
     }
 
     /// Calls every sequence once more, and retries until the call succeeds.
-    async fn ask_all(&self, keys: u64) {
+    async fn call_all_until_answered(&self, keys: u64) {
         for n in 0..keys {
-            let uid = n * u64::from(SECTION) / 2;
-            while !self.next(uid, false).await {}
-            while !self.next(uid, true).await {}
-            self.current(uid).await;
+            let uid = n * u64::from(UIDS_PER_SECTION) / 2;
+            while !self.call_next(uid, false).await {}
+            while !self.call_next(uid, true).await {}
+            self.call_current(uid).await;
         }
     }
 }

@@ -7,25 +7,25 @@ pub const TRUE_RATE: u64 = 1_000_000;
 
 /// Clock that runs at a constant rate since a moment.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct ClockLine {
     /// Simulated time of that moment, ns.
     from: u64,
     /// Reading of the clock at that moment, ns.
-    showed: u64,
+    start_reading: u64,
     /// Rate, in parts per million of simulated time.
     rate: u64,
 }
 
-impl Line {
-    fn at(&self, now: u64) -> u64 {
+impl ClockLine {
+    fn reading_at(&self, now: u64) -> u64 {
         let passed = u128::from(now - self.from) * u128::from(self.rate);
-        self.showed + (passed / u128::from(TRUE_RATE)) as u64
+        self.start_reading + (passed / u128::from(TRUE_RATE)) as u64
     }
 
     fn set_rate(&mut self, now: u64, rate: u64) {
-        *self = Line {
+        *self = ClockLine {
             from: now,
-            showed: self.at(now),
+            start_reading: self.reading_at(now),
             rate,
         };
     }
@@ -50,29 +50,29 @@ impl Rates {
 
 /// All clocks of one machine. Times are simulated nanoseconds.
 #[derive(Clone, Debug)]
-pub struct Clocks {
-    boot: Line,
-    monotonic: Line,
-    raw: Line,
+pub struct ClockSet {
+    boot: ClockLine,
+    monotonic: ClockLine,
+    raw: ClockLine,
     rates: Rates,
     is_suspended: bool,
 }
 
 /// Reading of all clocks at the start of a run. Not 0, so that no reading is near zero.
-const BEGIN_NS: u64 = 1_000_000_000_000;
+const START_READING_NS: u64 = 1_000_000_000_000;
 
-impl Clocks {
+impl ClockSet {
     /// Creates the clocks of a machine at the start of a run.
-    pub fn new(rates: Rates) -> Clocks {
-        let line = |rate| Line {
+    pub fn new(rates: Rates) -> ClockSet {
+        let new_line = |rate| ClockLine {
             from: 0,
-            showed: BEGIN_NS,
+            start_reading: START_READING_NS,
             rate,
         };
-        Clocks {
-            boot: line(rates.main),
-            monotonic: line(rates.main),
-            raw: line(rates.raw),
+        ClockSet {
+            boot: new_line(rates.main),
+            monotonic: new_line(rates.main),
+            raw: new_line(rates.raw),
             rates,
             is_suspended: false,
         }
@@ -98,32 +98,32 @@ impl Clocks {
     }
 
     /// Moves MONOTONIC and BOOTTIME forward, which a real kernel never does.
-    pub fn jump(&mut self, now: u64, by: u64) {
+    pub fn jump_ahead(&mut self, now: u64, by: u64) {
         self.boot.set_rate(now, self.boot.rate);
         self.monotonic.set_rate(now, self.monotonic.rate);
-        self.boot.showed += by;
-        self.monotonic.showed += by;
+        self.boot.start_reading += by;
+        self.monotonic.start_reading += by;
     }
 
     /// Returns what an AllocSvr reads.
     pub fn alloc_reading(&self, now: u64) -> Reading {
         Reading {
-            main_ns: self.boot.at(now),
-            raw_ns: self.raw.at(now),
+            main_ns: self.boot.reading_at(now),
+            raw_ns: self.raw.reading_at(now),
         }
     }
 
     /// Returns what a store reads.
     pub fn store_reading(&self, now: u64) -> Reading {
         Reading {
-            main_ns: self.monotonic.at(now),
-            raw_ns: self.raw.at(now),
+            main_ns: self.monotonic.reading_at(now),
+            raw_ns: self.raw.reading_at(now),
         }
     }
 
     /// Returns the clock that timers follow, ns.
     pub fn timer_ns(&self, now: u64) -> u64 {
-        self.monotonic.at(now)
+        self.monotonic.reading_at(now)
     }
 }
 
@@ -132,16 +132,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suspended_machine_stops_all_clocks_but_boottime() {
-        let mut clocks = Clocks::new(Rates {
+    fn clock_set_of_suspended_machine_stops_all_but_boottime() {
+        let mut clocks = ClockSet::new(Rates {
             main: 1_100_000,
             raw: 900_000,
         });
         clocks.set_suspended(1_000, true);
         clocks.set_suspended(2_000, false);
         let reading = clocks.alloc_reading(3_000);
-        assert_eq!(reading.main_ns - BEGIN_NS, 3_300);
-        assert_eq!(reading.raw_ns - BEGIN_NS, 1_800);
-        assert_eq!(clocks.timer_ns(3_000) - BEGIN_NS, 2_200);
+        assert_eq!(reading.main_ns - START_READING_NS, 3_300);
+        assert_eq!(reading.raw_ns - START_READING_NS, 1_800);
+        assert_eq!(clocks.timer_ns(3_000) - START_READING_NS, 2_200);
     }
 }

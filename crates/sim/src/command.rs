@@ -8,15 +8,15 @@ use clap::{Parser, Subcommand};
 use seqsvr_core::sim::{hash, mix};
 
 use crate::meta::check_repeatability;
-use crate::plan::Plan;
-use crate::planted::find_planted;
-use crate::sweep::{Conduct, Sweep};
+use crate::plan::RunPlan;
+use crate::planted::find_planted_bugs;
+use crate::sweep::{SeedSweep, SweepOptions};
 
 /// Runs clusters in a simulated world
 #[derive(Parser)]
-struct Arguments {
+struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<SimCommand>,
     /// Runs the plan of one seed
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
@@ -53,7 +53,7 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum SimCommand {
     /// Looks for every planted bug, or for one
     Planted {
         /// The bug
@@ -72,112 +72,112 @@ enum Command {
 }
 
 /// Directory of the plans that found a bug once.
-const KEPT_PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/plans");
+const KEPT_PLANS_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/plans");
 /// Number of seeds whose hashes `check` compares.
-const COMPARED: u64 = 5;
+const COMPARED_SEEDS: u64 = 5;
 
 /// Runs the command that the arguments of the process give.
 pub fn run_command() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = match &arguments.command {
-        Some(Command::Planted { name }) => Ok(find_planted(
+    let args = Args::parse();
+    let result = match &args.command {
+        Some(SimCommand::Planted { name }) => Ok(find_planted_bugs(
             name.as_deref(),
-            &arguments.base,
-            arguments.faults_ms,
+            &args.base,
+            args.faults_ms,
         )),
-        Some(Command::Repeat { plan }) => arguments.repeat(plan),
-        Some(Command::Meta) => check_repeatability(
-            &arguments.base,
-            arguments.seeds.unwrap_or(COMPARED),
-            arguments.faults_ms,
+        Some(SimCommand::Repeat { plan }) => args.repeat_plan(plan),
+        Some(SimCommand::Meta) => check_repeatability(
+            &args.base,
+            args.seeds.unwrap_or(COMPARED_SEEDS),
+            args.faults_ms,
         )
         .map(|()| ExitCode::SUCCESS),
-        Some(Command::Check) => arguments.check(),
-        None => arguments.run_seeds(),
+        Some(SimCommand::Check) => args.run_check(),
+        None => args.run_seeds(),
     };
-    done.unwrap_or_else(|text| {
+    result.unwrap_or_else(|text| {
         eprintln!("{text}");
         ExitCode::from(2)
     })
 }
 
-impl Arguments {
-    fn plan_of(&self, seed: u64) -> Plan {
-        Plan {
+impl Args {
+    fn plan_for_seed(&self, seed: u64) -> RunPlan {
+        RunPlan {
             planted: self.plant.clone(),
-            ..Plan::draw(seed, self.faults_ms)
+            ..RunPlan::draw(seed, self.faults_ms)
         }
     }
 
     fn run_seeds(&self) -> Result<ExitCode, String> {
         if let (Some(seed), true) = (self.seed, self.plan) {
-            let text = serde_json::to_string_pretty(&self.plan_of(seed));
+            let text = serde_json::to_string_pretty(&self.plan_for_seed(seed));
             println!("{}", text.map_err(|e| e.to_string())?);
             return Ok(ExitCode::SUCCESS);
         }
         let began = Instant::now();
         let deadline = self.seconds.map(|s| began + Duration::from_secs(s));
-        let conduct = Conduct {
-            words: self.words,
-            twice: self.twice,
-            tells: self.seed.is_some(),
+        let options = SweepOptions {
+            prints_events: self.words,
+            compares_hashes: self.twice,
+            prints_passed: self.seed.is_some(),
         };
         let base = hash(&self.base);
-        let usual = if self.seconds.is_some() {
+        let seeds_default = if self.seconds.is_some() {
             u64::MAX
         } else {
             100
         };
-        let seeds = self.seeds.unwrap_or(usual);
+        let seeds = self.seeds.unwrap_or(seeds_default);
         let plans = |n| match self.seed {
-            Some(seed) => (n == 0).then(|| self.plan_of(seed)),
-            None => (n < seeds).then(|| self.plan_of(mix(base, n))),
+            Some(seed) => (n == 0).then(|| self.plan_for_seed(seed)),
+            None => (n < seeds).then(|| self.plan_for_seed(mix(base, n))),
         };
-        let sweep = Sweep::default();
-        sweep.run_all(plans, self.jobs, deadline, conduct);
-        Ok(sweep.report(began.elapsed(), self.seeds_min))
+        let sweep = SeedSweep::default();
+        sweep.run_plans(plans, self.jobs, deadline, options);
+        Ok(sweep.print_report(began.elapsed(), self.seeds_min))
     }
 
-    fn repeat(&self, path: &Path) -> Result<ExitCode, String> {
-        let plan = Plan {
+    fn repeat_plan(&self, path: &Path) -> Result<ExitCode, String> {
+        let plan = RunPlan {
             planted: self.plant.clone(),
             ..read_plan(path)?
         };
         let began = Instant::now();
-        let sweep = Sweep::default();
-        let conduct = Conduct {
-            words: self.words,
-            twice: true,
-            tells: true,
+        let sweep = SeedSweep::default();
+        let options = SweepOptions {
+            prints_events: self.words,
+            compares_hashes: true,
+            prints_passed: true,
         };
-        sweep.run(&plan, conduct);
-        Ok(sweep.report(began.elapsed(), 1))
+        sweep.run_and_count(&plan, options);
+        Ok(sweep.print_report(began.elapsed(), 1))
     }
 
-    fn check(&self) -> Result<ExitCode, String> {
+    fn run_check(&self) -> Result<ExitCode, String> {
         let began = Instant::now();
-        let mut files: Vec<PathBuf> = std::fs::read_dir(KEPT_PLANS)
-            .map_err(|e| format!("cannot list {KEPT_PLANS}: {e}"))?
+        let mut files: Vec<PathBuf> = std::fs::read_dir(KEPT_PLANS_DIR)
+            .map_err(|e| format!("cannot list {KEPT_PLANS_DIR}: {e}"))?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|e| e == "json"))
             .collect();
         files.sort();
-        let kept: Vec<Plan> = files
+        let kept_plans: Vec<RunPlan> = files
             .iter()
             .map(|f| read_plan(f))
             .collect::<Result<_, _>>()?;
-        let sweep = Sweep::default();
-        let plans = |n: u64| kept.get(n as usize).cloned();
-        sweep.run_all(plans, self.jobs, None, Conduct::default());
-        if sweep.report(began.elapsed(), kept.len() as u64) != ExitCode::SUCCESS {
+        let sweep = SeedSweep::default();
+        let plans = |n: u64| kept_plans.get(n as usize).cloned();
+        sweep.run_plans(plans, self.jobs, None, SweepOptions::default());
+        if sweep.print_report(began.elapsed(), kept_plans.len() as u64) != ExitCode::SUCCESS {
             return Ok(ExitCode::FAILURE);
         }
-        check_repeatability(&self.base, COMPARED, self.faults_ms)?;
+        check_repeatability(&self.base, COMPARED_SEEDS, self.faults_ms)?;
         self.run_seeds()
     }
 }
 
-fn read_plan(path: &Path) -> Result<Plan, String> {
+fn read_plan(path: &Path) -> Result<RunPlan, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     serde_json::from_str(&text).map_err(|e| format!("{} is not a plan: {e}", path.display()))

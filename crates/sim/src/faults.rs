@@ -6,37 +6,37 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::clock::Rates;
-use crate::cluster::Cluster;
+use crate::cluster::SimCluster;
 use crate::net::MachineId;
-use crate::plan::{Fault, Plan, Target, What};
-use effects::{begin, change_clocks, end, replace, restart_if_ended};
+use crate::plan::{FaultKind, FaultTarget, PlannedFault, RunPlan};
+use effects::{begin_fault, change_clocks, end_fault, order_replacement, restart_if_ended};
 
 /// Interval at which AllocSvrs that ended are restarted, ms.
-const SUPERVISED_EVERY_MS: u64 = 500;
+const SUPERVISION_INTERVAL_MS: u64 = 500;
 
 /// Fault that has begun and not ended.
-struct Begun {
-    what: What,
+struct ActiveFault {
+    kind: FaultKind,
     target: MachineId,
 }
 
 /// Faults of a plan that have not ended.
-pub struct Faults {
+pub struct FaultScheduler {
     /// Faults that have not begun; the next one is last.
-    waiting: Vec<Fault>,
+    pending: Vec<PlannedFault>,
     /// Faults that have begun, by their end (ms) and a number.
-    begun: BTreeMap<(u64, u64), Begun>,
-    count: u64,
-    begin: u64,
+    active: BTreeMap<(u64, u64), ActiveFault>,
+    begun_count: u64,
+    load_begin_ms: u64,
     has_bounded_clocks: bool,
 }
 
-/// Order to an operator, which runs on the machine of a client.
-pub enum Order {
+/// Command to an operator, which runs on the machine of a client.
+pub enum OperatorCommand {
     /// Initialize another cluster.
-    Make,
+    InitCluster,
     /// Replace an old store by a new one.
-    Replace {
+    ReplaceStore {
         /// Id of the old store.
         id: u64,
         /// Machine of the old store.
@@ -47,7 +47,7 @@ pub enum Order {
         removes_first: bool,
     },
     /// Remove a store, and add a new one with its id.
-    ReuseId {
+    ReuseStoreId {
         /// Id of both stores.
         id: u64,
         /// Machine of the old store.
@@ -56,90 +56,97 @@ pub enum Order {
         new: MachineId,
     },
     /// Move a slot to an AllocSvr.
-    Move(u32, String),
+    MoveSlot(u32, String),
     /// Drain an AllocSvr, or cancel its drain.
-    Drain(String, bool),
+    DrainAlloc {
+        /// Name of the AllocSvr.
+        name: String,
+        /// Whether its drain is canceled.
+        cancels: bool,
+    },
     /// Transfer the leadership to another store.
-    Transfer,
+    TransferLeadership,
     /// Shut an AllocSvr down gracefully.
-    Leave(MachineId),
+    ShutDownAlloc(MachineId),
 }
 
-impl Faults {
+impl FaultScheduler {
     /// Creates the faults of a plan whose load begins at the time `begin` (ms).
-    pub fn new(plan: &Plan, begin: u64) -> Faults {
-        let mut waiting = plan.faults.clone();
-        waiting.sort_by_key(|fault| std::cmp::Reverse(fault.at_ms));
-        Faults {
-            waiting,
-            begun: BTreeMap::new(),
-            count: 0,
-            begin,
+    pub fn new(plan: &RunPlan, begin: u64) -> FaultScheduler {
+        let mut pending = plan.faults.clone();
+        pending.sort_by_key(|fault| std::cmp::Reverse(fault.at_ms));
+        FaultScheduler {
+            pending,
+            active: BTreeMap::new(),
+            begun_count: 0,
+            load_begin_ms: begin,
             has_bounded_clocks: plan.has_bounded_clocks,
         }
     }
 
-    /// Begins and ends the faults that are due. Returns the orders to operators.
+    /// Begins and ends the faults that are due. Returns the commands to operators.
     ///
     /// # Errors
     /// If the file system rejects a change.
-    pub fn step(&mut self, cluster: &mut Cluster) -> io::Result<Vec<Order>> {
-        let now = cluster.now;
-        let mut orders = Vec::new();
-        while let Some(first) = self.begun.first_entry() {
+    pub fn advance(&mut self, cluster: &mut SimCluster) -> io::Result<Vec<OperatorCommand>> {
+        let now = cluster.now_ms;
+        let mut commands = Vec::new();
+        while let Some(first) = self.active.first_entry() {
             if first.key().0 > now {
                 break;
             }
-            let begun = first.remove();
-            end(cluster, &begun.what, begun.target, &mut orders)?;
+            let ended = first.remove();
+            end_fault(cluster, &ended.kind, ended.target, &mut commands)?;
         }
         while self
-            .waiting
+            .pending
             .last()
-            .is_some_and(|fault| self.begin + fault.at_ms <= now)
+            .is_some_and(|fault| self.load_begin_ms + fault.at_ms <= now)
         {
-            let Some(fault) = self.waiting.pop() else {
+            let Some(fault) = self.pending.pop() else {
                 break;
             };
-            let Some(target) = choose(cluster, fault.target) else {
+            let Some(target) = resolve_target(cluster, fault.target) else {
                 continue;
             };
-            if let Some(target) = begin(cluster, &fault, target, &mut orders)? {
-                self.count += 1;
-                let what = fault.what;
-                self.begun
-                    .insert((now + fault.for_ms, self.count), Begun { what, target });
+            if let Some(target) = begin_fault(cluster, &fault, target, &mut commands)? {
+                self.begun_count += 1;
+                let kind = fault.kind;
+                self.active.insert(
+                    (now + fault.for_ms, self.begun_count),
+                    ActiveFault { kind, target },
+                );
             }
         }
-        supervise(cluster)?;
-        Ok(orders)
+        restart_ended_allocs(cluster)?;
+        Ok(commands)
     }
 
-    /// Ends all faults. Returns the orders to operators.
+    /// Ends all faults. Returns the commands to operators.
     ///
     /// # Errors
     /// If the file system rejects a change.
-    pub fn heal(&mut self, cluster: &mut Cluster) -> io::Result<Vec<Order>> {
-        self.waiting.clear();
-        let mut orders = Vec::new();
-        for begun in std::mem::take(&mut self.begun).into_values() {
-            end(cluster, &begun.what, begun.target, &mut orders)?;
+    pub fn end_all(&mut self, cluster: &mut SimCluster) -> io::Result<Vec<OperatorCommand>> {
+        self.pending.clear();
+        let mut commands = Vec::new();
+        for active in std::mem::take(&mut self.active).into_values() {
+            end_fault(cluster, &active.kind, active.target, &mut commands)?;
         }
-        cluster.net.heal();
+        cluster.net.clear_link_faults();
         let all: Vec<MachineId> = cluster.machines.keys().copied().collect();
         for id in all {
             if cluster.machines.get(&id).is_some_and(|m| m.is_removed) {
-                cluster.discard(id)?;
+                cluster.discard_machine(id)?;
             }
             let machine = cluster.machines.get(&id);
-            if machine.is_none_or(|machine| !machine.in_use) {
+            if machine.is_none_or(|machine| !machine.is_in_use) {
                 continue;
             }
             if machine.is_some_and(|machine| machine.is_wiped) {
-                replace(cluster, id, &mut orders)?;
+                order_replacement(cluster, id, &mut commands)?;
             }
             restart_if_ended(cluster, id)?;
-            cluster.bring_back(id)?;
+            cluster.restore_process(id)?;
             // A server with frozen clocks would never come back.
             if !self.has_bounded_clocks {
                 change_clocks(cluster, id, |clocks, now| {
@@ -147,18 +154,18 @@ impl Faults {
                 });
             }
             if let Some(machine) = cluster.machines.get(&id) {
-                machine.clock.forget_pause();
+                machine.clock.cancel_pause();
             }
-            let now = cluster.now;
+            let now = cluster.now_ms;
             if let Some(process) = cluster
                 .machines
                 .get_mut(&id)
                 .and_then(|m| m.process.as_mut())
             {
-                process.resume(now);
+                process.resume_at(now);
             }
         }
-        Ok(orders)
+        Ok(commands)
     }
 }
 
@@ -166,31 +173,31 @@ impl Faults {
 ///
 /// # Errors
 /// If the operating system provides no runtime.
-pub fn supervise(cluster: &mut Cluster) -> io::Result<()> {
-    if cluster.now.is_multiple_of(SUPERVISED_EVERY_MS) {
-        for id in cluster.allocs() {
+pub fn restart_ended_allocs(cluster: &mut SimCluster) -> io::Result<()> {
+    if cluster.now_ms.is_multiple_of(SUPERVISION_INTERVAL_MS) {
+        for id in cluster.allocs_in_use() {
             restart_if_ended(cluster, id)?;
         }
     }
     Ok(())
 }
 
-fn choose(cluster: &Cluster, target: Target) -> Option<MachineId> {
+fn resolve_target(cluster: &SimCluster, target: FaultTarget) -> Option<MachineId> {
     let at = |mut all: Vec<MachineId>, n: u32| {
         let n = n as usize % all.len().max(1);
         (n < all.len()).then(|| all.swap_remove(n))
     };
-    let mut stores = cluster.stores();
+    let mut stores = cluster.stores_in_use();
     stores.retain(|id| cluster.machines.get(id).is_some_and(|m| !m.is_removed));
     match target {
-        Target::Leader => cluster.leader(),
-        Target::Follower(n) => {
-            let leader = cluster.leader();
+        FaultTarget::Leader => cluster.find_leader(),
+        FaultTarget::Follower(n) => {
+            let leader = cluster.find_leader();
             stores.retain(|id| Some(*id) != leader);
             at(stores, n)
         }
-        Target::Store(n) => at(stores, n),
-        Target::Owner => cluster.owner(),
-        Target::Alloc(n) => at(cluster.allocs(), n),
+        FaultTarget::Store(n) => at(stores, n),
+        FaultTarget::Owner => cluster.find_largest_owner(),
+        FaultTarget::Alloc(n) => at(cluster.allocs_in_use(), n),
     }
 }

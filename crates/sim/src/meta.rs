@@ -5,8 +5,8 @@ use std::thread;
 
 use seqsvr_core::sim::{hash, mix};
 
-use crate::plan::Plan;
-use crate::run::run_apart;
+use crate::plan::RunPlan;
+use crate::run::run_plan_in_thread;
 
 /// Runs each seed once in this process, then in two threads at once, then in another process with
 /// another environment, and compares the hashes.
@@ -16,24 +16,27 @@ use crate::run::run_apart;
 pub fn check_repeatability(base: &str, seeds: u64, faults_ms: u64) -> Result<(), String> {
     for n in 0..seeds {
         let seed = mix(hash(base), n);
-        let hash_of = || run_apart(&Plan::draw(seed, faults_ms), false).map(|run| run.hash);
+        let hash_of =
+            || run_plan_in_thread(&RunPlan::draw(seed, faults_ms), false).map(|run| run.hash);
         let first = hash_of()?;
-        let (left, right) = thread::scope(|scope| {
-            let left = scope.spawn(hash_of);
-            (hash_of(), left.join())
+        let (first_thread, second_thread) = thread::scope(|scope| {
+            let first_thread = scope.spawn(hash_of);
+            (hash_of(), first_thread.join())
         });
-        let right = right.map_err(|_| format!("seed {seed}: a run panicked"))?;
-        let apart = run_in_another_process(seed, faults_ms)?;
-        let all = [first, left?, right?, apart];
-        if all.iter().any(|hash| *hash != first) {
-            return Err(format!("seed {seed} does not repeat: hashes {all:016x?}"));
+        let second_thread = second_thread.map_err(|_| format!("seed {seed}: a run panicked"))?;
+        let other_process = hash_in_another_process(seed, faults_ms)?;
+        let hashes = [first, first_thread?, second_thread?, other_process];
+        if hashes.iter().any(|hash| *hash != first) {
+            return Err(format!(
+                "seed {seed} does not repeat: hashes {hashes:016x?}"
+            ));
         }
     }
     println!("{seeds} seeds repeat in two threads and in another process");
     Ok(())
 }
 
-fn run_in_another_process(seed: u64, faults_ms: u64) -> Result<u64, String> {
+fn hash_in_another_process(seed: u64, faults_ms: u64) -> Result<u64, String> {
     let binary = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new(binary)
         .args(["--seed", &seed.to_string()])

@@ -14,15 +14,15 @@ use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::trace::Trace;
-use state::{Connection, Flight, Segment, State};
+use crate::trace::EventTrace;
+use state::{InFlightSegment, NetworkState, SimConnection, TcpSegment};
 
 /// Number of a machine.
 pub type MachineId = u32;
 
 /// Behavior of the network in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct NetConduct {
+pub struct NetworkConditions {
     /// Minimum delay of a segment, ms; at least 1.
     pub delay_min_ms: u64,
     /// Maximum delay of a segment that is not slow, ms.
@@ -37,57 +37,57 @@ pub struct NetConduct {
 
 /// Network of a run. Clones share it.
 #[derive(Clone)]
-pub struct Net(Arc<Mutex<State>>);
+pub struct SimNetwork(Arc<Mutex<NetworkState>>);
 
-impl Net {
+impl SimNetwork {
     /// Creates a network without faults.
-    pub fn new(seed: u64, conduct: NetConduct, trace: Trace) -> Net {
-        Net(Arc::new(Mutex::new(State {
+    pub fn new(seed: u64, conditions: NetworkConditions, trace: EventTrace) -> SimNetwork {
+        SimNetwork(Arc::new(Mutex::new(NetworkState {
             seed,
-            conduct,
-            now: 0,
-            sequence: 0,
-            flights: BTreeMap::new(),
-            held: Vec::new(),
+            conditions,
+            now_ms: 0,
+            scheduled_count: 0,
+            in_flight: BTreeMap::new(),
+            held_segments: Vec::new(),
             links: BTreeMap::new(),
             listeners: BTreeMap::new(),
             hosts: BTreeMap::new(),
             connections: BTreeMap::new(),
             connections_made: 0,
-            dark: BTreeSet::new(),
-            ending: None,
-            silent_until: BTreeMap::new(),
+            powered_off: BTreeSet::new(),
+            ending_process: None,
+            output_delayed_until: BTreeMap::new(),
             trace,
             wakers: Vec::new(),
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, NetworkState> {
         self.0.lock()
     }
 
     /// Assigns an address to a machine.
     pub fn add_host(&self, address: SocketAddr, machine: MachineId) {
-        self.lock().hosts.insert(address.ip(), machine);
+        self.lock_state().hosts.insert(address.ip(), machine);
     }
 
     /// Calls `write` with the time and the trace.
-    pub fn with_trace<T>(&self, write: impl FnOnce(u64, &mut Trace) -> T) -> T {
-        let mut state = self.lock();
-        let now = state.now;
+    pub fn with_trace<T>(&self, write: impl FnOnce(u64, &mut EventTrace) -> T) -> T {
+        let mut state = self.lock_state();
+        let now = state.now_ms;
         write(now, &mut state.trace)
     }
 
     /// Sets the time (ms) and delivers all segments that are due.
-    pub fn advance(&self, now: u64) {
-        let mut state = self.lock();
-        state.now = now;
-        while let Some(first) = state.flights.first_entry() {
+    pub fn deliver_due(&self, now: u64) {
+        let mut state = self.lock_state();
+        state.now_ms = now;
+        while let Some(first) = state.in_flight.first_entry() {
             if first.key().0 > now {
                 break;
             }
-            let flight = first.remove();
-            state.deliver(flight);
+            let segment_in_flight = first.remove();
+            state.deliver_segment(segment_in_flight);
         }
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
@@ -95,26 +95,34 @@ impl Net {
     }
 
     /// Blocks a link: segments from one machine to another are held. Blocks add up.
-    pub fn block(&self, from: MachineId, to: MachineId) {
-        self.lock().links.entry((from, to)).or_default().blocks += 1;
+    pub fn block_link(&self, from: MachineId, to: MachineId) {
+        self.lock_state()
+            .links
+            .entry((from, to))
+            .or_default()
+            .block_count += 1;
     }
 
     /// Removes one block of a link.
-    pub fn unblock(&self, from: MachineId, to: MachineId) {
-        let mut state = self.lock();
+    pub fn unblock_link(&self, from: MachineId, to: MachineId) {
+        let mut state = self.lock_state();
         let link = state.links.entry((from, to)).or_default();
-        link.blocks = link.blocks.saturating_sub(1);
-        state.release();
+        link.block_count = link.block_count.saturating_sub(1);
+        state.send_held();
     }
 
     /// Adds `more_ms` to each delay of a link.
-    pub fn set_slow(&self, from: MachineId, to: MachineId, more_ms: u64) {
-        self.lock().links.entry((from, to)).or_default().more_ms = more_ms;
+    pub fn set_link_delay(&self, from: MachineId, to: MachineId, more_ms: u64) {
+        self.lock_state()
+            .links
+            .entry((from, to))
+            .or_default()
+            .more_ms = more_ms;
     }
 
     /// Resets all connections of a machine, or of two machines with each other.
-    pub fn reset(&self, machine: MachineId, other: Option<MachineId>) {
-        let mut state = self.lock();
+    pub fn reset_connections(&self, machine: MachineId, other: Option<MachineId>) {
+        let mut state = self.lock_state();
         let between = |ends: &[MachineId; 2]| {
             ends.contains(&machine) && other.is_none_or(|other| ends.contains(&other))
         };
@@ -123,10 +131,10 @@ impl Net {
         for id in all {
             // The reset reaches each end at a different time.
             for from in [0, 1] {
-                state.send(Flight {
+                state.send_or_hold(InFlightSegment {
                     connection: id,
                     from,
-                    segment: Segment::Reset,
+                    segment: TcpSegment::Reset,
                 });
             }
         }
@@ -134,27 +142,29 @@ impl Net {
 
     /// Discards, from now on, everything that `from` sends over its connections to `to`. Neither
     /// end receives an error.
-    pub fn eat(&self, from: MachineId, to: MachineId) {
-        let mut state = self.lock();
+    pub fn discard_sent(&self, from: MachineId, to: MachineId) {
+        let mut state = self.lock_state();
         for connection in state.connections.values_mut() {
             if let Some(end) =
                 (0..2).find(|end| connection.ends[*end] == from && connection.ends[1 - end] == to)
             {
-                connection.ways[end].is_eaten = true;
+                connection.directions[end].is_discarding = true;
             }
         }
     }
 
     /// Delays what a machine sends until a time (ms), because its process was stopped in its turn.
-    pub fn silence(&self, machine: MachineId, until: u64) {
-        self.lock().silent_until.insert(machine, until);
+    pub fn delay_output_until(&self, machine: MachineId, until: u64) {
+        self.lock_state()
+            .output_delayed_until
+            .insert(machine, until);
     }
 
     /// Removes all blocks and added delays.
-    pub fn heal(&self) {
-        let mut state = self.lock();
+    pub fn clear_link_faults(&self) {
+        let mut state = self.lock_state();
         state.links.clear();
-        state.release();
+        state.send_held();
     }
 
     /// Ends the process of a machine by calling `end`, then closes its connections in a fixed
@@ -162,39 +172,41 @@ impl Net {
     ///
     /// tokio drops the tasks of a runtime in an order that depends on the tasks of other runtimes.
     pub fn end_process(&self, machine: MachineId, end: impl FnOnce()) {
-        self.lock().ending = Some((machine, Vec::new()));
+        self.lock_state().ending_process = Some((machine, Vec::new()));
         end();
-        let mut state = self.lock();
-        let left = state.ending.take().map_or_else(Vec::new, |(_, left)| left);
-        let mut left: Vec<Flight> = left;
-        left.sort_by_key(|flight| (flight.connection, flight.from));
-        for flight in left {
-            state.send(flight);
+        let mut state = self.lock_state();
+        let mut closing_segments = state
+            .ending_process
+            .take()
+            .map_or_else(Vec::new, |(_, segments)| segments);
+        closing_segments.sort_by_key(|segment| (segment.connection, segment.from));
+        for segment in closing_segments {
+            state.send_or_hold(segment);
         }
     }
 
     /// Cuts the power of a machine: it sends and receives nothing.
     pub fn power_off(&self, machine: MachineId) {
-        let mut state = self.lock();
-        state.dark.insert(machine);
-        state.listeners.retain(|_, ear| ear.machine != machine);
+        let mut state = self.lock_state();
+        state.powered_off.insert(machine);
+        state.listeners.retain(|_, queue| queue.machine != machine);
     }
 
     /// Restores the power of a machine: it resets the connections from before the cut.
     pub fn power_on(&self, machine: MachineId) {
-        let mut state = self.lock();
-        state.dark.remove(&machine);
-        let end_of = |c: &Connection| c.ends.iter().position(|end| *end == machine);
+        let mut state = self.lock_state();
+        state.powered_off.remove(&machine);
+        let end_of = |c: &SimConnection| c.ends.iter().position(|end| *end == machine);
         let old: Vec<(u64, usize)> = state
             .connections
             .iter()
             .filter_map(|(id, c)| Some((*id, end_of(c)?)))
             .collect();
         for (connection, from) in old {
-            state.send(Flight {
+            state.send_or_hold(InFlightSegment {
                 connection,
                 from,
-                segment: Segment::Reset,
+                segment: TcpSegment::Reset,
             });
         }
     }

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use seqsvr_core::sim::{hash, mix};
 
-use crate::plan::{Class, Draw, Plan};
-use crate::run::run_apart;
-use shapes::Shape;
+use crate::plan::{FaultClass, RandomStream, RunPlan};
+use crate::run::run_plan_in_thread;
+use shapes::PlanShape;
 
 /// Bug that `planted!` builds in.
 pub struct PlantedBug {
@@ -18,14 +18,14 @@ pub struct PlantedBug {
     /// Claim of the design that the bug breaks.
     claim: &'static str,
     /// Test that finds the bug.
-    finder: Finder,
+    finder: BugFinder,
 }
 
 /// Test that finds a planted bug.
-enum Finder {
+enum BugFinder {
     /// The simulation, with plans of these classes and this shape, within this number of seeds.
     /// Five times as many seeds that do not find it are a failure.
-    Simulation(&'static [Class], Shape, u64),
+    Simulation(&'static [FaultClass], PlanShape, u64),
     /// A rule of the model (`docs/model.md`), because the schedule is too rare here or no judge
     /// sees what it breaks.
     Model(&'static str),
@@ -33,27 +33,27 @@ enum Finder {
     Test(&'static str),
 }
 
-use Class::{
+use BugFinder::{Model, Simulation, Test};
+use FaultClass::{
     Clock, Disk, Flap, Flood, Genesis, Machine, Members, Net, Operations, Process, Remake,
 };
-use Finder::{Model, Simulation, Test};
 
 /// All planted bugs.
 const BUGS: &[PlantedBug] = &[
     PlantedBug {
         name: "LeaseFromAnswer",
         claim: "A lease is counted from a clock read before the renewal was sent",
-        finder: Simulation(&[Net, Process], shapes::paused_and_cut_off, 40),
+        finder: Simulation(&[Net, Process], shapes::pause_and_partition_alloc, 40),
     },
     PlantedBug {
         name: "ShortTakeoverWait",
         claim: "A session is expired only after W = 1.25 D of silence",
-        finder: Simulation(&[Clock, Net], shapes::drifting, 10),
+        finder: Simulation(&[Clock, Net], shapes::drift_clocks, 10),
     },
     PlantedBug {
         name: "SkipLeaseCheck",
         claim: "A number is answered only under a lease that holds after it was taken",
-        finder: Simulation(&[Net], shapes::owner_cut_off, 20),
+        finder: Simulation(&[Net], shapes::partition_owner, 20),
     },
     PlantedBug {
         name: "ExpireAnyTerm",
@@ -68,37 +68,37 @@ const BUGS: &[PlantedBug] = &[
     PlantedBug {
         name: "CloseAnyGeneration",
         claim: "A Close or Raise names its generation, and its slot's epoch",
-        finder: Simulation(&[Net], shapes::late_requests, 20),
+        finder: Simulation(&[Net], shapes::delay_requests, 20),
     },
     PlantedBug {
         name: "RenewWithoutConfirm",
         claim: "A renewal is confirmed by a quorum round that began after it came in",
-        finder: Simulation(&[Net], shapes::leader_cut_off, 10),
+        finder: Simulation(&[Net], shapes::partition_leader, 10),
     },
     PlantedBug {
         name: "RenewWhileExpiring",
         claim: "A session that is being expired is not renewed",
-        finder: Simulation(&[Net], shapes::expired_late, 40),
+        finder: Simulation(&[Net], shapes::partition_until_expiry, 40),
     },
     PlantedBug {
         name: "NoWaitAfterElection",
         claim: "A new leader waits W before it expires a session that it has not heard of",
-        finder: Simulation(&[Process, Machine], shapes::as_drawn, 5),
+        finder: Simulation(&[Process, Machine], shapes::keep_as_drawn, 5),
     },
     PlantedBug {
         name: "RestartAtEveryQuorum",
         claim: "A quorum that comes and goes does not restart an arbiter's timers without bound (A2)",
-        finder: Simulation(&[Flap], shapes::as_drawn, 2),
+        finder: Simulation(&[Flap], shapes::keep_as_drawn, 2),
     },
     PlantedBug {
         name: "ShareOneQuarter",
         claim: "No class of commands waits for the log without bound (A3)",
-        finder: Simulation(&[Flood], shapes::as_drawn, 10),
+        finder: Simulation(&[Flood], shapes::keep_as_drawn, 10),
     },
     PlantedBug {
         name: "ServeStoppedSlots",
         claim: "Nothing of a slot that was stopped for a move is opened again",
-        finder: Simulation(&[Operations], shapes::moves, 20),
+        finder: Simulation(&[Operations], shapes::move_slots, 20),
     },
     PlantedBug {
         name: "ForgetUnsureFinals",
@@ -113,17 +113,17 @@ const BUGS: &[PlantedBug] = &[
     PlantedBug {
         name: "AcknowledgeBeforeSync",
         claim: "An entry is acknowledged once it is durable",
-        finder: Simulation(&[Machine], shapes::as_drawn, 1),
+        finder: Simulation(&[Machine], shapes::keep_as_drawn, 1),
     },
     PlantedBug {
         name: "VoteBeforeSync",
         claim: "A vote is durable before it is given",
-        finder: Simulation(&[Machine], shapes::power_cuts, 100),
+        finder: Simulation(&[Machine], shapes::cut_power, 100),
     },
     PlantedBug {
         name: "TrustPageCache",
         claim: "What a start reads of the log is made durable first (B4)",
-        finder: Simulation(&[Disk], shapes::failing_syncs, 10),
+        finder: Simulation(&[Disk], shapes::fail_syncs, 10),
     },
     PlantedBug {
         name: "TrustRows",
@@ -133,32 +133,32 @@ const BUGS: &[PlantedBug] = &[
     PlantedBug {
         name: "OpenAfterRename",
         claim: "A snapshot is opened before it gets its name (B6)",
-        finder: Simulation(&[Net], shapes::snapshots, 100),
+        finder: Simulation(&[Net], shapes::force_snapshots, 100),
     },
     PlantedBug {
         name: "FoundTwice",
         claim: "A store that got its cluster from another store does not begin the log (B3)",
-        finder: Simulation(&[Genesis], shapes::as_drawn, 100),
+        finder: Simulation(&[Genesis], shapes::keep_as_drawn, 100),
     },
     PlantedBug {
         name: "ForgetSenders",
         claim: "A sender is known by its incarnation, and no id is given twice (B1)",
-        finder: Simulation(&[Members], shapes::reused_id, 10),
+        finder: Simulation(&[Members], shapes::reuse_store_id, 10),
     },
     PlantedBug {
         name: "TrustCopies",
         claim: "A copy of a data directory takes no part (B1)",
-        finder: Simulation(&[Members], shapes::copied, 20),
+        finder: Simulation(&[Members], shapes::copy_store, 20),
     },
     PlantedBug {
         name: "ForwardAnyCluster",
         claim: "An AllocSvr passes on no numbers of another cluster (A1 b)",
-        finder: Simulation(&[Remake], shapes::remade, 20),
+        finder: Simulation(&[Remake], shapes::remake_cluster, 20),
     },
     PlantedBug {
         name: "NameNoCluster",
         claim: "An AllocSvr belongs to one cluster for its life (A1 c)",
-        finder: Simulation(&[Remake], shapes::remade, 10),
+        finder: Simulation(&[Remake], shapes::remake_cluster, 10),
     },
 ];
 
@@ -167,7 +167,7 @@ impl PlantedBug {
     ///
     /// # Errors
     /// If no seed finds the bug, or the plan that finds it fails without the bug too.
-    fn find(&self, base: &str, faults_ms: u64) -> Result<String, String> {
+    fn search_seeds(&self, base: &str, faults_ms: u64) -> Result<String, String> {
         let (classes, shape, seeds) = match self.finder {
             Model(rule) => {
                 return Ok(format!("left to the rule {rule} of `cargo xtask model`"));
@@ -177,52 +177,52 @@ impl PlantedBug {
             }
             Simulation(classes, shape, seeds) => (classes, shape, seeds),
         };
-        let begin = mix(hash(base), hash(self.name));
+        let seed_base = mix(hash(base), hash(self.name));
         for n in 0..5 * seeds {
-            let seed = mix(begin, n);
-            let mut plan = Plan::draw_in(seed, faults_ms, classes);
-            shape(&mut Draw::new(seed, "shape"), &mut plan);
+            let seed = mix(seed_base, n);
+            let mut plan = RunPlan::draw_with_classes(seed, faults_ms, classes);
+            shape(&mut RandomStream::new(seed, "shape"), &mut plan);
             plan.planted = vec![self.name.to_owned()];
-            let Some(how) = first_broken(&plan) else {
+            let Some(broken_rule) = first_broken_rule(&plan) else {
                 continue;
             };
             plan.planted.clear();
-            return match first_broken(&plan) {
-                Some(how) => {
+            return match first_broken_rule(&plan) {
+                Some(broken_rule) => {
                     let plan = serde_json::to_string(&plan).unwrap_or_default();
-                    Err(format!("fails without it too: {how}\n{plan}"))
+                    Err(format!("fails without it too: {broken_rule}\n{plan}"))
                 }
-                None => Ok(format!("found by seed {} of {seeds}: {how}", n + 1)),
+                None => Ok(format!("found by seed {} of {seeds}: {broken_rule}", n + 1)),
             };
         }
         Err(format!("NOT FOUND in {} seeds: {}", 5 * seeds, self.claim))
     }
 }
 
-fn first_broken(plan: &Plan) -> Option<String> {
-    match run_apart(plan, false) {
-        Ok(outcome) => outcome.broken.into_iter().next(),
+fn first_broken_rule(plan: &RunPlan) -> Option<String> {
+    match run_plan_in_thread(plan, false) {
+        Ok(outcome) => outcome.broken_rules.into_iter().next(),
         Err(text) => Some(text),
     }
 }
 
 /// Searches for each planted bug, or for the one named `only`. Fails if a bug is not found.
-pub fn find_planted(only: Option<&str>, base: &str, faults_ms: u64) -> ExitCode {
-    let wanted = |bug: &&PlantedBug| only.is_none_or(|name| name == bug.name);
-    let mut missed = 0;
-    let mut looked = 0;
-    for bug in BUGS.iter().filter(wanted) {
-        looked += 1;
-        match bug.find(base, faults_ms) {
+pub fn find_planted_bugs(only: Option<&str>, base: &str, faults_ms: u64) -> ExitCode {
+    let is_selected = |bug: &&PlantedBug| only.is_none_or(|name| name == bug.name);
+    let mut missed_count = 0;
+    let mut searched_count = 0;
+    for bug in BUGS.iter().filter(is_selected) {
+        searched_count += 1;
+        match bug.search_seeds(base, faults_ms) {
             Ok(line) => println!("{:<22} {line}", bug.name),
             Err(line) => {
-                missed += 1;
+                missed_count += 1;
                 println!("{:<22} {line}", bug.name);
             }
         }
     }
-    println!("{looked} planted bugs, {missed} not found");
-    match missed == 0 && looked > 0 {
+    println!("{searched_count} planted bugs, {missed_count} not found");
+    match missed_count == 0 && searched_count > 0 {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }

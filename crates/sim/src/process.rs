@@ -11,7 +11,7 @@ use seqsvr_core::sim;
 use tokio::runtime::{Builder, RngSeed, Runtime};
 use tokio::time::Instant;
 
-use crate::clock::Clocks;
+use crate::clock::ClockSet;
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -20,9 +20,9 @@ const NS_PER_MS: u64 = 1_000_000;
 pub struct MachineClock(Arc<ClockState>);
 
 struct ClockState {
-    clocks: Mutex<Clocks>,
+    clocks: Mutex<ClockSet>,
     /// Simulated time, ms.
-    now: AtomicU64,
+    now_ms: AtomicU64,
     /// Clock reads until the process stops in the middle of one; 0: no stop is planned.
     reads_to_pause: AtomicU64,
     /// Length of that stop, ms.
@@ -30,38 +30,41 @@ struct ClockState {
     /// End of the stop, ms. Reads after the stop return that time.
     stopped_until: AtomicU64,
     /// Delays what the machine sends until a time (ms).
-    silence: Box<dyn Fn(u64) + Send + Sync>,
+    delay_output: Box<dyn Fn(u64) + Send + Sync>,
 }
 
 impl MachineClock {
-    /// Creates clocks at the start of a run. `silence` delays what the machine sends until a time
+    /// Creates clocks at the start of a run. `delay_output` delays what the machine sends until a time
     /// (ms).
-    pub fn new(clocks: Clocks, silence: impl Fn(u64) + Send + Sync + 'static) -> MachineClock {
+    pub fn new(
+        clocks: ClockSet,
+        delay_output: impl Fn(u64) + Send + Sync + 'static,
+    ) -> MachineClock {
         MachineClock(Arc::new(ClockState {
             clocks: Mutex::new(clocks),
-            now: AtomicU64::new(0),
+            now_ms: AtomicU64::new(0),
             reads_to_pause: AtomicU64::new(0),
             pause_ms: AtomicU64::new(0),
             stopped_until: AtomicU64::new(0),
-            silence: Box::new(silence),
+            delay_output: Box::new(delay_output),
         }))
     }
 
     /// Cancels a stop at a clock read: the process has ended, or all faults have.
-    pub fn forget_pause(&self) {
+    pub fn cancel_pause(&self) {
         self.0.reads_to_pause.store(0, Relaxed);
         self.0.stopped_until.store(0, Relaxed);
-        (self.0.silence)(0);
+        (self.0.delay_output)(0);
     }
 
     /// Calls `change` with the clocks and the time in ns.
-    pub fn change(&self, change: impl FnOnce(&mut Clocks, u64)) {
-        let now = self.0.now.load(Relaxed) * NS_PER_MS;
+    pub fn change_clocks(&self, change: impl FnOnce(&mut ClockSet, u64)) {
+        let now = self.0.now_ms.load(Relaxed) * NS_PER_MS;
         change(&mut self.0.clocks.lock(), now);
     }
 
     /// Plans a stop of `ms` milliseconds at the clock read after `reads` others.
-    pub fn pause_at_read(&self, reads: u64, ms: u64) {
+    pub fn plan_pause_at_read(&self, reads: u64, ms: u64) {
         self.0.pause_ms.store(ms, Relaxed);
         self.0.reads_to_pause.store(reads + 1, Relaxed);
     }
@@ -72,21 +75,21 @@ impl MachineClock {
     }
 
     /// Sets the simulated time, ms.
-    pub fn set_now(&self, now: u64) {
-        self.0.now.store(now, Relaxed);
+    pub fn set_now_ms(&self, now: u64) {
+        self.0.now_ms.store(now, Relaxed);
     }
 
     /// Counts a clock read of the process, and returns the time that the process sees, ns.
-    fn read(&self) -> u64 {
+    fn count_read(&self) -> u64 {
         let state = &self.0;
-        let now = state.now.load(Relaxed);
-        let left = state.reads_to_pause.load(Relaxed);
-        if left > 0 {
-            state.reads_to_pause.store(left - 1, Relaxed);
-            if left == 1 {
+        let now = state.now_ms.load(Relaxed);
+        let reads_left = state.reads_to_pause.load(Relaxed);
+        if reads_left > 0 {
+            state.reads_to_pause.store(reads_left - 1, Relaxed);
+            if reads_left == 1 {
                 let until = now + state.pause_ms.load(Relaxed);
                 state.stopped_until.store(until, Relaxed);
-                (state.silence)(until);
+                (state.delay_output)(until);
                 seqsvr_core::reached!("a process was stopped in the middle of a clock read");
             }
         }
@@ -94,51 +97,56 @@ impl MachineClock {
     }
 
     /// Returns what an AllocSvr reads; counts as a clock read.
-    pub fn read_alloc(&self) -> Reading {
-        let now = self.read();
+    pub fn read_as_alloc(&self) -> Reading {
+        let now = self.count_read();
         self.0.clocks.lock().alloc_reading(now)
     }
 
     /// Returns what a store reads; counts as a clock read.
-    pub fn read_store(&self) -> Reading {
-        let now = self.read();
+    pub fn read_as_store(&self) -> Reading {
+        let now = self.count_read();
         self.0.clocks.lock().store_reading(now)
     }
 
     /// Returns what an AllocSvr would read now; does not count as a clock read.
-    pub fn peek_alloc(&self) -> Reading {
-        let now = self.0.now.load(Relaxed) * NS_PER_MS;
+    pub fn peek_as_alloc(&self) -> Reading {
+        let now = self.0.now_ms.load(Relaxed) * NS_PER_MS;
         self.0.clocks.lock().alloc_reading(now)
     }
 
     fn timer_ns(&self) -> u64 {
-        let now = self.0.now.load(Relaxed) * NS_PER_MS;
+        let now = self.0.now_ms.load(Relaxed) * NS_PER_MS;
         self.0.clocks.lock().timer_ns(now)
     }
 }
 
 /// Running process.
-pub struct Process {
+pub struct SimProcess {
     /// Number of its start, unique in the run.
-    pub start: u64,
+    pub start_number: u64,
     runtime: Option<Runtime>,
     /// Start of the process in its own time; `base_ns` is that moment on the timers of its machine.
-    base: Instant,
+    base_instant: Instant,
     base_ns: u64,
     clock: MachineClock,
     /// Time until which the process gets no turn, ms.
     paused_until: u64,
     /// Whether the process has missed turns.
-    is_late: bool,
+    has_missed_turns: bool,
 }
 
-impl Process {
+impl SimProcess {
     /// Creates a process without tasks.
     ///
     /// # Errors
     /// If the operating system provides no runtime.
-    pub fn new(start: u64, seed: u64, clock: MachineClock, now: u64) -> std::io::Result<Process> {
-        clock.set_now(now);
+    pub fn new(
+        start: u64,
+        seed: u64,
+        clock: MachineClock,
+        now: u64,
+    ) -> std::io::Result<SimProcess> {
+        clock.set_now_ms(now);
         let seed = sim::mix(seed, start);
         let runtime = Builder::new_current_thread()
             .enable_time()
@@ -147,35 +155,35 @@ impl Process {
             .event_interval(1 + (seed % 61) as u32)
             .global_queue_interval(1 + (seed >> 32) as u32 % 31)
             .build()?;
-        let base = {
+        let base_instant = {
             let _entered = runtime.enter();
             Instant::now()
         };
-        Ok(Process {
-            start,
+        Ok(SimProcess {
+            start_number: start,
             runtime: Some(runtime),
-            base,
+            base_instant,
             base_ns: clock.timer_ns(),
             clock,
             paused_until: 0,
-            is_late: false,
+            has_missed_turns: false,
         })
     }
 
     /// Starts a task in the process.
-    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn_task(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
             runtime.spawn(task);
         }
     }
 
     /// Stops the process, as SIGSTOP does, until a simulated time (ms).
-    pub fn pause(&mut self, until: u64) {
+    pub fn pause_until(&mut self, until: u64) {
         self.paused_until = self.paused_until.max(until);
     }
 
     /// Continues a stopped process.
-    pub fn resume(&mut self, now: u64) {
+    pub fn resume_at(&mut self, now: u64) {
         self.paused_until = self.paused_until.min(now);
     }
 
@@ -185,17 +193,17 @@ impl Process {
     }
 
     /// Runs the process until its own time corresponds to the simulated time `now` (ms).
-    pub fn step(&mut self, now: u64) {
-        self.clock.set_now(now);
+    pub fn run_until(&mut self, now: u64) {
+        self.clock.set_now_ms(now);
         if !self.is_running(now) {
-            self.is_late = true;
+            self.has_missed_turns = true;
             return;
         }
         let Some(runtime) = &self.runtime else { return };
-        sim::enter(self.start);
+        sim::enter(self.start_number);
         let passed = self.clock.timer_ns() - self.base_ns;
-        let until = self.base + Duration::from_nanos(passed);
-        if std::mem::take(&mut self.is_late) {
+        let until = self.base_instant + Duration::from_nanos(passed);
+        if std::mem::take(&mut self.has_missed_turns) {
             // A process that was stopped sees the time jump, and all its timers fire late.
             runtime.block_on(async move {
                 let late = until.saturating_duration_since(Instant::now());
@@ -206,9 +214,9 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for SimProcess {
     fn drop(&mut self) {
-        sim::enter(self.start);
+        sim::enter(self.start_number);
         drop(self.runtime.take());
     }
 }

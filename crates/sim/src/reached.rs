@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Each branch, with the number of seeds of which at least one must reach it.
-const BRANCHES: &[(&str, u64)] = &[
+const EXPECTED_BRANCHES: &[(&str, u64)] = &[
     ("a process was stopped in the middle of a clock read", 100),
     ("alloc: a call waited for the window", 100),
     ("alloc: a holding was stale", 1_000),
@@ -38,13 +38,19 @@ pub type ReachedSeeds = BTreeMap<&'static str, u64>;
 
 /// Returns one line for each branch that `seeds` seeds must reach and did not, and for each reached
 /// branch that is not listed.
-pub fn find_gaps(reached: &ReachedSeeds, seeds: u64) -> Vec<String> {
-    let due = BRANCHES.iter().filter(|(_, within)| *within <= seeds);
-    let missing = due.filter(|(branch, _)| !reached.contains_key(branch));
-    let missing = missing.map(|(branch, within)| {
-        format!("not reached in {seeds} seeds, and {within} should be enough: {branch}")
+pub fn find_missed_branches(reached: &ReachedSeeds, seeds: u64) -> Vec<String> {
+    let expected = EXPECTED_BRANCHES
+        .iter()
+        .filter(|(_, seeds_max)| *seeds_max <= seeds);
+    let missing = expected.filter(|(branch, _)| !reached.contains_key(branch));
+    let missing = missing.map(|(branch, seeds_max)| {
+        format!("not reached in {seeds} seeds, and {seeds_max} should be enough: {branch}")
     });
-    let is_listed = |branch: &str| BRANCHES.iter().any(|(listed, _)| *listed == branch);
+    let is_listed = |branch: &str| {
+        EXPECTED_BRANCHES
+            .iter()
+            .any(|(listed, _)| *listed == branch)
+    };
     let unlisted = reached.keys().filter(|branch| !is_listed(branch));
     let unlisted = unlisted.map(|branch| format!("not listed in reached.rs: {branch}"));
     missing.chain(unlisted).collect()
@@ -55,14 +61,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_is_missed_once_enough_seeds_were_run() {
-        let mut reached: ReachedSeeds = BRANCHES.iter().map(|(branch, _)| (*branch, 1)).collect();
-        assert_eq!(find_gaps(&reached, u64::MAX), [""; 0]);
-        let (rare, within) = BRANCHES.iter().max_by_key(|(_, within)| within).unwrap();
+    fn missed_branch_is_reported_once_enough_seeds_ran() {
+        let mut reached: ReachedSeeds = EXPECTED_BRANCHES
+            .iter()
+            .map(|(branch, _)| (*branch, 1))
+            .collect();
+        assert_eq!(find_missed_branches(&reached, u64::MAX), [""; 0]);
+        let (rare, seeds_max) = EXPECTED_BRANCHES
+            .iter()
+            .max_by_key(|(_, seeds_max)| seeds_max)
+            .unwrap();
         reached.remove(rare);
-        assert_eq!(find_gaps(&reached, within - 1), [""; 0]);
-        assert_eq!(find_gaps(&reached, *within).len(), 1);
+        assert_eq!(find_missed_branches(&reached, seeds_max - 1), [""; 0]);
+        assert_eq!(find_missed_branches(&reached, *seeds_max).len(), 1);
         reached.insert("a new branch", 1);
-        assert_eq!(find_gaps(&reached, 0).len(), 1);
+        assert_eq!(find_missed_branches(&reached, 0).len(), 1);
     }
 }

@@ -8,41 +8,41 @@ use std::time::{Duration, Instant};
 use seqsvr_core::sim::{self, mix};
 use seqsvr_store::sim as disks;
 
-use crate::judge::stops::note_panics;
-use crate::plan::Plan;
+use crate::judge::stops::record_panics;
+use crate::plan::RunPlan;
 use crate::shim;
-use crate::world::World;
+use crate::world::SimWorld;
 
 /// Minimum answered calls of a useful run. A run with fewer counts as starved.
-pub const ANSWERS_MIN: u64 = 100;
+pub const ANSWERED_CALLS_MIN: u64 = 100;
 
 /// Result of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Broken rules, as text.
-    pub broken: Vec<String>,
+    pub broken_rules: Vec<String>,
     /// Hash over all events.
     pub hash: u64,
     /// Number of events.
-    pub events: u64,
+    pub event_count: u64,
     /// Number of calls.
-    pub calls: u64,
+    pub call_count: u64,
     /// Number of calls that got an answer.
-    pub answered: u64,
+    pub answered_calls: u64,
     /// Simulated time of the run, ms.
-    pub virtual_ms: u64,
+    pub simulated_ms: u64,
     /// Real time of the run.
-    pub real: Duration,
+    pub real_time: Duration,
     /// How often the run reached each branch.
-    pub reached: BTreeMap<&'static str, u64>,
+    pub reached_branches: BTreeMap<&'static str, u64>,
     /// Last events before the end, as text.
-    pub last: Vec<String>,
+    pub last_events: Vec<String>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Returns whether the run has too few answers to prove anything.
     pub fn is_starved(&self) -> bool {
-        self.answered < ANSWERS_MIN
+        self.answered_calls < ANSWERED_CALLS_MIN
     }
 }
 
@@ -50,24 +50,25 @@ impl Outcome {
 ///
 /// # Errors
 /// If the file system or the operating system rejects a request.
-pub fn run(plan: &Plan, prints: bool) -> io::Result<Outcome> {
+pub fn run_plan(plan: &RunPlan, prints_events: bool) -> io::Result<RunOutcome> {
     let began = Instant::now();
-    let root = directory()?;
+    let root = create_run_dir()?;
     sim::begin(mix(plan.seed, 1), plan.planted.clone());
     if let Some(bytes) = plan.setup.entry_bytes {
         sim::set_limit("ENTRY_BYTES_MAX", bytes as usize);
     }
     disks::forget_all();
-    note_panics();
-    shim::set_seed(Some(mix(plan.seed, 2)));
-    shim::set_now(Some(0));
-    let outcome = World::new(plan, root.path(), prints).and_then(|mut world| world.run());
-    shim::set_now(None);
-    shim::set_seed(None);
-    let reached = sim::take_reached();
-    outcome.map(|outcome| Outcome {
-        real: began.elapsed(),
-        reached,
+    record_panics();
+    shim::set_thread_seed(Some(mix(plan.seed, 2)));
+    shim::set_thread_time(Some(0));
+    let outcome =
+        SimWorld::new(plan, root.path(), prints_events).and_then(|mut world| world.run_to_end());
+    shim::set_thread_time(None);
+    shim::set_thread_seed(None);
+    let reached_branches = sim::take_reached();
+    outcome.map(|outcome| RunOutcome {
+        real_time: began.elapsed(),
+        reached_branches,
         ..outcome
     })
 }
@@ -75,12 +76,12 @@ pub fn run(plan: &Plan, prints: bool) -> io::Result<Outcome> {
 /// Runs a plan on a new thread, so that all thread-locals are new.
 ///
 /// # Errors
-/// If [`run`] fails or the thread panics; the text of the panic is the error.
-pub fn run_apart(plan: &Plan, prints: bool) -> Result<Outcome, String> {
+/// If [`run_plan`] fails or the thread panics; the text of the panic is the error.
+pub fn run_plan_in_thread(plan: &RunPlan, prints_events: bool) -> Result<RunOutcome, String> {
     let plan = plan.clone();
     let thread = std::thread::Builder::new().stack_size(32 << 20);
     let handle = thread
-        .spawn(move || run(&plan, prints))
+        .spawn(move || run_plan(&plan, prints_events))
         .map_err(|e| e.to_string())?;
     match handle.join() {
         Ok(outcome) => outcome.map_err(|e| e.to_string()),
@@ -93,18 +94,20 @@ pub fn run_apart(plan: &Plan, prints: bool) -> Result<Outcome, String> {
 }
 
 /// Number of runs that this process has begun.
-static RUNS: AtomicU64 = AtomicU64::new(0);
+static RUNS_STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// Creates the directory of a run.
 ///
 /// Errors that servers send name files in it, so all names must have one length in HTTP/2: these
 /// ten letters have codes of 5 bits (RFC 7541, appendix B).
-fn directory() -> io::Result<tempfile::TempDir> {
-    const LETTERS: [char; 10] = ['0', '1', '2', 'a', 'c', 'e', 'i', 'o', 's', 't'];
-    let run = RUNS.fetch_add(1, Relaxed);
+fn create_run_dir() -> io::Result<tempfile::TempDir> {
+    const EQUAL_LENGTH_LETTERS: [char; 10] = ['0', '1', '2', 'a', 'c', 'e', 'i', 'o', 's', 't'];
+    let run = RUNS_STARTED.fetch_add(1, Relaxed);
     let number = format!("{:010}{run:010}", std::process::id());
     let digits = number.chars().filter_map(|c| c.to_digit(10));
-    let name: String = digits.map(|digit| LETTERS[digit as usize]).collect();
+    let name: String = digits
+        .map(|digit| EQUAL_LENGTH_LETTERS[digit as usize])
+        .collect();
     tempfile::Builder::new()
         .prefix(&format!("seqsvr-sim-{name}"))
         .rand_bytes(0)

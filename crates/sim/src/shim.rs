@@ -12,25 +12,25 @@ use seqsvr_core::sim::mix;
 
 thread_local! {
     /// Simulated time, ns; None: outside of a run.
-    static NOW: Cell<Option<u64>> = const { Cell::new(None) };
+    static SIMULATED_NS: Cell<Option<u64>> = const { Cell::new(None) };
     /// Seed, and number of reads so far; None: outside of a run.
-    static CHANCE: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
+    static RANDOM_STATE: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
 }
 
 /// Wall clock at the start of every run, seconds since 1970.
-const WALL_BEGIN_S: i64 = 1_700_000_000;
+const WALL_START_S: i64 = 1_700_000_000;
 /// Other clocks at the start of every run, seconds.
-const MONOTONIC_BEGIN_S: i64 = 1_000;
+const MONOTONIC_START_S: i64 = 1_000;
 
 /// Sets the time that this thread reads, in nanoseconds since the start of the run; None: the real
 /// time.
-pub fn set_now(ns: Option<u64>) {
-    NOW.set(ns);
+pub fn set_thread_time(ns: Option<u64>) {
+    SIMULATED_NS.set(ns);
 }
 
 /// Sets the seed of the randomness that this thread reads; None: real randomness.
-pub fn set_seed(seed: Option<u64>) {
-    CHANCE.set(seed.map(|seed| (seed, 0)));
+pub fn set_thread_seed(seed: Option<u64>) {
+    RANDOM_STATE.set(seed.map(|seed| (seed, 0)));
 }
 
 // SAFETY: the signature is that of libc. The caller of `getrandom` provides `len` writable bytes at
@@ -38,14 +38,14 @@ pub fn set_seed(seed: Option<u64>) {
 // longer exist at the end of a thread.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getrandom(buf: *mut libc::c_void, len: usize, flags: u32) -> isize {
-    let Ok(Some((seed, count))) = CHANCE.try_with(Cell::get) else {
+    let Ok(Some((seed, count))) = RANDOM_STATE.try_with(Cell::get) else {
         return unsafe { libc::syscall(libc::SYS_getrandom, buf, len, flags) as isize };
     };
     let count = count + 1;
-    let _ = CHANCE.try_with(|chance| chance.set(Some((seed, count))));
-    for at in 0..len {
-        let byte = mix(mix(seed, count), at as u64) as u8;
-        unsafe { buf.cast::<u8>().add(at).write(byte) };
+    let _ = RANDOM_STATE.try_with(|state| state.set(Some((seed, count))));
+    for index in 0..len {
+        let byte = mix(mix(seed, count), index as u64) as u8;
+        unsafe { buf.cast::<u8>().add(index).write(byte) };
     }
     len as isize
 }
@@ -56,16 +56,16 @@ unsafe extern "C" fn clock_gettime(
     clock: libc::clockid_t,
     time: *mut libc::timespec,
 ) -> libc::c_int {
-    let Ok(Some(ns)) = NOW.try_with(Cell::get) else {
+    let Ok(Some(ns)) = SIMULATED_NS.try_with(Cell::get) else {
         return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) as libc::c_int };
     };
-    let begin = if clock == libc::CLOCK_REALTIME {
-        WALL_BEGIN_S
+    let start_s = if clock == libc::CLOCK_REALTIME {
+        WALL_START_S
     } else {
-        MONOTONIC_BEGIN_S
+        MONOTONIC_START_S
     };
     let now = libc::timespec {
-        tv_sec: begin + (ns / 1_000_000_000) as i64,
+        tv_sec: start_s + (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as i64,
     };
     unsafe { time.write(now) };

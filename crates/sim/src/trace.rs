@@ -5,41 +5,41 @@ use std::collections::VecDeque;
 use seqsvr_core::sim::mix;
 
 /// Maximum events kept as text. Above it, the oldest one is dropped.
-const KEPT: usize = 400;
+const LAST_EVENTS_MAX: usize = 400;
 
 /// Events of a run, in order.
 #[derive(Default)]
-pub struct Trace {
+pub struct EventTrace {
     hash: u64,
-    count: u64,
-    words: VecDeque<String>,
-    prints: bool,
+    event_count: u64,
+    last_events: VecDeque<String>,
+    is_printing: bool,
 }
 
-impl Trace {
+impl EventTrace {
     /// Prints every event as it happens.
-    pub fn print_all(&mut self) {
-        self.prints = true;
+    pub fn enable_printing(&mut self) {
+        self.is_printing = true;
     }
 
     /// Records an event: `numbers` identify it and enter the hash, `words` are for people.
-    pub fn note(&mut self, now: u64, numbers: &[u64], words: impl FnOnce() -> String) {
-        self.count += 1;
+    pub fn record_event(&mut self, now: u64, numbers: &[u64], words: impl FnOnce() -> String) {
+        self.event_count += 1;
         self.hash = numbers
             .iter()
             .fold(mix(self.hash, now), |hash, n| mix(hash, *n));
-        if self.prints {
+        if self.is_printing {
             println!("{now:>7} {}", words());
         }
     }
 
     /// Records an event that the report of a failure shows.
-    pub fn tell(&mut self, now: u64, numbers: &[u64], words: String) {
-        if self.words.len() == KEPT {
-            self.words.pop_front();
+    pub fn record_reported_event(&mut self, now: u64, numbers: &[u64], words: String) {
+        if self.last_events.len() == LAST_EVENTS_MAX {
+            self.last_events.pop_front();
         }
-        self.words.push_back(format!("{now:>7} {words}"));
-        self.note(now, numbers, || words);
+        self.last_events.push_back(format!("{now:>7} {words}"));
+        self.record_event(now, numbers, || words);
     }
 
     /// Returns the hash over all recorded events.
@@ -48,12 +48,12 @@ impl Trace {
     }
 
     /// Returns the number of recorded events.
-    pub fn count(&self) -> u64 {
-        self.count
+    pub fn event_count(&self) -> u64 {
+        self.event_count
     }
 
     /// Returns the last events as text.
-    pub fn last(&self) -> Vec<String> {
-        self.words.iter().cloned().collect()
+    pub fn last_events(&self) -> Vec<String> {
+        self.last_events.iter().cloned().collect()
     }
 }

@@ -10,77 +10,81 @@ use seqsvr_core::sim;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::callers::run_client;
-use crate::cluster::{Cluster, allocs, clients, stores};
-use crate::faults::{Faults, Order};
+use crate::cluster::{SimCluster, client_ids, initial_alloc_ids, initial_store_ids};
+use crate::faults::{FaultScheduler, OperatorCommand};
 use crate::judge::rows::RowsJudge;
-use crate::judge::state::StateJudge;
+use crate::judge::state::InvariantJudge;
 use crate::judge::stops;
 use crate::judge::takeover::TakeoverJudge;
-use crate::net::{MachineId, Net};
-use crate::plan::{Draw, Plan, RowsFate};
-use crate::record::{Report, Shared};
-use crate::run::Outcome;
+use crate::net::{MachineId, SimNetwork};
+use crate::plan::{RandomStream, RowsCrashEffect, RunPlan};
+use crate::record::{OperatorReport, RunContext};
+use crate::run::RunOutcome;
 use crate::shim;
-use crate::trace::Trace;
+use crate::trace::EventTrace;
 
 /// Maximum simulated time until the cluster answers every client, ms. Above it, the run fails.
-const READY_MAX_MS: u64 = 120_000;
+const READY_TIMEOUT_MS: u64 = 120_000;
 /// Number of turns between two looks of the judges.
-const LOOK_EVERY: u64 = 10;
+const TURNS_PER_LOOK: u64 = 10;
 
 /// World of a run.
-pub struct World {
-    pub(super) plan: Plan,
-    pub(super) cluster: Cluster,
-    pub(super) shared: Arc<Shared>,
-    orders: UnboundedSender<Order>,
-    judge: StateJudge,
-    rows: RowsJudge,
-    takeovers: TakeoverJudge,
+pub struct SimWorld {
+    pub(super) plan: RunPlan,
+    pub(super) cluster: SimCluster,
+    pub(super) context: Arc<RunContext>,
+    commands: UnboundedSender<OperatorCommand>,
+    invariant_judge: InvariantJudge,
+    rows_judge: RowsJudge,
+    takeover_judge: TakeoverJudge,
     /// Time of the last reset of the judges, because another cluster was made.
-    remade_at: Option<u64>,
-    turns: Draw,
-    pub(super) broken: Vec<String>,
+    judges_reset_at_ms: Option<u64>,
+    turn_order: RandomStream,
+    pub(super) broken_rules: Vec<String>,
 }
 
-impl World {
+impl SimWorld {
     /// Creates a world in which servers and clients have just started.
     ///
     /// # Errors
     /// If the file system or the operating system rejects a request.
-    pub fn new(plan: &Plan, root: &std::path::Path, prints: bool) -> io::Result<World> {
-        let mut trace = Trace::default();
-        if prints {
-            trace.print_all();
+    pub fn new(
+        plan: &RunPlan,
+        root: &std::path::Path,
+        prints_events: bool,
+    ) -> io::Result<SimWorld> {
+        let mut trace = EventTrace::default();
+        if prints_events {
+            trace.enable_printing();
         }
-        let net = Net::new(sim::mix(plan.seed, 3), plan.setup.net, trace);
-        let mut cluster = Cluster::new(plan, net.clone(), root);
-        for id in stores(&plan.setup).chain(allocs(&plan.setup)) {
-            cluster.start_empty(id)?;
+        let net = SimNetwork::new(sim::mix(plan.seed, 3), plan.setup.net, trace);
+        let mut cluster = SimCluster::new(plan, net.clone(), root);
+        for id in initial_store_ids(&plan.setup).chain(initial_alloc_ids(&plan.setup)) {
+            cluster.start_with_empty_disk(id)?;
         }
-        for id in clients(&plan.setup) {
-            cluster.start(id)?;
+        for id in client_ids(&plan.setup) {
+            cluster.start_process(id)?;
         }
-        let shared = Arc::new(Shared::new(net, plan.has_bounded_clocks));
-        let (orders, receiver) = unbounded_channel();
+        let context = Arc::new(RunContext::new(net, plan.has_bounded_clocks));
+        let (commands, receiver) = unbounded_channel();
         let mut receiver = Some(receiver);
-        for id in clients(&plan.setup) {
-            let task = run_client(id, plan.clone(), shared.clone(), receiver.take());
+        for id in client_ids(&plan.setup) {
+            let task = run_client(id, plan.clone(), context.clone(), receiver.take());
             if let Some(process) = &cluster.machines[&id].process {
-                process.spawn(task);
+                process.spawn_task(task);
             }
         }
-        Ok(World {
+        Ok(SimWorld {
             plan: plan.clone(),
             cluster,
-            shared,
-            orders,
-            judge: StateJudge::default(),
-            rows: RowsJudge::default(),
-            takeovers: TakeoverJudge::default(),
-            remade_at: None,
-            turns: Draw::new(plan.seed, "turns"),
-            broken: Vec::new(),
+            context,
+            commands,
+            invariant_judge: InvariantJudge::default(),
+            rows_judge: RowsJudge::default(),
+            takeover_judge: TakeoverJudge::default(),
+            judges_reset_at_ms: None,
+            turn_order: RandomStream::new(plan.seed, "turns"),
+            broken_rules: Vec::new(),
         })
     }
 
@@ -88,63 +92,70 @@ impl World {
     ///
     /// # Errors
     /// If the file system or the operating system rejects a request.
-    pub fn run(&mut self) -> io::Result<Outcome> {
+    pub fn run_to_end(&mut self) -> io::Result<RunOutcome> {
         let client_count = u64::from(self.plan.setup.clients);
-        let mut early = self.plan.hits_genesis.then(|| Faults::new(&self.plan, 0));
-        while self.shared.ready.load(Relaxed) < client_count && self.broken.is_empty() {
-            if let Some(faults) = &mut early {
-                let orders = faults.step(&mut self.cluster)?;
-                self.order(orders);
+        let mut faults_of_init = self
+            .plan
+            .hits_genesis
+            .then(|| FaultScheduler::new(&self.plan, 0));
+        while self.context.ready_clients.load(Relaxed) < client_count
+            && self.broken_rules.is_empty()
+        {
+            if let Some(faults) = &mut faults_of_init {
+                let commands = faults.advance(&mut self.cluster)?;
+                self.dispatch_commands(commands);
             }
-            self.follow_operator()?;
-            self.turn();
-            if self.cluster.now > READY_MAX_MS {
-                self.broken
+            self.apply_operator_reports()?;
+            self.run_turn();
+            if self.cluster.now_ms > READY_TIMEOUT_MS {
+                self.broken_rules
                     .push(String::from("live: the cluster did not come up"));
             }
         }
-        let begin = self.cluster.now;
-        let mut faults = early.unwrap_or_else(|| Faults::new(&self.plan, begin));
+        let begin = self.cluster.now_ms;
+        let mut faults = faults_of_init.unwrap_or_else(|| FaultScheduler::new(&self.plan, begin));
         let heal_at = begin + self.plan.heal_at_ms;
-        while self.cluster.now < heal_at && self.broken.is_empty() {
-            let orders = faults.step(&mut self.cluster)?;
-            self.order(orders);
-            self.follow_operator()?;
-            self.turn();
+        while self.cluster.now_ms < heal_at && self.broken_rules.is_empty() {
+            let commands = faults.advance(&mut self.cluster)?;
+            self.dispatch_commands(commands);
+            self.apply_operator_reports()?;
+            self.run_turn();
         }
-        if self.broken.is_empty() {
-            let orders = faults.heal(&mut self.cluster)?;
-            self.order(orders);
-            self.live_on()?;
+        if self.broken_rules.is_empty() {
+            let commands = faults.end_all(&mut self.cluster)?;
+            self.dispatch_commands(commands);
+            self.judge_liveness()?;
         }
-        Ok(self.outcome())
+        Ok(self.collect_outcome())
     }
 
     /// Applies the actions of operators to the machines.
-    pub(super) fn follow_operator(&mut self) -> io::Result<()> {
-        let reports = std::mem::take(&mut *self.shared.reports.lock());
+    pub(super) fn apply_operator_reports(&mut self) -> io::Result<()> {
+        let reports = std::mem::take(&mut *self.context.reports.lock());
         for report in reports {
             match report {
-                Report::Removed(id) => self.cluster.mark_removed(id),
-                Report::Refused(id) => self.cluster.discard(id)?,
-                Report::CannotMake => self.cluster.remake(self.plan.setup.allocs)?,
+                OperatorReport::StoreRemoved(id) => self.cluster.mark_removed(id),
+                OperatorReport::StoreRejected(id) => self.cluster.discard_machine(id)?,
+                OperatorReport::InitFailed => self.cluster.wipe_cluster(self.plan.setup.allocs)?,
             }
         }
         Ok(())
     }
 
-    pub(super) fn order(&mut self, orders: Vec<Order>) {
-        for order in orders {
-            match order {
-                Order::Leave(id) => {
+    pub(super) fn dispatch_commands(&mut self, commands: Vec<OperatorCommand>) {
+        for command in commands {
+            match command {
+                OperatorCommand::ShutDownAlloc(id) => {
                     let machine = &self.cluster.machines[&id];
-                    if let (Some(alloc), Some(process)) = (machine.alloc(), &machine.process) {
-                        process.spawn(async move { alloc.shutdown().await });
+                    if let (Some(alloc), Some(process)) =
+                        (machine.running_alloc(), &machine.process)
+                    {
+                        process.spawn_task(async move { alloc.shutdown().await });
                     }
                 }
                 other => {
                     // The receiving client lives as long as the run.
-                    let _ = self.orders.send(other);
+                    let _ = self.commands.send(other);
                 }
             }
         }
@@ -152,85 +163,85 @@ impl World {
 
     /// Runs one turn of the world: delivers segments that are due, gives each process a turn, and
     /// calls the judges.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn run_turn(&mut self) {
         let tick = self.plan.setup.tick_ms;
-        self.cluster.now += tick;
-        let now = self.cluster.now;
-        shim::set_now(Some(now * 1_000_000));
-        self.shared.set_now(now);
-        self.cluster.net.advance(now);
-        let mut order: Vec<MachineId> = self.cluster.machines.keys().copied().collect();
-        for at in (1..order.len()).rev() {
-            order.swap(at, self.turns.below(at as u64 + 1) as usize);
+        self.cluster.now_ms += tick;
+        let now = self.cluster.now_ms;
+        shim::set_thread_time(Some(now * 1_000_000));
+        self.context.set_now_ms(now);
+        self.cluster.net.deliver_due(now);
+        let mut machine_order: Vec<MachineId> = self.cluster.machines.keys().copied().collect();
+        for at in (1..machine_order.len()).rev() {
+            machine_order.swap(at, self.turn_order.next_below(at as u64 + 1) as usize);
         }
-        for id in order {
+        for id in machine_order {
             let Some(machine) = self.cluster.machines.get_mut(&id) else {
                 continue;
             };
-            machine.clock.set_now(now);
+            machine.clock.set_now_ms(now);
             if let Some(process) = &mut machine.process {
-                process.step(now);
+                process.run_until(now);
             }
         }
         sim::enter(0);
-        if let Some(broken) = self.shared.online.lock().broken.take() {
-            self.broken.push(format!("answer: {broken}"));
+        if let Some(broken_rule) = self.context.answer_judge.lock().broken_rule.take() {
+            self.broken_rules.push(format!("answer: {broken_rule}"));
         }
-        if (now / tick).is_multiple_of(LOOK_EVERY) {
-            let broken = self.look();
-            self.broken
-                .extend(broken.map(|broken| format!("at {now}: {broken}")));
+        if (now / tick).is_multiple_of(TURNS_PER_LOOK) {
+            let broken_rule = self.run_judges();
+            self.broken_rules
+                .extend(broken_rule.map(|broken_rule| format!("at {now}: {broken_rule}")));
         }
     }
 
-    fn look(&mut self) -> Option<String> {
+    fn run_judges(&mut self) -> Option<String> {
         let cluster = &self.cluster;
-        if self.remade_at != cluster.remade_at {
-            self.remade_at = cluster.remade_at;
-            (self.judge, self.rows) = Default::default();
+        if self.judges_reset_at_ms != cluster.remade_at_ms {
+            self.judges_reset_at_ms = cluster.remade_at_ms;
+            (self.invariant_judge, self.rows_judge) = Default::default();
         }
         let is_bounded = self.plan.has_bounded_clocks;
-        let inside = self.judge.look(cluster, is_bounded);
-        let inside = inside.or_else(|| self.rows.look(cluster));
-        let inside = inside.or_else(|| stops::look(cluster));
-        let inside = inside.map(|broken| format!("invariant {broken}"));
-        inside.or_else(|| match self.plan.bounds_takeover {
-            true => self.takeovers.look(cluster),
+        let broken_rule = self.invariant_judge.judge_servers(cluster, is_bounded);
+        let broken_rule = broken_rule.or_else(|| self.rows_judge.judge_stores(cluster));
+        let broken_rule = broken_rule.or_else(|| stops::find_unexpected_stop(cluster));
+        let broken_rule = broken_rule.map(|broken_rule| format!("invariant {broken_rule}"));
+        broken_rule.or_else(|| match self.plan.bounds_takeover {
+            true => self.takeover_judge.judge_takeovers(cluster),
             false => None,
         })
     }
 
-    fn outcome(&mut self) -> Outcome {
-        let calls = std::mem::take(&mut *self.shared.calls.lock());
-        if self.broken.is_empty() && self.plan.has_bounded_clocks {
+    fn collect_outcome(&mut self) -> RunOutcome {
+        let calls = std::mem::take(&mut *self.context.calls.lock());
+        if self.broken_rules.is_empty() && self.plan.has_bounded_clocks {
             match seqsvr_check::check(&calls) {
                 Ok(report) => {
                     let violations = report.violations.iter().take(3);
-                    self.broken
+                    self.broken_rules
                         .extend(violations.map(|v| format!("check: {}", v.sentence)));
                 }
-                Err(e) => self.broken.push(format!("check: {e}")),
+                Err(e) => self.broken_rules.push(format!("check: {e}")),
             }
         }
         // End the processes before the disks and the network that they write to.
         let all: Vec<MachineId> = self.cluster.machines.keys().copied().collect();
         for id in all {
             self.cluster.net.power_off(id);
-            let _ = self.cluster.end(id, true, RowsFate::Lose(0));
+            let _ = self.cluster.end_process(id, true, RowsCrashEffect::Lose(0));
         }
-        let (hash, events, last) = self
+        let (hash, event_count, last_events) = self
             .cluster
             .net
-            .with_trace(|_, trace| (trace.hash(), trace.count(), trace.last()));
-        Outcome {
-            broken: std::mem::take(&mut self.broken),
+            .with_trace(|_, trace| (trace.hash(), trace.event_count(), trace.last_events()));
+        RunOutcome {
+            broken_rules: std::mem::take(&mut self.broken_rules),
             hash,
-            events,
-            calls: calls.len() as u64,
-            answered: self.shared.answered.load(Relaxed),
-            virtual_ms: self.cluster.now,
-            last,
-            ..Outcome::default()
+            event_count,
+            call_count: calls.len() as u64,
+            answered_calls: self.context.answered_calls.load(Relaxed),
+            simulated_ms: self.cluster.now_ms,
+            last_events,
+            ..RunOutcome::default()
         }
     }
 }

@@ -8,11 +8,11 @@ use seqsvr_alloc::Alloc;
 use seqsvr_store::Store;
 
 use crate::net::MachineId;
-use crate::process::{MachineClock, Process};
+use crate::process::{MachineClock, SimProcess};
 
 /// Kind of server or client on a machine.
 #[derive(Clone)]
-pub enum Role {
+pub enum MachineRole {
     /// Store; its handle is set once it has started.
     Store(Arc<Mutex<Option<Store>>>),
     /// AllocSvr; its handle is set once it has started.
@@ -22,66 +22,66 @@ pub enum Role {
 }
 
 /// Machine and its process.
-pub struct Machine {
+pub struct SimMachine {
     /// Number of the machine.
     pub id: MachineId,
     /// Kind of its process.
-    pub role: Role,
+    pub role: MachineRole,
     /// Clocks of the machine.
     pub clock: MachineClock,
     /// Process; None: it does not run.
-    pub process: Option<Process>,
+    pub process: Option<SimProcess>,
     /// Error with which its server did not start.
-    pub refusal: Arc<Mutex<Option<String>>>,
+    pub start_error: Arc<Mutex<Option<String>>>,
     /// Whether the machine is in use now.
-    pub in_use: bool,
+    pub is_in_use: bool,
     /// Whether the machine was ever in use.
     pub(super) was_used: bool,
     /// Whether its store has lost its disk since it joined.
     pub is_wiped: bool,
     /// Whether a fault explains that its server ends by itself.
-    pub may_stop: bool,
+    pub may_end_by_itself: bool,
     /// Whether its server has left the cluster.
     pub is_removed: bool,
     /// Id of its store in the cluster.
     pub(super) store_id: u64,
     /// Number of boots of the machine.
-    pub(super) boots: u64,
-    pub(super) dir: PathBuf,
+    pub(super) boot_count: u64,
+    pub(super) root_dir: PathBuf,
 }
 
-impl Machine {
+impl SimMachine {
     /// Returns the data directory of its store.
     pub fn data_dir(&self) -> PathBuf {
-        self.dir.join("data")
+        self.root_dir.join("data")
     }
 
     /// Returns the directory of the session proof of its AllocSvr.
     pub(super) fn state_dir(&self) -> PathBuf {
-        self.dir.join("state")
+        self.root_dir.join("state")
     }
 
     /// Returns its store, if that runs.
-    pub fn store(&self) -> Option<Store> {
+    pub fn running_store(&self) -> Option<Store> {
         match &self.role {
-            Role::Store(running) if self.process.is_some() => running.lock().clone(),
+            MachineRole::Store(running) if self.process.is_some() => running.lock().clone(),
             _ => None,
         }
     }
 
     /// Returns its AllocSvr, if that runs.
-    pub fn alloc(&self) -> Option<Alloc> {
+    pub fn running_alloc(&self) -> Option<Alloc> {
         match &self.role {
-            Role::Alloc(running) if self.process.is_some() => running.lock().clone(),
+            MachineRole::Alloc(running) if self.process.is_some() => running.lock().clone(),
             _ => None,
         }
     }
 
-    pub(super) fn forget_handle(&self) {
+    pub(super) fn drop_handle(&self) {
         match &self.role {
-            Role::Store(running) => drop(running.lock().take()),
-            Role::Alloc(running) => drop(running.lock().take()),
-            Role::Client => {}
+            MachineRole::Store(running) => drop(running.lock().take()),
+            MachineRole::Alloc(running) => drop(running.lock().take()),
+            MachineRole::Client => {}
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{alloc_address, name, store_address, stores};
+use super::{alloc_address, initial_store_ids, machine_name, store_address};
 use crate::net::MachineId;
-use crate::plan::Setup;
+use crate::plan::ClusterSetup;
 
 pub(super) fn store_options(
-    setup: &Setup,
+    setup: &ClusterSetup,
     store_id: u64,
     id: MachineId,
     data_dir: PathBuf,
@@ -23,12 +23,12 @@ pub(super) fn store_options(
 }
 
 pub(super) fn alloc_options(
-    setup: &Setup,
+    setup: &ClusterSetup,
     id: MachineId,
-    dir: &Path,
+    root_dir: &Path,
     seed: u64,
 ) -> seqsvr_alloc::Options {
-    let stores = stores(setup)
+    let store_addresses = initial_store_ids(setup)
         .map(|id| store_address(id).to_string())
         .collect();
     seqsvr_alloc::Options {
@@ -37,7 +37,7 @@ pub(super) fn alloc_options(
         name_wait: Duration::from_secs(3_600),
         idle_after: Duration::from_millis(setup.idle_after_ms),
         // Some AllocSvrs prove that they were restarted; the others wait for their earlier session.
-        state_dir: (id % 2 == 1).then(|| dir.join("state")),
-        ..seqsvr_alloc::Options::new(name(id), alloc_address(id), stores)
+        state_dir: (id % 2 == 1).then(|| root_dir.join("state")),
+        ..seqsvr_alloc::Options::new(machine_name(id), alloc_address(id), store_addresses)
     }
 }

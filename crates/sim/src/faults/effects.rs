@@ -4,37 +4,49 @@ use std::io;
 
 use seqsvr_store::sim as disks;
 
-use super::Order;
-use crate::cluster::{Cluster, Machine, Role, name};
+use super::OperatorCommand;
+use crate::cluster::{MachineRole, SimCluster, SimMachine, machine_name};
 use crate::net::MachineId;
-use crate::plan::{Direction, Fault, RowsFate, Scope, What};
+use crate::plan::{FaultKind, PartitionDirection, PartitionScope, PlannedFault, RowsCrashEffect};
 
 /// Restarts a server that failed or did not start.
-pub(super) fn restart_if_ended(cluster: &mut Cluster, id: MachineId) -> io::Result<()> {
+pub(super) fn restart_if_ended(cluster: &mut SimCluster, id: MachineId) -> io::Result<()> {
     let Some(machine) = cluster.machines.get(&id) else {
         return Ok(());
     };
-    let store = machine.store().and_then(|store| store.look().failure);
-    let alloc = machine.alloc().and_then(|alloc| alloc.look().failure);
+    let store = machine
+        .running_store()
+        .and_then(|store| store.look().failure);
+    let alloc = machine
+        .running_alloc()
+        .and_then(|alloc| alloc.look().failure);
     // A machine without power starts its process when it gets power again.
     if machine.process.is_none() {
         return Ok(());
     }
-    let ended = store.or(alloc).or_else(|| machine.refusal.lock().clone());
+    let ended = store
+        .or(alloc)
+        .or_else(|| machine.start_error.lock().clone());
     if let Some(ended) = ended {
-        cluster.tell_why(id, "is restarted", &format!(": {ended}"));
-        cluster.end(id, true, RowsFate::Lose(0))?;
-        cluster.start(id)?;
+        cluster.trace_event_with_reason(id, "is restarted", &format!(": {ended}"));
+        cluster.end_process(id, true, RowsCrashEffect::Lose(0))?;
+        cluster.start_process(id)?;
     }
     Ok(())
 }
 
 /// Returns all machines of a scope except the target, with those that are not in use: they may
 /// join.
-fn others(cluster: &Cluster, target: MachineId, scope: Scope) -> Vec<MachineId> {
-    let is_in = |machine: &&Machine| match (&machine.role, scope) {
-        (_, Scope::All) | (Role::Store(_), Scope::Stores | Scope::Servers) => true,
-        (Role::Alloc(_), Scope::Servers) | (Role::Client, Scope::Clients) => true,
+fn machines_in_scope(
+    cluster: &SimCluster,
+    target: MachineId,
+    scope: PartitionScope,
+) -> Vec<MachineId> {
+    let is_in = |machine: &&SimMachine| match (&machine.role, scope) {
+        (_, PartitionScope::All)
+        | (MachineRole::Store(_), PartitionScope::Stores | PartitionScope::Servers) => true,
+        (MachineRole::Alloc(_), PartitionScope::Servers)
+        | (MachineRole::Client, PartitionScope::Clients) => true,
         _ => false,
     };
     let machines = cluster.machines.values().filter(is_in);
@@ -42,136 +54,152 @@ fn others(cluster: &Cluster, target: MachineId, scope: Scope) -> Vec<MachineId> 
     ids.filter(|id| *id != target).collect()
 }
 
-fn servers(cluster: &Cluster) -> Vec<MachineId> {
-    let stores = cluster.stores().into_iter();
-    stores.chain(cluster.allocs()).collect()
+fn servers_in_use(cluster: &SimCluster) -> Vec<MachineId> {
+    let stores = cluster.stores_in_use().into_iter();
+    stores.chain(cluster.allocs_in_use()).collect()
 }
 
-fn part(cluster: &Cluster, target: MachineId, way: Direction, scope: Scope, is_begin: bool) {
+fn set_partition(
+    cluster: &SimCluster,
+    target: MachineId,
+    way: PartitionDirection,
+    scope: PartitionScope,
+    begins: bool,
+) {
     let net = &cluster.net;
-    let change = |from, to| match is_begin {
-        true => net.block(from, to),
-        false => net.unblock(from, to),
+    let change = |from, to| match begins {
+        true => net.block_link(from, to),
+        false => net.unblock_link(from, to),
     };
-    for other in others(cluster, target, scope) {
-        if way != Direction::In {
+    for other in machines_in_scope(cluster, target, scope) {
+        if way != PartitionDirection::In {
             change(target, other);
         }
-        if way != Direction::Out {
+        if way != PartitionDirection::Out {
             change(other, target);
         }
     }
 }
 
-fn slow(cluster: &Cluster, target: MachineId, more_ms: u64, scope: Scope) {
-    for other in others(cluster, target, scope) {
-        cluster.net.set_slow(target, other, more_ms);
-        cluster.net.set_slow(other, target, more_ms);
+fn set_link_delays(cluster: &SimCluster, target: MachineId, more_ms: u64, scope: PartitionScope) {
+    for other in machines_in_scope(cluster, target, scope) {
+        cluster.net.set_link_delay(target, other, more_ms);
+        cluster.net.set_link_delay(other, target, more_ms);
     }
 }
 
-/// Machine that the end of a fault needs. None: nothing has to end.
-pub(super) type Begun = Option<MachineId>;
-
-/// Begins a fault.
+/// Begins a fault. Returns the machine that its end needs; None: nothing has to end.
 ///
 /// # Errors
 /// If the file system rejects a change.
-pub(super) fn begin(
-    cluster: &mut Cluster,
-    fault: &Fault,
+pub(super) fn begin_fault(
+    cluster: &mut SimCluster,
+    fault: &PlannedFault,
     target: MachineId,
-    orders: &mut Vec<Order>,
-) -> io::Result<Begun> {
-    let until = cluster.now + fault.for_ms;
-    cluster.tell(target, &format!("{:?} for {} ms", fault.what, fault.for_ms));
-    match &fault.what {
-        What::Part { way, scope } => part(cluster, target, *way, *scope, true),
-        What::Slow { more_ms, scope } => slow(cluster, target, *more_ms, *scope),
-        What::Reset => cluster.net.reset(target, None),
-        What::Eat => {
-            for other in others(cluster, target, Scope::All) {
-                cluster.net.eat(target, other);
+    commands: &mut Vec<OperatorCommand>,
+) -> io::Result<Option<MachineId>> {
+    let until = cluster.now_ms + fault.for_ms;
+    cluster.trace_event(target, &format!("{:?} for {} ms", fault.kind, fault.for_ms));
+    match &fault.kind {
+        FaultKind::Part { way, scope } => set_partition(cluster, target, *way, *scope, true),
+        FaultKind::Slow { more_ms, scope } => set_link_delays(cluster, target, *more_ms, *scope),
+        FaultKind::Reset => cluster.net.reset_connections(target, None),
+        FaultKind::Eat => {
+            for other in machines_in_scope(cluster, target, PartitionScope::All) {
+                cluster.net.discard_sent(target, other);
             }
         }
-        What::Pause => pause(cluster, target, until),
-        What::PauseAtRead { reads } => {
+        FaultKind::Pause => pause_process(cluster, target, until),
+        FaultKind::PauseAtRead { reads } => {
             if let Some(machine) = cluster.machines.get(&target) {
-                machine.clock.pause_at_read(*reads, fault.for_ms);
+                machine.clock.plan_pause_at_read(*reads, fault.for_ms);
             }
         }
-        What::Kill { rows } => cluster.end(target, true, *rows)?,
-        What::PowerCut { rows } => cluster.end(target, false, *rows)?,
-        What::PowerCutAll => {
-            for id in servers(cluster) {
-                cluster.end(id, false, RowsFate::Lose(60))?;
+        FaultKind::Kill { rows } => cluster.end_process(target, true, *rows)?,
+        FaultKind::PowerCut { rows } => cluster.end_process(target, false, *rows)?,
+        FaultKind::PowerCutAll => {
+            for id in servers_in_use(cluster) {
+                cluster.end_process(id, false, RowsCrashEffect::Lose(60))?;
             }
         }
-        What::Suspend => {
-            pause(cluster, target, until);
+        FaultKind::Suspend => {
+            pause_process(cluster, target, until);
             change_clocks(cluster, target, |clocks, now| {
                 clocks.set_suspended(now, true)
             });
         }
-        What::Rate(rates) => {
+        FaultKind::Rate(rates) => {
             change_clocks(cluster, target, |clocks, now| clocks.set_rates(now, *rates));
         }
-        What::Jump { by_ms } => {
+        FaultKind::Jump { by_ms } => {
             let by = by_ms * 1_000_000;
-            change_clocks(cluster, target, |clocks, now| clocks.jump(now, by));
+            change_clocks(cluster, target, |clocks, now| clocks.jump_ahead(now, by));
         }
-        What::SlowSync { ms } => set_syncs(cluster, target, (*ms / 2, *ms), false),
-        What::FailSync => {
-            cluster.excuse(target);
-            set_syncs(cluster, target, cluster.setup.sync_ms, true);
+        FaultKind::SlowSync { ms } => set_disk_syncs(cluster, target, (*ms / 2, *ms), false),
+        FaultKind::FailSync => {
+            cluster.excuse_stop(target);
+            set_disk_syncs(cluster, target, cluster.setup.sync_ms, true);
         }
-        What::Leave => orders.push(Order::Leave(target)),
-        What::Move { slot } => {
-            let allocs = cluster.allocs();
+        FaultKind::Leave => commands.push(OperatorCommand::ShutDownAlloc(target)),
+        FaultKind::Move { slot } => {
+            let allocs = cluster.allocs_in_use();
             let to = fault.at_ms as usize % allocs.len().max(1);
-            orders.extend(allocs.get(to).map(|to| Order::Move(*slot, name(*to))));
+            commands.extend(
+                allocs
+                    .get(to)
+                    .map(|to| OperatorCommand::MoveSlot(*slot, machine_name(*to))),
+            );
         }
-        What::Drain => orders.push(Order::Drain(name(target), false)),
-        What::Transfer => orders.push(Order::Transfer),
-        What::Join => return cluster.start_spare_alloc(),
-        What::Replace => replace(cluster, target, orders)?,
-        What::Wipe => cluster.wipe(target)?,
-        What::ReuseId => {
+        FaultKind::Drain => commands.push(OperatorCommand::DrainAlloc {
+            name: machine_name(target),
+            cancels: false,
+        }),
+        FaultKind::Transfer => commands.push(OperatorCommand::TransferLeadership),
+        FaultKind::Join => return cluster.start_spare_alloc(),
+        FaultKind::Replace => order_replacement(cluster, target, commands)?,
+        FaultKind::Wipe => cluster.wipe_store(target)?,
+        FaultKind::ReuseId => {
             let id = cluster.store_id(target);
             let Some(spare) = cluster.start_spare_store(Some(id), None)? else {
                 return Ok(None);
             };
-            cluster.excuse(target);
-            cluster.excuse(spare);
-            part(cluster, target, Direction::Both, Scope::All, true);
-            orders.push(Order::ReuseId {
+            cluster.excuse_stop(target);
+            cluster.excuse_stop(spare);
+            set_partition(
+                cluster,
+                target,
+                PartitionDirection::Both,
+                PartitionScope::All,
+                true,
+            );
+            commands.push(OperatorCommand::ReuseStoreId {
                 id,
                 old: target,
                 new: spare,
             });
         }
-        What::Copy => {
+        FaultKind::Copy => {
             let id = cluster.store_id(target);
             let copy = cluster.start_spare_store(Some(id), Some(target))?;
-            copy.iter().for_each(|copy| cluster.excuse(*copy));
+            copy.iter().for_each(|copy| cluster.excuse_stop(*copy));
             return Ok(copy);
         }
-        What::Remake { kept } => {
-            cluster.remake(*kept)?;
-            orders.push(Order::Make);
+        FaultKind::Remake { kept } => {
+            cluster.wipe_cluster(*kept)?;
+            commands.push(OperatorCommand::InitCluster);
         }
     }
     Ok(Some(target))
 }
 
-/// Starts a new store, and orders an operator to replace the target by it.
-pub(super) fn replace(
-    cluster: &mut Cluster,
+/// Starts a new store, and has an operator replace the target by it.
+pub(super) fn order_replacement(
+    cluster: &mut SimCluster,
     target: MachineId,
-    orders: &mut Vec<Order>,
+    commands: &mut Vec<OperatorCommand>,
 ) -> io::Result<()> {
     if let Some(new) = cluster.start_spare_store(None, None)? {
-        orders.push(Order::Replace {
+        commands.push(OperatorCommand::ReplaceStore {
             id: cluster.store_id(target),
             old: target,
             new,
@@ -186,76 +214,85 @@ pub(super) fn replace(
 ///
 /// # Errors
 /// If the file system rejects a change.
-pub(super) fn end(
-    cluster: &mut Cluster,
-    what: &What,
+pub(super) fn end_fault(
+    cluster: &mut SimCluster,
+    kind: &FaultKind,
     target: MachineId,
-    orders: &mut Vec<Order>,
+    commands: &mut Vec<OperatorCommand>,
 ) -> io::Result<()> {
-    match what {
-        What::Part { way, scope } => part(cluster, target, *way, *scope, false),
-        What::Slow { scope, .. } => slow(cluster, target, 0, *scope),
-        What::Kill { .. } | What::PowerCut { .. } => cluster.bring_back(target)?,
-        What::PowerCutAll => {
-            for id in servers(cluster) {
-                cluster.bring_back(id)?;
+    match kind {
+        FaultKind::Part { way, scope } => set_partition(cluster, target, *way, *scope, false),
+        FaultKind::Slow { scope, .. } => set_link_delays(cluster, target, 0, *scope),
+        FaultKind::Kill { .. } | FaultKind::PowerCut { .. } => cluster.restore_process(target)?,
+        FaultKind::PowerCutAll => {
+            for id in servers_in_use(cluster) {
+                cluster.restore_process(id)?;
             }
         }
-        What::Suspend => {
+        FaultKind::Suspend => {
             change_clocks(cluster, target, |clocks, now| {
                 clocks.set_suspended(now, false)
             });
         }
-        What::SlowSync { .. } => set_syncs(cluster, target, cluster.setup.sync_ms, false),
-        What::FailSync => {
-            set_syncs(cluster, target, cluster.setup.sync_ms, false);
+        FaultKind::SlowSync { .. } => set_disk_syncs(cluster, target, cluster.setup.sync_ms, false),
+        FaultKind::FailSync => {
+            set_disk_syncs(cluster, target, cluster.setup.sync_ms, false);
             restart_if_ended(cluster, target)?;
         }
-        What::Leave => {
-            cluster.end(target, true, RowsFate::Lose(0))?;
-            cluster.bring_back(target)?;
+        FaultKind::Leave => {
+            cluster.end_process(target, true, RowsCrashEffect::Lose(0))?;
+            cluster.restore_process(target)?;
         }
-        What::Drain => orders.push(Order::Drain(name(target), true)),
-        What::Join => {
-            orders.push(Order::Leave(target));
+        FaultKind::Drain => commands.push(OperatorCommand::DrainAlloc {
+            name: machine_name(target),
+            cancels: true,
+        }),
+        FaultKind::Join => {
+            commands.push(OperatorCommand::ShutDownAlloc(target));
             cluster.mark_removed(target);
         }
-        What::ReuseId => part(cluster, target, Direction::Both, Scope::All, false),
-        What::Copy => cluster.discard(target)?,
-        What::Reset
-        | What::Eat
-        | What::Pause
-        | What::PauseAtRead { .. }
-        | What::Rate(_)
-        | What::Jump { .. }
-        | What::Move { .. }
-        | What::Transfer
-        | What::Replace
-        | What::Wipe
-        | What::Remake { .. } => return Ok(()),
+        FaultKind::ReuseId => set_partition(
+            cluster,
+            target,
+            PartitionDirection::Both,
+            PartitionScope::All,
+            false,
+        ),
+        FaultKind::Copy => cluster.discard_machine(target)?,
+        FaultKind::Reset
+        | FaultKind::Eat
+        | FaultKind::Pause
+        | FaultKind::PauseAtRead { .. }
+        | FaultKind::Rate(_)
+        | FaultKind::Jump { .. }
+        | FaultKind::Move { .. }
+        | FaultKind::Transfer
+        | FaultKind::Replace
+        | FaultKind::Wipe
+        | FaultKind::Remake { .. } => return Ok(()),
     }
-    cluster.tell(target, "fault ends");
+    cluster.trace_event(target, "fault ends");
     Ok(())
 }
 
-fn pause(cluster: &mut Cluster, target: MachineId, until: u64) {
+fn pause_process(cluster: &mut SimCluster, target: MachineId, until: u64) {
     let machine = cluster.machines.get_mut(&target);
     if let Some(process) = machine.and_then(|machine| machine.process.as_mut()) {
-        process.pause(until);
+        process.pause_until(until);
     }
 }
 
 pub(super) fn change_clocks(
-    cluster: &Cluster,
+    cluster: &SimCluster,
     id: MachineId,
-    change: impl FnOnce(&mut crate::clock::Clocks, u64),
+    change: impl FnOnce(&mut crate::clock::ClockSet, u64),
 ) {
     if let Some(machine) = cluster.machines.get(&id) {
-        machine.clock.change(change);
+        machine.clock.change_clocks(change);
     }
 }
 
-fn set_syncs(cluster: &Cluster, id: MachineId, ms: (u64, u64), fails: bool) {
+fn set_disk_syncs(cluster: &SimCluster, id: MachineId, ms: (u64, u64), fails: bool) {
     if let Some(machine) = cluster.machines.get(&id) {
         disks::set_syncs(&machine.data_dir(), ms, fails);
     }

@@ -8,28 +8,28 @@ use std::collections::BTreeSet;
 use seqsvr_core::SEQ_MAX;
 use seqsvr_core::state::{Section, State};
 
-use crate::cluster::{Cluster, name};
+use crate::cluster::{SimCluster, machine_name};
 
 /// Number of looks between two checks, because this check takes longer than the others.
-const CHECKED_EVERY: u64 = 20;
+const LOOKS_PER_CHECK: u64 = 20;
 
 /// Judge of the rows of all states.
 #[derive(Default)]
 pub struct RowsJudge {
-    looks: u64,
+    look_count: u64,
     /// Index and state of the newest check.
     before: Option<(u64, State)>,
 }
 
 impl RowsJudge {
     /// Judges the states of all stores. Returns the broken rule.
-    pub fn look(&mut self, cluster: &Cluster) -> Option<String> {
-        self.looks += 1;
-        if !self.looks.is_multiple_of(CHECKED_EVERY) {
+    pub fn judge_stores(&mut self, cluster: &SimCluster) -> Option<String> {
+        self.look_count += 1;
+        if !self.look_count.is_multiple_of(LOOKS_PER_CHECK) {
             return None;
         }
         for machine in cluster.machines.values() {
-            let Some(store) = machine.store() else {
+            let Some(store) = machine.running_store() else {
                 continue;
             };
             let index = store.look().applied.map_or(0, |applied| applied.index);
@@ -46,7 +46,10 @@ impl RowsJudge {
             let broken = check_rows(&before.unwrap_or_default(), &state).err();
             self.before = Some((index, state));
             if let Some(broken) = broken {
-                return Some(format!("5: {} at {index}: {broken}", name(machine.id)));
+                return Some(format!(
+                    "5: {} at {index}: {broken}",
+                    machine_name(machine.id)
+                ));
             }
         }
         None
@@ -58,16 +61,16 @@ impl RowsJudge {
 /// # Errors
 /// If a rule is broken; the error names it.
 fn check_rows(before: &State, after: &State) -> Result<(), String> {
-    check_marks(before, after)?;
+    check_cluster_numbers(before, after)?;
     check_namespaces(before, after)?;
     check_sections(before, after)?;
     check_slots(before, after)?;
     check_sessions(before, after)?;
     let is_whole = State::from_rows(after.rows()).as_ref() == Some(after);
-    hold("the rows are the whole state", is_whole, String::new)
+    require_rule("the rows are the whole state", is_whole, String::new)
 }
 
-fn hold(rule: &str, is_kept: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+fn require_rule(rule: &str, is_kept: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     match is_kept {
         true => Ok(()),
         false => Err(format!("{rule}: {}", what())),
@@ -75,7 +78,7 @@ fn hold(rule: &str, is_kept: bool, what: impl FnOnce() -> String) -> Result<(), 
 }
 
 /// Checks the numbers of the cluster that never decrease, and those that never change.
-fn check_marks(before: &State, after: &State) -> Result<(), String> {
+fn check_cluster_numbers(before: &State, after: &State) -> Result<(), String> {
     let marks = |state: &State| {
         let cluster = state.cluster();
         [
@@ -88,21 +91,21 @@ fn check_marks(before: &State, after: &State) -> Result<(), String> {
     };
     let (old, new) = (marks(before), marks(after));
     let is_kept = old.iter().zip(&new).all(|(old, new)| old <= new);
-    hold(
+    require_rule(
         "level, next store, table version, next session and next namespace never fall",
         is_kept,
         || format!("{old:?} -> {new:?}"),
     )?;
     let fixed = |state: &State| state.cluster().map(|c| (c.id, c.lease_ms, c.slots));
     let (old, new) = (fixed(before), fixed(after));
-    hold(
+    require_rule(
         "id, lease and slots are fixed",
         old.is_none() || old == new,
         || format!("{old:?} -> {new:?}"),
     )?;
     let is_same = before.slots() == after.slots() && before.namespaces().eq(after.namespaces());
     let (old, new) = (before.table_version(), after.table_version());
-    hold(
+    require_rule(
         "a change of the table has a new version",
         is_same || new > old,
         || format!("version {new}"),
@@ -116,13 +119,13 @@ fn check_namespaces(before: &State, after: &State) -> Result<(), String> {
             let (old, new) = (&old.spec, &new.spec);
             (&old.name, old.geometry, old.progression) == (&new.name, new.geometry, new.progression)
         });
-        hold("a namespace stays", is_kept, || {
+        require_rule("a namespace stays", is_kept, || {
             format!("{old:?} -> {new:?}")
         })?;
     }
     let next = after.cluster().map_or(0, |cluster| cluster.next_namespace);
     let beyond = after.namespaces().find(|namespace| namespace.id.0 >= next);
-    hold("ids of namespaces were given", beyond.is_none(), || {
+    require_rule("ids of namespaces were given", beyond.is_none(), || {
         format!("{beyond:?}, the next is {next}")
     })
 }
@@ -134,12 +137,12 @@ fn check_sections(before: &State, after: &State) -> Result<(), String> {
         known += u64::from(old.is_some());
         let what = || format!("section {key}: {old:?} -> {new:?}");
         let is_within = new.base <= new.max_seq && new.max_seq <= SEQ_MAX;
-        hold("base <= max_seq <= 2^63-1", is_within, what)?;
+        require_rule("base <= max_seq <= 2^63-1", is_within, what)?;
         if let Some(old) = old.filter(|old| *old != new) {
             check_section(old, new).map_err(|rule| format!("{rule}: {}", what()))?;
         }
     }
-    hold("a section stays", known == before.sections_known(), || {
+    require_rule("a section stays", known == before.sections_known(), || {
         format!("{known} of {}", before.sections_known())
     })
 }
@@ -172,20 +175,20 @@ fn check_section(old: &Section, new: &Section) -> Result<(), &'static str> {
 fn check_slots(before: &State, after: &State) -> Result<(), String> {
     let count = after.cluster().map_or(0, |cluster| cluster.slots as usize);
     let slots = after.slots();
-    hold(
+    require_rule(
         "there are as many slots as said",
         slots.len() == count,
         || format!("{} of {count}", slots.len()),
     )?;
     for (slot, new) in slots.iter().enumerate() {
         let has_owner = new.owner.is_none_or(|owner| after.session(owner).is_some());
-        hold("an owner is a session", has_owner, || {
+        require_rule("an owner is a session", has_owner, || {
             format!("slot {slot}: {new:?}")
         })?;
         let Some(old) = before.slots().get(slot) else {
             continue;
         };
-        hold(
+        require_rule(
             "a slot changes only with a greater epoch",
             new.epoch > old.epoch || new == old,
             || format!("slot {slot}: {old:?} -> {new:?}"),
@@ -199,13 +202,13 @@ fn check_sessions(before: &State, after: &State) -> Result<(), String> {
     let mut names = BTreeSet::new();
     for (id, session) in after.sessions() {
         let what = || format!("session {id}: {session:?}");
-        hold("ids of sessions were given", id.0 < next(after), what)?;
-        hold("one session a name", names.insert(&session.name), what)?;
+        require_rule("ids of sessions were given", id.0 < next(after), what)?;
+        require_rule("one session a name", names.insert(&session.name), what)?;
         let is_kept = match before.session(id) {
             Some(old) => old == session,
             None => id.0 >= next(before),
         };
-        hold(
+        require_rule(
             "a session that has ended stays so, and none changes",
             is_kept,
             what,

@@ -6,8 +6,8 @@ use seqsvr_alloc::AllocView;
 use seqsvr_core::id::{ClusterId, SectionKey, SessionId, Slot};
 use seqsvr_store::sim::{self as disks, Entry};
 
-use super::regress::RegressJudge;
-use crate::cluster::{Cluster, Machine, name};
+use super::regress::RegressionJudge;
+use crate::cluster::{SimCluster, SimMachine, machine_name};
 use crate::net::MachineId;
 
 /// Maximum digests kept, by index. Above it, the digest of the lowest index is dropped.
@@ -15,49 +15,56 @@ const DIGESTS_MAX: usize = 2_000;
 
 /// Judge of the invariants 1 to 4 and 6 to 9.
 #[derive(Default)]
-pub struct StateJudge {
+pub struct InvariantJudge {
     /// Leader of each term.
-    leaders: BTreeMap<u64, MachineId>,
+    leader_of_term: BTreeMap<u64, MachineId>,
     /// Digest of the state after each entry, and the store that reported it first.
     digests: BTreeMap<u64, ([u8; 16], MachineId)>,
     /// Newest entry that any store has applied.
     committed: Option<Entry>,
-    regress: RegressJudge,
+    regression: RegressionJudge,
     /// Time at which the stores were last wiped to make another cluster of them, ms.
-    remade_at: Option<u64>,
+    remade_at_ms: Option<u64>,
     /// Cluster that the stores have belonged to since then.
-    newest: Option<ClusterId>,
+    newest_cluster: Option<ClusterId>,
 }
 
-impl StateJudge {
+impl InvariantJudge {
     /// Judges all servers. Returns the first broken rule.
-    pub fn look(&mut self, cluster: &Cluster, has_bounded_clocks: bool) -> Option<String> {
-        if self.remade_at != cluster.remade_at {
-            *self = StateJudge {
-                remade_at: cluster.remade_at,
-                ..StateJudge::default()
+    pub fn judge_servers(
+        &mut self,
+        cluster: &SimCluster,
+        has_bounded_clocks: bool,
+    ) -> Option<String> {
+        if self.remade_at_ms != cluster.remade_at_ms {
+            *self = InvariantJudge {
+                remade_at_ms: cluster.remade_at_ms,
+                ..InvariantJudge::default()
             };
         }
-        self.newest = newest_cluster(cluster).or(self.newest);
-        let stores = self.look_at_stores(cluster);
-        stores.or_else(|| look_at_allocs(cluster, self.newest, has_bounded_clocks))
+        self.newest_cluster = find_newest_cluster(cluster).or(self.newest_cluster);
+        let stores = self.judge_stores(cluster);
+        stores.or_else(|| judge_allocs(cluster, self.newest_cluster, has_bounded_clocks))
     }
 
-    fn look_at_stores(&mut self, cluster: &Cluster) -> Option<String> {
+    fn judge_stores(&mut self, cluster: &SimCluster) -> Option<String> {
         let mut voters: [Vec<Vec<u64>>; 2] = Default::default();
         for machine in cluster.machines.values() {
-            let (Some(store), Some(process)) = (machine.store(), &machine.process) else {
+            let (Some(store), Some(process)) = (machine.running_store(), &machine.process) else {
                 continue;
             };
             let (id, view) = (machine.id, store.look());
             if view.is_leader {
-                let leader = *self.leaders.entry(view.term).or_insert(id);
+                let leader = *self.leader_of_term.entry(view.term).or_insert(id);
                 if leader != id {
-                    let (a, b) = (name(leader), name(id));
+                    let (a, b) = (machine_name(leader), machine_name(id));
                     return Some(format!("1: {a} and {b} lead term {}", view.term));
                 }
             }
-            if let Some(broken) = self.regress.look(machine, process.start, &view) {
+            if let Some(broken) = self
+                .regression
+                .judge_store(machine, process.start_number, &view)
+            {
                 return Some(broken);
             }
             let Some(applied) = view.applied else {
@@ -68,7 +75,7 @@ impl StateJudge {
                 .entry(applied.index)
                 .or_insert((view.digest, id));
             if known.0 != view.digest {
-                let (a, b) = (name(known.1), name(id));
+                let (a, b) = (machine_name(known.1), machine_name(id));
                 return Some(format!(
                     "2: states of {a} and {b} differ at {}",
                     applied.index
@@ -91,7 +98,7 @@ impl StateJudge {
                 machine.is_wiped || disks::has_durable(&machine.data_dir(), committed)
             })
         };
-        let without = |sets: &Vec<Vec<u64>>| {
+        let find_undurable = |sets: &Vec<Vec<u64>>| {
             sets.iter().find_map(|voters| {
                 let durable: Vec<_> = voters.iter().filter(|id| is_durable(id)).collect();
                 (2 * durable.len() <= voters.len()).then(|| {
@@ -99,91 +106,103 @@ impl StateJudge {
                 })
             })
         };
-        voters.iter().map(without).reduce(Option::and)?
+        voters.iter().map(find_undurable).reduce(Option::and)?
     }
 }
 
 /// AllocSvr, and whether its lease holds on its own clocks.
-struct AllocAtWork {
+struct ObservedAlloc {
     id: MachineId,
     view: AllocView,
     has_lease: bool,
 }
 
-fn look_at_allocs(
-    cluster: &Cluster,
-    newest: Option<ClusterId>,
+fn judge_allocs(
+    cluster: &SimCluster,
+    newest_cluster: Option<ClusterId>,
     has_bounded_clocks: bool,
 ) -> Option<String> {
-    let mut all = Vec::new();
+    let mut allocs = Vec::new();
     for machine in cluster.machines.values() {
-        let Some(alloc) = machine.alloc() else {
+        let Some(alloc) = machine.running_alloc() else {
             continue;
         };
         let view = alloc.look();
-        let now = machine.clock.peek_alloc();
+        let now = machine.clock.peek_as_alloc();
         let has_lease = view
             .session
             .is_some_and(|session| now.is_before(session.deadline));
-        all.push(AllocAtWork {
+        allocs.push(ObservedAlloc {
             id: machine.id,
             view,
             has_lease,
         });
     }
-    let is_of = |alloc: &AllocAtWork| alloc.view.table.is_none_or(|(id, _)| Some(id) == newest);
-    let (all, gone): (Vec<AllocAtWork>, Vec<AllocAtWork>) = all.into_iter().partition(is_of);
-    let windows = wide_windows(cluster, &all);
+    let is_of_newest_cluster = |alloc: &ObservedAlloc| {
+        alloc
+            .view
+            .table
+            .is_none_or(|(id, _)| Some(id) == newest_cluster)
+    };
+    let (allocs, of_earlier_cluster): (Vec<ObservedAlloc>, Vec<ObservedAlloc>) =
+        allocs.into_iter().partition(is_of_newest_cluster);
+    let windows = find_wide_window(cluster, &allocs);
     if windows.is_some() || !has_bounded_clocks {
         return windows;
     }
-    two_owners(&all)
-        .or_else(|| expired_lease(cluster, &all))
-        .or_else(|| lease_of_a_gone_cluster(cluster, &gone))
+    find_two_owners(&allocs)
+        .or_else(|| find_lease_of_expired_session(cluster, &allocs))
+        .or_else(|| find_lease_of_wiped_cluster(cluster, &of_earlier_cluster))
 }
 
 /// Returns the cluster that the stores belong to.
-fn newest_cluster(cluster: &Cluster) -> Option<ClusterId> {
-    let mut stores = cluster.machines.values().filter_map(Machine::store);
+fn find_newest_cluster(cluster: &SimCluster) -> Option<ClusterId> {
+    let mut stores = cluster
+        .machines
+        .values()
+        .filter_map(SimMachine::running_store);
     stores.find_map(|store| store.with_state(|state| state.cluster().map(|cluster| cluster.id)))
 }
 
 /// Judges rule 9 for a cluster whose stores were wiped: its leases do not outlive W.
-fn lease_of_a_gone_cluster(cluster: &Cluster, gone: &[AllocAtWork]) -> Option<String> {
+fn find_lease_of_wiped_cluster(
+    cluster: &SimCluster,
+    of_earlier_cluster: &[ObservedAlloc],
+) -> Option<String> {
     let wait = cluster.setup.lease_ms * 5 / 4;
-    let until = cluster.remade_at? + wait;
-    let alloc = gone.iter().find(|alloc| alloc.has_lease)?;
-    (cluster.now > until).then(|| {
+    let until = cluster.remade_at_ms? + wait;
+    let alloc = of_earlier_cluster.iter().find(|alloc| alloc.has_lease)?;
+    (cluster.now_ms > until).then(|| {
         format!(
             "9: {} has a lease of a cluster whose stores are gone",
-            name(alloc.id)
+            machine_name(alloc.id)
         )
     })
 }
 
 /// Judges rule 6: no section has a window above what a store has committed for its generation.
-fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
+fn find_wide_window(cluster: &SimCluster, allocs: &[ObservedAlloc]) -> Option<String> {
     // A leader that has applied the first entry of its own term has applied everything that was
     // acknowledged before.
     let stores = cluster
         .machines
         .values()
-        .filter_map(|machine| machine.store());
-    let ready = stores.filter(|store| {
+        .filter_map(|machine| machine.running_store());
+    let ready_leaders = stores.filter(|store| {
         let view = store.look();
         view.is_leader
             && view
                 .applied
                 .is_some_and(|applied| applied.term == view.term)
     });
-    let leader = ready.max_by_key(|store| store.look().term)?;
+    let leader = ready_leaders.max_by_key(|store| store.look().term)?;
     // A later leader may have acknowledged more, and may have stopped again.
     let dirs = cluster.machines.values().map(|machine| machine.data_dir());
-    let newest = dirs.map(|dir| disks::durable_vote(&dir).term).max();
-    if newest > Some(leader.look().term) {
+    let newest_term = dirs.map(|dir| disks::durable_vote(&dir).term).max();
+    if newest_term > Some(leader.look().term) {
         return None;
     }
-    for alloc in all {
+    for alloc in allocs {
         for section in &alloc.view.sections {
             if section.is_sealed {
                 continue;
@@ -199,7 +218,7 @@ fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
             {
                 return Some(format!(
                     "6: {} has a window of section {} up to {}, and the stores only {max_seq}",
-                    name(alloc.id),
+                    machine_name(alloc.id),
                     section.key,
                     section.max_seq
                 ));
@@ -210,13 +229,13 @@ fn wide_windows(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
 }
 
 /// Judges rules 7 and 8: at most one AllocSvr answers for a section and for a slot.
-fn two_owners(all: &[AllocAtWork]) -> Option<String> {
+fn find_two_owners(allocs: &[ObservedAlloc]) -> Option<String> {
     let mut slots: BTreeMap<Slot, MachineId> = BTreeMap::new();
     let mut sections: BTreeMap<SectionKey, MachineId> = BTreeMap::new();
-    for alloc in all.iter().filter(|alloc| alloc.has_lease) {
+    for alloc in allocs.iter().filter(|alloc| alloc.has_lease) {
         for (slot, _) in &alloc.view.slots {
             if let Some(other) = slots.insert(*slot, alloc.id) {
-                let (a, b) = (name(other), name(alloc.id));
+                let (a, b) = (machine_name(other), machine_name(alloc.id));
                 return Some(format!("8: {a} and {b} answer for slot {slot}"));
             }
         }
@@ -232,7 +251,7 @@ fn two_owners(all: &[AllocAtWork]) -> Option<String> {
             if let Some(other) = sections.insert(section.key, alloc.id)
                 && other != alloc.id
             {
-                let (a, b) = (name(other), name(alloc.id));
+                let (a, b) = (machine_name(other), machine_name(alloc.id));
                 return Some(format!("7: {a} and {b} have section {} open", section.key));
             }
         }
@@ -241,24 +260,24 @@ fn two_owners(all: &[AllocAtWork]) -> Option<String> {
 }
 
 /// Judges rule 9: a session that a store has expired has no lease.
-fn expired_lease(cluster: &Cluster, all: &[AllocAtWork]) -> Option<String> {
-    for store in cluster.machines.values().filter_map(|m| m.store()) {
-        let (ids, next) = store.with_state(|state| {
+fn find_lease_of_expired_session(cluster: &SimCluster, allocs: &[ObservedAlloc]) -> Option<String> {
+    for store in cluster.machines.values().filter_map(|m| m.running_store()) {
+        let (ids, next_session) = store.with_state(|state| {
             let ids: Vec<SessionId> = state.sessions().map(|(id, _)| id).collect();
             (
                 ids,
                 state.cluster().map_or(0, |cluster| cluster.next_session),
             )
         });
-        for alloc in all.iter().filter(|alloc| alloc.has_lease) {
+        for alloc in allocs.iter().filter(|alloc| alloc.has_lease) {
             let Some(session) = alloc.view.session else {
                 continue;
             };
-            if session.id.0 < next && !ids.contains(&session.id) {
+            if session.id.0 < next_session && !ids.contains(&session.id) {
                 return Some(format!(
                     "9: session {} of {} is over, and its lease holds",
                     session.id,
-                    name(alloc.id)
+                    machine_name(alloc.id)
                 ));
             }
         }

@@ -3,18 +3,18 @@
 use std::cell::RefCell;
 use std::sync::Once;
 
-use crate::cluster::{Cluster, name};
+use crate::cluster::{SimCluster, machine_name};
 
 thread_local!(static PANIC: RefCell<Option<String>> = const { RefCell::new(None) });
 
 /// Records the panics of this thread from now on, also those that the handle of a task would hide.
-pub fn note_panics() {
+pub fn record_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            PANIC.with_borrow_mut(|noted| {
-                noted.get_or_insert_with(|| panic.to_string());
+            PANIC.with_borrow_mut(|first_panic| {
+                first_panic.get_or_insert_with(|| panic.to_string());
             });
             usual(panic);
         }));
@@ -23,17 +23,23 @@ pub fn note_panics() {
 }
 
 /// Returns the rule that a panic or a server that ended breaks.
-pub fn look(cluster: &Cluster) -> Option<String> {
+pub fn find_unexpected_stop(cluster: &SimCluster) -> Option<String> {
     if let Some(panic) = PANIC.take() {
         return Some(format!("11: {panic}"));
     }
     cluster.machines.values().find_map(|machine| {
-        if !machine.in_use || machine.may_stop {
+        if !machine.is_in_use || machine.may_end_by_itself {
             return None;
         }
-        let store = machine.store().and_then(|store| store.look().failure);
-        let alloc = machine.alloc().and_then(|alloc| alloc.look().failure);
-        let ended = store.or(alloc).or_else(|| machine.refusal.lock().clone())?;
-        Some(format!("11: {} ended: {ended}", name(machine.id)))
+        let store = machine
+            .running_store()
+            .and_then(|store| store.look().failure);
+        let alloc = machine
+            .running_alloc()
+            .and_then(|alloc| alloc.look().failure);
+        let failure = store
+            .or(alloc)
+            .or_else(|| machine.start_error.lock().clone())?;
+        Some(format!("11: {} ended: {failure}", machine_name(machine.id)))
     })
 }

@@ -11,13 +11,13 @@ use futures::future::BoxFuture;
 use seqsvr_proto::transport::{Io, Listener, Transport};
 use tokio::sync::oneshot;
 
-use super::state::{Connection, Ear, Flight, Segment};
-use super::stream::Stream;
-use super::{MachineId, Net};
+use super::state::{AcceptQueue, InFlightSegment, SimConnection, TcpSegment};
+use super::stream::SimStream;
+use super::{MachineId, SimNetwork};
 
-impl Net {
+impl SimNetwork {
     /// Returns the transport of a machine.
-    pub fn transport(&self, machine: MachineId) -> Arc<dyn Transport> {
+    pub fn machine_transport(&self, machine: MachineId) -> Arc<dyn Transport> {
         let net = self.clone();
         Arc::new(MachineTransport { machine, net })
     }
@@ -25,10 +25,10 @@ impl Net {
 
 struct MachineTransport {
     machine: MachineId,
-    net: Net,
+    net: SimNetwork,
 }
 
-fn refused() -> io::Error {
+fn connection_refused() -> io::Error {
     io::ErrorKind::ConnectionRefused.into()
 }
 
@@ -36,52 +36,52 @@ impl Transport for MachineTransport {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         let (machine, net) = (self.machine, self.net.clone());
         async move {
-            let address: SocketAddr = address.parse().map_err(|_| refused())?;
+            let address: SocketAddr = address.parse().map_err(|_| connection_refused())?;
             let (answer, answered) = oneshot::channel();
             let id = {
-                let mut state = net.lock();
+                let mut state = net.lock_state();
                 let to = state
                     .hosts
                     .get(&address.ip())
                     .copied()
-                    .ok_or_else(refused)?;
+                    .ok_or_else(connection_refused)?;
                 let id = state.connections_made;
                 state.connections_made += 1;
-                let connection = Connection {
+                let connection = SimConnection {
                     ends: [machine, to],
-                    ways: Default::default(),
+                    directions: Default::default(),
                     answer: Some(answer),
                     address,
-                    is_dropped: [false; 2],
+                    is_closed: [false; 2],
                 };
                 state.connections.insert(id, connection);
-                state.send(Flight {
+                state.send_or_hold(InFlightSegment {
                     connection: id,
                     from: 0,
-                    segment: Segment::Connect,
+                    segment: TcpSegment::Connect,
                 });
                 id
             };
             // Dropped with this future if the caller stops waiting.
-            let stream = Stream::connected(net, id);
+            let stream = SimStream::new_connecting(net, id);
             match answered.await {
                 Ok(true) => Ok(Box::new(stream) as Box<dyn Io>),
-                _ => Err(refused()),
+                _ => Err(connection_refused()),
             }
         }
         .boxed()
     }
 
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
-        let mut state = self.net.lock();
+        let mut state = self.net.lock_state();
         let is_free = !state.listeners.contains_key(&address);
         if is_free {
-            let ear = Ear {
+            let queue = AcceptQueue {
                 machine: self.machine,
-                accepted: Default::default(),
+                unaccepted: Default::default(),
                 waker: None,
             };
-            state.listeners.insert(address, ear);
+            state.listeners.insert(address, queue);
         }
         drop(state);
         let (net, machine) = (self.net.clone(), self.machine);
@@ -100,30 +100,31 @@ impl Transport for MachineTransport {
 }
 
 struct SimListener {
-    net: Net,
+    net: SimNetwork,
     address: SocketAddr,
     machine: MachineId,
 }
 
 impl Drop for SimListener {
     fn drop(&mut self) {
-        let mut state = self.net.lock();
+        let mut state = self.net.lock_state();
         let is_own = state
             .listeners
             .get(&self.address)
             .is_some_and(|e| e.machine == self.machine);
         // A machine without power has no listener any more.
-        let ear = match is_own && !state.dark.contains(&self.machine) {
+        let queue = match is_own && !state.powered_off.contains(&self.machine) {
             true => state.listeners.remove(&self.address),
             false => None,
         };
         // Reset connections that were not accepted, after the lock is released.
-        let ids = ear.map(|ear| {
-            ear.accepted
+        let ids = queue.map(|queue| {
+            queue
+                .unaccepted
                 .into_iter()
-                .map(|stream| stream.claim(self.net.clone()))
+                .map(|stream| stream.into_accepted(self.net.clone()))
         });
-        let unaccepted: Vec<Stream> = ids.into_iter().flatten().collect();
+        let unaccepted: Vec<SimStream> = ids.into_iter().flatten().collect();
         drop(state);
         drop(unaccepted);
     }
@@ -137,17 +138,17 @@ impl Listener for SimListener {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>> {
         let (net, address) = (self.net.clone(), self.address);
         poll_fn(move |cx| {
-            let mut state = net.lock();
-            let Some(ear) = state.listeners.get_mut(&address) else {
+            let mut state = net.lock_state();
+            let Some(queue) = state.listeners.get_mut(&address) else {
                 return Poll::Pending;
             };
-            match ear.accepted.pop_front() {
+            match queue.unaccepted.pop_front() {
                 Some(stream) => {
-                    let stream = Box::new(stream.claim(net.clone())) as Box<dyn Io>;
+                    let stream = Box::new(stream.into_accepted(net.clone())) as Box<dyn Io>;
                     Poll::Ready(Ok((stream, address)))
                 }
                 None => {
-                    ear.waker = Some(cx.waker().clone());
+                    queue.waker = Some(cx.waker().clone());
                     Poll::Pending
                 }
             }

@@ -6,55 +6,55 @@ mod scenes;
 
 use seqsvr_core::sim::{hash, mix};
 
-use super::{Fault, Load, Plan, Setup, What};
+use super::{CallLoad, ClusterSetup, FaultKind, PlannedFault, RunPlan};
 use crate::clock::{Rates, TRUE_RATE};
-use crate::net::NetConduct;
+use crate::net::NetworkConditions;
 
 /// Stream of random numbers of a seed, one for each purpose.
-pub struct Draw {
+pub struct RandomStream {
     state: u64,
     count: u64,
 }
 
-impl Draw {
+impl RandomStream {
     /// Creates the stream of a purpose.
-    pub fn new(seed: u64, purpose: &str) -> Draw {
-        Draw {
+    pub fn new(seed: u64, purpose: &str) -> RandomStream {
+        RandomStream {
             state: mix(seed, hash(purpose)),
             count: 0,
         }
     }
 
     /// Returns the next number.
-    pub fn number(&mut self) -> u64 {
+    pub fn next_number(&mut self) -> u64 {
         self.count += 1;
         mix(self.state, self.count)
     }
 
     /// Returns a number below `end`; 0 if `end` is 0.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.number() % end.max(1)
+    pub fn next_below(&mut self, end: u64) -> u64 {
+        self.next_number() % end.max(1)
     }
 
     /// Returns a number from `from` to `to`, both included.
-    pub fn between(&mut self, from: u64, to: u64) -> u64 {
-        from + self.below(to - from + 1)
+    pub fn next_between(&mut self, from: u64, to: u64) -> u64 {
+        from + self.next_below(to - from + 1)
     }
 
     /// Returns true with a probability of `percent`.
-    pub fn percent(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
+    pub fn next_bool(&mut self, percent: u64) -> bool {
+        self.next_below(100) < percent
     }
 
     /// Returns one of several values.
-    pub fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize].clone()
+    pub fn pick_one<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.next_below(all.len() as u64) as usize].clone()
     }
 }
 
 /// Class of faults. A plan has all faults of a class or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum FaultClass {
     /// Partitions, slow links, resets.
     Net,
     /// Processes that are stopped or killed.
@@ -80,60 +80,65 @@ pub enum Class {
 }
 
 /// Classes that half of all plans have.
-const CLASSES: [Class; 6] = [
-    Class::Net,
-    Class::Process,
-    Class::Machine,
-    Class::Clock,
-    Class::Disk,
-    Class::Operations,
+const COMMON_CLASSES: [FaultClass; 6] = [
+    FaultClass::Net,
+    FaultClass::Process,
+    FaultClass::Machine,
+    FaultClass::Clock,
+    FaultClass::Disk,
+    FaultClass::Operations,
 ];
 
 /// Maximum error of the rate of a bounded clock, parts per million (design 3: 10 %).
-const DRIFT_MAX: u64 = 100_000;
+const CLOCK_DRIFT_MAX_PPM: u64 = 100_000;
 
-impl Plan {
+impl RunPlan {
     /// Draws the plan of a seed, with faults for `faults_ms` milliseconds.
-    pub fn draw(seed: u64, faults_ms: u64) -> Plan {
-        let mut draw = Draw::new(seed, "classes");
-        match draw.below(100) {
-            0..4 => return Plan::draw_in(seed, faults_ms, &[Class::Flap]),
-            4..7 => return Plan::draw_in(seed, faults_ms, &[Class::Flood]),
-            7..12 => return Plan::draw_in(seed, faults_ms, &[Class::Genesis]),
+    pub fn draw(seed: u64, faults_ms: u64) -> RunPlan {
+        let mut random = RandomStream::new(seed, "classes");
+        match random.next_below(100) {
+            0..4 => return RunPlan::draw_with_classes(seed, faults_ms, &[FaultClass::Flap]),
+            4..7 => return RunPlan::draw_with_classes(seed, faults_ms, &[FaultClass::Flood]),
+            7..12 => return RunPlan::draw_with_classes(seed, faults_ms, &[FaultClass::Genesis]),
             _ => {}
         }
-        let mut classes: Vec<Class> = CLASSES.into_iter().filter(|_| draw.percent(50)).collect();
+        let mut classes: Vec<FaultClass> = COMMON_CLASSES
+            .into_iter()
+            .filter(|_| random.next_bool(50))
+            .collect();
         if classes.is_empty() {
-            classes.push(draw.one_of(&CLASSES));
+            classes.push(random.pick_one(&COMMON_CLASSES));
         }
-        match draw.below(100) {
-            0..20 => classes.push(Class::Members),
-            20..32 => classes.push(Class::Remake),
+        match random.next_below(100) {
+            0..20 => classes.push(FaultClass::Members),
+            20..32 => classes.push(FaultClass::Remake),
             _ => {}
         }
-        Plan::draw_in(seed, faults_ms, &classes)
+        RunPlan::draw_with_classes(seed, faults_ms, &classes)
     }
 
     /// Draws a plan with faults of these classes.
-    pub fn draw_in(seed: u64, faults_ms: u64, classes: &[Class]) -> Plan {
-        let mut draw = Draw::new(seed, "plan");
-        let mut setup = draw_setup(&mut draw);
-        let mut load = draw_load(&mut draw, &setup);
-        let has_bounded_clocks = !(classes.contains(&Class::Clock) && draw.percent(20));
-        let has_rates = classes.contains(&Class::Clock);
+    pub fn draw_with_classes(seed: u64, faults_ms: u64, classes: &[FaultClass]) -> RunPlan {
+        let mut random = RandomStream::new(seed, "plan");
+        let mut setup = draw_setup(&mut random);
+        let mut load = draw_load(&mut random, &setup);
+        let has_bounded_clocks = !(classes.contains(&FaultClass::Clock) && random.next_bool(20));
+        let has_rates = classes.contains(&FaultClass::Clock);
         let servers = setup.stores + setup.allocs;
         let rates = (0..servers).map(|_| match has_rates {
-            true => draw_rates(&mut draw),
+            true => draw_rates(&mut random),
             false => Rates::TRUE,
         });
         let rates = rates.collect();
         let faults = match classes {
-            [Class::Flap] => scenes::flap(&mut draw, &mut setup, faults_ms),
-            [Class::Flood] => scenes::flood(&mut draw, &mut setup, &mut load, faults_ms),
-            [Class::Genesis] => scenes::genesis(&mut draw, &mut setup),
-            _ => draw_faults(&mut draw, faults_ms, classes, &setup, has_bounded_clocks),
+            [FaultClass::Flap] => scenes::draw_flapping_quorum(&mut random, &mut setup, faults_ms),
+            [FaultClass::Flood] => {
+                scenes::draw_command_flood(&mut random, &mut setup, &mut load, faults_ms)
+            }
+            [FaultClass::Genesis] => scenes::draw_init_faults(&mut random, &mut setup),
+            _ => draw_faults(&mut random, faults_ms, classes, &setup, has_bounded_clocks),
         };
-        Plan {
+        RunPlan {
             seed,
             planted: Vec::new(),
             setup,
@@ -142,89 +147,95 @@ impl Plan {
             faults,
             load,
             heal_at_ms: faults_ms,
-            hits_genesis: classes.contains(&Class::Genesis),
-            bounds_takeover: classes.contains(&Class::Flap),
+            hits_genesis: classes.contains(&FaultClass::Genesis),
+            bounds_takeover: classes.contains(&FaultClass::Flap),
         }
     }
 }
 
 fn draw_faults(
-    draw: &mut Draw,
+    random: &mut RandomStream,
     faults_ms: u64,
-    classes: &[Class],
-    setup: &Setup,
+    classes: &[FaultClass],
+    setup: &ClusterSetup,
     has_bounded_clocks: bool,
-) -> Vec<Fault> {
+) -> Vec<PlannedFault> {
     let mut faults = Vec::new();
-    let mut at_ms = draw.between(100, 1_000);
-    let gap = draw.one_of(&[300, 1_000, 2_500]);
-    let usual: Vec<Class> = classes
+    let mut at_ms = random.next_between(100, 1_000);
+    let gap = random.pick_one(&[300, 1_000, 2_500]);
+    let drawn_classes: Vec<FaultClass> = classes
         .iter()
         .copied()
-        .filter(|c| *c != Class::Remake)
+        .filter(|c| *c != FaultClass::Remake)
         .collect();
-    while at_ms < faults_ms && !usual.is_empty() {
-        let class = draw.one_of(&usual);
+    while at_ms < faults_ms && !drawn_classes.is_empty() {
+        let class = random.pick_one(&drawn_classes);
         faults.push(faults::draw_fault(
-            draw,
+            random,
             class,
             at_ms,
             setup,
             has_bounded_clocks,
         ));
-        at_ms += draw.between(gap / 5, 2 * gap);
+        at_ms += random.next_between(gap / 5, 2 * gap);
     }
     // Options of AllocSvrs name only the first stores, so one of those must stay: at most one
     // leaves, and at most one loses its disk.
-    let mut has_left = false;
+    let mut has_leaving_store = false;
     faults.retain(|fault| {
-        let leaves = matches!(fault.what, What::Replace | What::ReuseId);
-        !(leaves && std::mem::replace(&mut has_left, true))
+        let leaves = matches!(fault.kind, FaultKind::Replace | FaultKind::ReuseId);
+        !(leaves && std::mem::replace(&mut has_leaving_store, true))
     });
-    if classes.contains(&Class::Remake) {
-        faults.push(scenes::remake(draw, setup, faults_ms));
+    if classes.contains(&FaultClass::Remake) {
+        faults.push(scenes::draw_remake(random, setup, faults_ms));
     }
     // Of three stores at most one may lose its disk, and none of the two that a reused id leaves.
     let reuses_id = faults
         .iter()
-        .any(|fault| matches!(fault.what, What::ReuseId));
-    if classes.contains(&Class::Members) && draw.percent(50) && !reuses_id {
-        faults.push(scenes::wipe(draw, setup, faults_ms));
+        .any(|fault| matches!(fault.kind, FaultKind::ReuseId));
+    if classes.contains(&FaultClass::Members) && random.next_bool(50) && !reuses_id {
+        faults.push(scenes::draw_disk_loss(random, setup, faults_ms));
     }
     faults
 }
 
-fn draw_setup(draw: &mut Draw) -> Setup {
-    let lease_ms = draw.one_of(&[600, 900, 1_500, 3_000]);
-    let sync_max = draw.one_of(&[1, 3, 8]);
-    Setup {
-        stores: draw.one_of(&[3, 3, 3, 5]),
-        allocs: draw.one_of(&[2, 2, 3]),
+fn draw_setup(random: &mut RandomStream) -> ClusterSetup {
+    let lease_ms = random.pick_one(&[600, 900, 1_500, 3_000]);
+    let sync_max = random.pick_one(&[1, 3, 8]);
+    ClusterSetup {
+        stores: random.pick_one(&[3, 3, 3, 5]),
+        allocs: random.pick_one(&[2, 2, 3]),
         clients: 3,
-        tick_ms: draw.one_of(&[1, 1, 2]),
+        tick_ms: random.pick_one(&[1, 1, 2]),
         lease_ms,
-        slots: draw.one_of(&[4, 16]),
+        slots: random.pick_one(&[4, 16]),
         heartbeat_ms: lease_ms / 30,
-        snapshot_every: draw.one_of(&[20, 100, 1_000]),
-        step: draw.one_of(&[5, 20, 200]),
-        idle_after_ms: draw.one_of(&[1_500, 5_000, 60_000]),
-        net: NetConduct {
+        snapshot_every: random.pick_one(&[20, 100, 1_000]),
+        step: random.pick_one(&[5, 20, 200]),
+        idle_after_ms: random.pick_one(&[1_500, 5_000, 60_000]),
+        net: NetworkConditions {
             delay_min_ms: 1,
-            delay_max_ms: draw.one_of(&[1, 4, 12]),
-            slow_per_mille: draw.one_of(&[0, 0, 10]),
-            window: draw.one_of(&[64 << 10, 64 << 10, 4 << 10]),
-            short_read_per_mille: draw.one_of(&[0, 50]),
+            delay_max_ms: random.pick_one(&[1, 4, 12]),
+            slow_per_mille: random.pick_one(&[0, 0, 10]),
+            window: random.pick_one(&[64 << 10, 64 << 10, 4 << 10]),
+            short_read_per_mille: random.pick_one(&[0, 50]),
         },
         sync_ms: (1, sync_max),
         entry_bytes: None,
     }
 }
 
-fn draw_rates(draw: &mut Draw) -> Rates {
-    let mut rate = || match draw.percent(30) {
+fn draw_rates(random: &mut RandomStream) -> Rates {
+    let mut rate = || match random.next_bool(30) {
         // Exactly at a bound.
-        true => draw.one_of(&[TRUE_RATE - DRIFT_MAX, TRUE_RATE + DRIFT_MAX]),
-        false => draw.between(TRUE_RATE - DRIFT_MAX, TRUE_RATE + DRIFT_MAX),
+        true => random.pick_one(&[
+            TRUE_RATE - CLOCK_DRIFT_MAX_PPM,
+            TRUE_RATE + CLOCK_DRIFT_MAX_PPM,
+        ]),
+        false => random.next_between(
+            TRUE_RATE - CLOCK_DRIFT_MAX_PPM,
+            TRUE_RATE + CLOCK_DRIFT_MAX_PPM,
+        ),
     };
     Rates {
         main: rate(),
@@ -232,16 +243,16 @@ fn draw_rates(draw: &mut Draw) -> Rates {
     }
 }
 
-fn draw_load(draw: &mut Draw, setup: &Setup) -> Load {
+fn draw_load(random: &mut RandomStream, setup: &ClusterSetup) -> CallLoad {
     let wait = setup.lease_ms * 5 / 4;
-    Load {
-        busy_callers: draw.one_of(&[2, 4, 8]),
-        busy_think_ms: draw.one_of(&[5, 20, 60]),
+    CallLoad {
+        busy_callers: random.pick_one(&[2, 4, 8]),
+        busy_think_ms: random.pick_one(&[5, 20, 60]),
         slow_think_ms: vec![wait, 3 * wait],
-        keys: draw.one_of(&[3, 12, 40]),
-        many_percent: draw.one_of(&[0, 10, 30]),
-        current_percent: draw.one_of(&[0, 10]),
-        raise_percent: draw.one_of(&[0, 0, 4]),
-        strict_percent: draw.one_of(&[0, 5, 20]),
+        keys: random.pick_one(&[3, 12, 40]),
+        many_percent: random.pick_one(&[0, 10, 30]),
+        current_percent: random.pick_one(&[0, 10]),
+        raise_percent: random.pick_one(&[0, 0, 4]),
+        strict_percent: random.pick_one(&[0, 5, 20]),
     }
 }

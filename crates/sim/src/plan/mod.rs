@@ -6,32 +6,32 @@
 
 mod draw;
 
-pub use draw::{Class, Draw};
+pub use draw::{FaultClass, RandomStream};
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Rates;
-use crate::net::NetConduct;
+use crate::net::NetworkConditions;
 
 /// Plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct RunPlan {
     /// Seed of all randomness of the run.
     pub seed: u64,
     /// Names of the planted bugs.
     #[serde(default)]
     pub planted: Vec<String>,
     /// Servers and their options.
-    pub setup: Setup,
+    pub setup: ClusterSetup,
     /// Rates of the clocks of stores, then of AllocSvrs.
     pub rates: Vec<Rates>,
     /// Whether clocks stay within the bounds of the design. If not, the judges check only rules
     /// that need no clock.
     pub has_bounded_clocks: bool,
     /// Faults of the servers, by time.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<PlannedFault>,
     /// Calls of the clients.
-    pub load: Load,
+    pub load: CallLoad,
     /// Time after the begin of the load at which all faults end, ms.
     pub heal_at_ms: u64,
     /// Whether times of faults count from the first start of the stores, before the cluster is
@@ -45,7 +45,7 @@ pub struct Plan {
 
 /// Servers and their options. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct ClusterSetup {
     /// Number of stores, all of them voters.
     pub stores: u32,
     /// Number of AllocSvrs.
@@ -67,7 +67,7 @@ pub struct Setup {
     /// Time after which an AllocSvr closes an unused section.
     pub idle_after_ms: u64,
     /// Behavior of the network.
-    pub net: NetConduct,
+    pub net: NetworkConditions,
     /// Minimum and maximum duration of a sync of a disk.
     pub sync_ms: (u64, u64),
     /// Maximum bytes of an entry of the log; None: the default limit.
@@ -78,7 +78,7 @@ pub struct Setup {
 /// Target of a fault; resolved to a machine when the fault begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum FaultTarget {
     /// The store that is the leader.
     Leader,
     /// A store that is a follower.
@@ -94,7 +94,7 @@ pub enum Target {
 /// Machines from which a partition separates its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum PartitionScope {
     /// Stores.
     Stores,
     /// Stores and AllocSvrs.
@@ -108,7 +108,7 @@ pub enum Scope {
 /// Direction in which a partition blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
+pub enum PartitionDirection {
     /// Neither side receives.
     Both,
     /// The others receive nothing from the target.
@@ -120,7 +120,7 @@ pub enum Direction {
 /// Effect of a crash on the state rows of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RowsFate {
+pub enum RowsCrashEffect {
     /// The last row batches are lost, at most this many.
     Lose(u64),
     /// All rows are lost.
@@ -132,11 +132,14 @@ pub enum RowsFate {
 /// Kind of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum FaultKind {
     /// A partition blocks the network between the target and others.
-    Part { way: Direction, scope: Scope },
+    Part {
+        way: PartitionDirection,
+        scope: PartitionScope,
+    },
     /// The links between the target and others are slower.
-    Slow { more_ms: u64, scope: Scope },
+    Slow { more_ms: u64, scope: PartitionScope },
     /// All connections of the target are reset.
     Reset,
     /// The network discards what the target sends over its present connections.
@@ -146,9 +149,9 @@ pub enum What {
     /// The process is stopped in the middle of a clock read, after `reads` others.
     PauseAtRead { reads: u64 },
     /// The process is killed.
-    Kill { rows: RowsFate },
+    Kill { rows: RowsCrashEffect },
     /// The machine loses its power.
-    PowerCut { rows: RowsFate },
+    PowerCut { rows: RowsCrashEffect },
     /// All servers lose their power.
     PowerCutAll,
     /// The machine is suspended.
@@ -187,20 +190,21 @@ pub enum What {
 
 /// Fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub struct PlannedFault {
     /// Time after the begin of the load, ms.
     pub at_ms: u64,
     /// Duration, ms.
     pub for_ms: u64,
     /// Target.
-    pub target: Target,
+    pub target: FaultTarget,
     /// Kind of the fault.
-    pub what: What,
+    #[serde(rename = "what")]
+    pub kind: FaultKind,
 }
 
 /// Calls of the clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Load {
+pub struct CallLoad {
     /// Number of callers of the first client, which is busy.
     pub busy_callers: u32,
     /// Maximum pause between two calls of such a caller, ms.

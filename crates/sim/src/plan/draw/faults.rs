@@ -1,141 +1,154 @@
 //! Draws single faults.
 
-use super::{Class, Draw, draw_rates};
+use super::{FaultClass, RandomStream, draw_rates};
 use crate::clock::{Rates, TRUE_RATE};
-use crate::plan::{Direction, Fault, RowsFate, Scope, Setup, Target, What};
+use crate::plan::{
+    ClusterSetup, FaultKind, FaultTarget, PartitionDirection, PartitionScope, PlannedFault,
+    RowsCrashEffect,
+};
 
-fn draw_rows(draw: &mut Draw) -> RowsFate {
-    match draw.below(10) {
-        0 => RowsFate::Remove,
-        1 => RowsFate::Damage,
-        2..5 => RowsFate::Lose(0),
-        _ => RowsFate::Lose(60),
+fn draw_rows_effect(random: &mut RandomStream) -> RowsCrashEffect {
+    match random.next_below(10) {
+        0 => RowsCrashEffect::Remove,
+        1 => RowsCrashEffect::Damage,
+        2..5 => RowsCrashEffect::Lose(0),
+        _ => RowsCrashEffect::Lose(60),
     }
 }
 
-fn draw_target(draw: &mut Draw, setup: &Setup) -> Target {
-    let store = draw.below(u64::from(setup.stores)) as u32;
-    let alloc = draw.below(u64::from(setup.allocs)) as u32;
-    draw.one_of(&[
-        Target::Leader,
-        Target::Leader,
-        Target::Follower(store),
-        Target::Store(store),
-        Target::Owner,
-        Target::Owner,
-        Target::Alloc(alloc),
+fn draw_target(random: &mut RandomStream, setup: &ClusterSetup) -> FaultTarget {
+    let store = random.next_below(u64::from(setup.stores)) as u32;
+    let alloc = random.next_below(u64::from(setup.allocs)) as u32;
+    random.pick_one(&[
+        FaultTarget::Leader,
+        FaultTarget::Leader,
+        FaultTarget::Follower(store),
+        FaultTarget::Store(store),
+        FaultTarget::Owner,
+        FaultTarget::Owner,
+        FaultTarget::Alloc(alloc),
     ])
 }
 
 pub(super) fn draw_fault(
-    draw: &mut Draw,
-    class: Class,
+    random: &mut RandomStream,
+    class: FaultClass,
     at_ms: u64,
-    setup: &Setup,
+    setup: &ClusterSetup,
     has_bounded_clocks: bool,
-) -> Fault {
-    let d = setup.lease_ms;
-    let mut target = draw_target(draw, setup);
-    let mut for_ms = draw.between(d / 6, 3 * d);
+) -> PlannedFault {
+    let lease_ms = setup.lease_ms;
+    let mut target = draw_target(random, setup);
+    let mut for_ms = random.next_between(lease_ms / 6, 3 * lease_ms);
     let is_store = matches!(
         target,
-        Target::Leader | Target::Follower(_) | Target::Store(_)
+        FaultTarget::Leader | FaultTarget::Follower(_) | FaultTarget::Store(_)
     );
-    let what = match class {
-        Class::Net => match draw.below(8) {
-            0..4 => What::Part {
-                way: draw.one_of(&[Direction::Both, Direction::Out, Direction::In]),
-                scope: match draw.percent(30) {
-                    true => Scope::All,
-                    false => Scope::Servers,
+    let kind = match class {
+        FaultClass::Net => match random.next_below(8) {
+            0..4 => FaultKind::Part {
+                way: random.pick_one(&[
+                    PartitionDirection::Both,
+                    PartitionDirection::Out,
+                    PartitionDirection::In,
+                ]),
+                scope: match random.next_bool(30) {
+                    true => PartitionScope::All,
+                    false => PartitionScope::Servers,
                 },
             },
-            4 | 5 => What::Slow {
-                more_ms: draw.between(10, d / 3),
-                scope: Scope::Servers,
+            4 | 5 => FaultKind::Slow {
+                more_ms: random.next_between(10, lease_ms / 3),
+                scope: PartitionScope::Servers,
             },
-            6 => What::Reset,
-            _ => What::Eat,
+            6 => FaultKind::Reset,
+            _ => FaultKind::Eat,
         },
-        Class::Process => match draw.below(6) {
-            0 | 1 => What::Pause,
-            2 | 3 if !is_store => What::PauseAtRead {
-                reads: draw.below(40),
+        FaultClass::Process => match random.next_below(6) {
+            0 | 1 => FaultKind::Pause,
+            2 | 3 if !is_store => FaultKind::PauseAtRead {
+                reads: random.next_below(40),
             },
-            2 | 3 => What::Pause,
-            _ => What::Kill {
-                rows: draw_rows(draw),
+            2 | 3 => FaultKind::Pause,
+            _ => FaultKind::Kill {
+                rows: draw_rows_effect(random),
             },
         },
-        Class::Machine => match draw.below(8) {
-            0..4 => What::PowerCut {
-                rows: draw_rows(draw),
+        FaultClass::Machine => match random.next_below(8) {
+            0..4 => FaultKind::PowerCut {
+                rows: draw_rows_effect(random),
             },
             4 => {
-                for_ms = draw.between(50, d);
-                What::PowerCutAll
+                for_ms = random.next_between(50, lease_ms);
+                FaultKind::PowerCutAll
             }
-            _ => What::Suspend,
+            _ => FaultKind::Suspend,
         },
-        Class::Clock if has_bounded_clocks => What::Rate(draw_rates(draw)),
-        Class::Clock => match draw.below(3) {
-            0 => What::Jump {
-                by_ms: draw.between(d / 2, 5 * d),
+        FaultClass::Clock if has_bounded_clocks => FaultKind::Rate(draw_rates(random)),
+        FaultClass::Clock => match random.next_below(3) {
+            0 => FaultKind::Jump {
+                by_ms: random.next_between(lease_ms / 2, 5 * lease_ms),
             },
-            1 => What::Rate(Rates {
-                main: draw.one_of(&[0, 2 * TRUE_RATE]),
-                raw: draw.one_of(&[0, 2 * TRUE_RATE]),
+            1 => FaultKind::Rate(Rates {
+                main: random.pick_one(&[0, 2 * TRUE_RATE]),
+                raw: random.pick_one(&[0, 2 * TRUE_RATE]),
             }),
-            _ => What::Rate(draw_rates(draw)),
+            _ => FaultKind::Rate(draw_rates(random)),
         },
-        Class::Disk => {
-            let store = draw.below(u64::from(setup.stores)) as u32;
-            target = draw.one_of(&[Target::Leader, Target::Store(store)]);
-            match draw.below(3) {
-                0 => What::FailSync,
-                _ => What::SlowSync {
-                    ms: draw.between(20, d / 2),
+        FaultClass::Disk => {
+            let store = random.next_below(u64::from(setup.stores)) as u32;
+            target = random.pick_one(&[FaultTarget::Leader, FaultTarget::Store(store)]);
+            match random.next_below(3) {
+                0 => FaultKind::FailSync,
+                _ => FaultKind::SlowSync {
+                    ms: random.next_between(20, lease_ms / 2),
                 },
             }
         }
-        Class::Operations => {
-            let alloc = draw.below(u64::from(setup.allocs)) as u32;
-            match draw.below(6) {
+        FaultClass::Operations => {
+            let alloc = random.next_below(u64::from(setup.allocs)) as u32;
+            match random.next_below(6) {
                 0 => {
-                    target = draw.one_of(&[Target::Owner, Target::Alloc(alloc)]);
-                    What::Leave
+                    target = random.pick_one(&[FaultTarget::Owner, FaultTarget::Alloc(alloc)]);
+                    FaultKind::Leave
                 }
-                5 => What::Join,
-                1 | 2 => What::Move {
-                    slot: draw.below(u64::from(setup.slots)) as u32,
+                5 => FaultKind::Join,
+                1 | 2 => FaultKind::Move {
+                    slot: random.next_below(u64::from(setup.slots)) as u32,
                 },
                 3 => {
-                    target = draw.one_of(&[Target::Owner, Target::Alloc(alloc)]);
-                    What::Drain
+                    target = random.pick_one(&[FaultTarget::Owner, FaultTarget::Alloc(alloc)]);
+                    FaultKind::Drain
                 }
-                _ => What::Transfer,
+                _ => FaultKind::Transfer,
             }
         }
-        Class::Members => {
-            let store = draw.below(u64::from(setup.stores)) as u32;
-            target = draw.one_of(&[Target::Leader, Target::Store(store), Target::Store(store)]);
-            for_ms = draw.between(2 * d, 6 * d);
-            match draw.below(5) {
-                0..3 => What::Replace,
+        FaultClass::Members => {
+            let store = random.next_below(u64::from(setup.stores)) as u32;
+            target = random.pick_one(&[
+                FaultTarget::Leader,
+                FaultTarget::Store(store),
+                FaultTarget::Store(store),
+            ]);
+            for_ms = random.next_between(2 * lease_ms, 6 * lease_ms);
+            match random.next_below(5) {
+                0..3 => FaultKind::Replace,
                 3 => {
-                    target = Target::Leader;
-                    What::ReuseId
+                    target = FaultTarget::Leader;
+                    FaultKind::ReuseId
                 }
-                _ => What::Copy,
+                _ => FaultKind::Copy,
             }
         }
         // Plans of these classes get their faults elsewhere.
-        Class::Remake | Class::Flap | Class::Flood | Class::Genesis => What::Transfer,
+        FaultClass::Remake | FaultClass::Flap | FaultClass::Flood | FaultClass::Genesis => {
+            FaultKind::Transfer
+        }
     };
-    Fault {
+    PlannedFault {
         at_ms,
         for_ms,
         target,
-        what,
+        kind,
     }
 }
