@@ -64,7 +64,7 @@ impl Figure {
         }
     }
 
-    fn write(&self, encoder: &mut MetricEncoder) -> fmt::Result {
+    fn encode_value(&self, encoder: &mut MetricEncoder) -> fmt::Result {
         match self.kind {
             Kind::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(&self.value, None),
             Kind::CounterUs => {
@@ -119,9 +119,10 @@ pub fn encode(figures: &[Figure], encoder: &mut DescriptorEncoder) -> fmt::Resul
         for figure in family {
             match &figure.label {
                 Some((label, value)) => {
-                    figure.write(&mut encoder.encode_family(&[(*label, value.as_ref())])?)?;
+                    figure
+                        .encode_value(&mut encoder.encode_family(&[(*label, value.as_ref())])?)?;
                 }
-                None => figure.write(&mut encoder)?,
+                None => figure.encode_value(&mut encoder)?,
             }
         }
     }

@@ -31,52 +31,56 @@ pub const BOUNDS: [Duration; 17] = [
     Duration::from_secs(5),
     Duration::from_secs(10),
 ];
-/// Number of parts, so that few threads share one.
-const PARTS: usize = 8;
+/// Number of shards of a histogram, so that few threads share one.
+const SHARDS: usize = 8;
 
 /// Counts of durations.
 #[derive(Debug, Default)]
-pub struct Histogram([Part; PARTS]);
+pub struct Histogram([HistogramShard; SHARDS]);
 
-/// Aligned so that no two parts share a line or a pair of lines that processors fetch together.
+/// Counts of some threads. Aligned so that no two shards share a cache line, or a pair of cache
+/// lines that processors fetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Part {
+struct HistogramShard {
     buckets: [AtomicU64; BOUNDS.len() + 1],
     sum_ns: AtomicU64,
 }
 
 impl Histogram {
     /// Counts one duration.
-    pub fn observe(&self, took: Duration) {
-        self.observe_each(took, 1);
+    pub fn observe(&self, duration: Duration) {
+        self.observe_each(duration, 1);
     }
 
     /// Counts `n` observations of this duration each.
-    pub fn observe_each(&self, took: Duration, n: u64) {
-        let part = &self.0[mine()];
-        let bucket = BOUNDS.partition_point(|bound| *bound < took);
-        part.buckets[bucket].fetch_add(n, Relaxed);
-        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        part.sum_ns.fetch_add(ns.wrapping_mul(n), Relaxed);
+    pub fn observe_each(&self, duration: Duration, n: u64) {
+        let shard = &self.0[thread_shard_index()];
+        let bucket = BOUNDS.partition_point(|bound| *bound < duration);
+        shard.buckets[bucket].fetch_add(n, Relaxed);
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        shard.sum_ns.fetch_add(ns.wrapping_mul(n), Relaxed);
     }
 
     /// Returns how many were observed.
     pub fn count(&self) -> u64 {
-        self.counts().iter().sum()
+        self.bucket_counts().iter().sum()
     }
 
-    fn counts(&self) -> [u64; BOUNDS.len() + 1] {
-        std::array::from_fn(|at| {
-            let parts = self.0.iter().map(|part| part.buckets[at].load(Relaxed));
-            parts.sum()
+    fn bucket_counts(&self) -> [u64; BOUNDS.len() + 1] {
+        std::array::from_fn(|bucket| {
+            let loads = self
+                .0
+                .iter()
+                .map(|shard| shard.buckets[bucket].load(Relaxed));
+            loads.sum()
         })
     }
 
-    fn write(&self, encoder: &mut MetricEncoder) -> fmt::Result {
-        let sum_ns = self.0.iter().map(|part| part.sum_ns.load(Relaxed));
+    fn encode_value(&self, encoder: &mut MetricEncoder) -> fmt::Result {
+        let sum_ns = self.0.iter().map(|shard| shard.sum_ns.load(Relaxed));
         let sum = sum_ns.sum::<u64>() as f64 / 1e9;
-        let counts = self.counts();
+        let counts = self.bucket_counts();
         let bounds = BOUNDS.iter().map(Duration::as_secs_f64);
         let buckets: Vec<_> = bounds.chain([f64::INFINITY]).zip(counts).collect();
         encoder.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)
@@ -88,7 +92,7 @@ impl Histogram {
     /// Those of the writer.
     pub fn encode(&self, name: &str, help: &str, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let kind = MetricType::Histogram;
-        self.write(&mut encoder.encode_descriptor(name, help, None, kind)?)
+        self.encode_value(&mut encoder.encode_descriptor(name, help, None, kind)?)
     }
 
     /// Writes several histograms that differ by the value of a label.
@@ -105,22 +109,22 @@ impl Histogram {
         let kind = MetricType::Histogram;
         let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
         for (value, histogram) in all {
-            histogram.write(&mut encoder.encode_family(&[(label, value)])?)?;
+            histogram.encode_value(&mut encoder.encode_family(&[(label, value)])?)?;
         }
         Ok(())
     }
 }
 
-/// Returns the part of this thread.
-fn mine() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// Returns the index of this thread's shard.
+fn thread_shard_index() -> usize {
+    static NEXT_INDEX: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static MINE: Cell<Option<usize>> = const { Cell::new(None) };
+        static SHARD_INDEX: Cell<Option<usize>> = const { Cell::new(None) };
     }
-    MINE.get().unwrap_or_else(|| {
-        let mine = NEXT.fetch_add(1, Relaxed) % PARTS;
-        MINE.set(Some(mine));
-        mine
+    SHARD_INDEX.get().unwrap_or_else(|| {
+        let index = NEXT_INDEX.fetch_add(1, Relaxed) % SHARDS;
+        SHARD_INDEX.set(Some(index));
+        index
     })
 }
 
@@ -131,10 +135,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_goes_to_the_first_bucket_that_has_room() {
+    fn histogram_counts_duration_in_first_bucket_that_is_not_below_it() {
         let histogram = Histogram::default();
         let us = Duration::from_micros;
-        for took in [
+        for duration in [
             us(0),
             us(50),
             us(51),
@@ -142,9 +146,9 @@ mod tests {
             us(10_000_001),
             Duration::MAX,
         ] {
-            histogram.observe(took);
+            histogram.observe(duration);
         }
-        let counts = histogram.counts();
+        let counts = histogram.bucket_counts();
         assert_eq!((counts[0], counts[1]), (2, 1));
         assert_eq!((counts[16], counts[17]), (1, 2));
         assert_eq!(histogram.count(), 6);
@@ -152,9 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn threads_lose_nothing() {
+    fn histogram_loses_no_observation_of_concurrent_threads() {
         let histogram = Arc::new(Histogram::default());
-        let threads: Vec<_> = (0..2 * PARTS)
+        let threads: Vec<_> = (0..2 * SHARDS)
             .map(|_| {
                 let histogram = histogram.clone();
                 std::thread::spawn(move || {
@@ -165,8 +169,8 @@ mod tests {
         threads
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
-        assert_eq!(histogram.counts()[6], 2_000 * PARTS as u64);
+        assert_eq!(histogram.bucket_counts()[6], 2_000 * SHARDS as u64);
         let sum: u64 = histogram.0.iter().map(|c| c.sum_ns.load(Relaxed)).sum();
-        assert_eq!(sum, 2_000 * PARTS as u64 * 3_000_000);
+        assert_eq!(sum, 2_000 * SHARDS as u64 * 3_000_000);
     }
 }
