@@ -10,13 +10,13 @@
 //! methods, reasons, parts of a directory, stores. No key, section or name that callers choose is
 //! ever one.
 
-mod figure;
 mod histogram;
-mod watched;
+mod metric_sample;
+mod server_probe;
 
-pub use figure::{Figure, Kind, by_name, encode};
 pub use histogram::{BOUNDS, Histogram};
+pub use metric_sample::{Figure, Kind, by_name, encode};
 pub use prometheus_client::collector::Collector;
 pub use prometheus_client::encoding::{DescriptorEncoder, text};
 pub use prometheus_client::registry::Registry;
-pub use watched::{Check, Watched};
+pub use server_probe::{Check, Watched};

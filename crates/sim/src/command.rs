@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use seqsvr_core::sim::{hash, mix};
 
-use crate::meta::check_repeatability;
 use crate::plan::RunPlan;
-use crate::planted::find_planted_bugs;
-use crate::sweep::{SeedSweep, SweepOptions};
+use crate::planted_bugs::find_planted_bugs;
+use crate::runner::{SeedSweep, SweepOptions, check_repeatability};
 
 /// Runs clusters in a simulated world
 #[derive(Parser)]

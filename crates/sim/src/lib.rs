@@ -6,22 +6,16 @@
 #[cfg(not(tokio_unstable))]
 compile_error!("a simulation seeds tokio's generator: build it with `cargo xtask sim`");
 
-mod callers;
-mod clock;
+mod clients;
 mod cluster;
 pub mod command;
+mod event_trace;
 mod faults;
-mod judge;
-mod meta;
-mod net;
-mod operator;
+mod judges;
+mod libc_shim;
+mod machine;
+mod network;
 pub mod plan;
-mod planted;
-mod process;
-mod reached;
-mod record;
-pub mod run;
-mod shim;
-mod sweep;
-mod trace;
+mod planted_bugs;
+pub mod runner;
 mod world;

@@ -1,0 +1,221 @@
+//! State that clients share with the world, and the record of all calls for the judges.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use seqsvr_check::{Answer, Call, Kind, Outcome, Sequence};
+use seqsvr_client::{Client, Error};
+
+use crate::judges::answer_judge::AnswerJudge;
+use crate::network::{MachineId, SimNetwork};
+
+/// Namespace of all calls.
+pub const NAMESPACE: &str = "d";
+
+/// State that the clients of a run share with the world.
+pub struct RunContext {
+    /// Simulated network.
+    pub net: SimNetwork,
+    /// Simulated time, ms.
+    now_ms: AtomicU64,
+    /// Number of timestamps taken, which makes each one unique.
+    timestamps_taken: AtomicU64,
+    /// Number of clusters that operators began to initialize.
+    cluster_ids_taken: AtomicU64,
+    /// Number of clients that have got their first answer.
+    pub ready_clients: AtomicU64,
+    /// Time after which callers begin no call, ms.
+    pub stop_calls_at_ms: AtomicU64,
+    /// Number of clients that got an answer to each call of the last round.
+    pub finished_clients: AtomicU64,
+    /// Whether clients may begin the last round of calls.
+    pub may_begin_last_round: AtomicBool,
+    /// End of the calm phase, ms; 0: the phase has not begun.
+    pub calm_until_ms: AtomicU64,
+    /// Maximum duration of a call in the calm phase, ms. A longer one breaks a rule.
+    calm_call_max_ms: AtomicU64,
+    /// Number of clients that have made all calls of the calm phase.
+    pub calm_clients: AtomicU64,
+    /// Tag of the cluster that gave the last answer.
+    pub last_cluster_tag: AtomicU64,
+    /// All calls that have ended.
+    pub calls: Mutex<Vec<Call>>,
+    /// Number of calls that got an answer.
+    pub answered_calls: AtomicU64,
+    /// Judge of every answer.
+    pub answer_judge: Mutex<AnswerJudge>,
+    /// Actions of operators that the world has not followed yet.
+    pub reports: Mutex<Vec<OperatorReport>>,
+}
+
+/// Result of an operator's action.
+pub enum OperatorReport {
+    /// The store of this machine has left the cluster.
+    StoreRemoved(MachineId),
+    /// The cluster rejected the store of this machine, so its process is useless.
+    StoreRejected(MachineId),
+    /// The cluster cannot be initialized in its present state: all disks must be wiped.
+    InitFailed,
+}
+
+impl RunContext {
+    /// Creates the state of a run without calls.
+    pub fn new(net: SimNetwork, has_bounded_clocks: bool) -> RunContext {
+        RunContext {
+            net,
+            now_ms: AtomicU64::new(0),
+            timestamps_taken: AtomicU64::new(0),
+            cluster_ids_taken: AtomicU64::new(0),
+            ready_clients: AtomicU64::new(0),
+            stop_calls_at_ms: AtomicU64::new(u64::MAX),
+            finished_clients: AtomicU64::new(0),
+            may_begin_last_round: AtomicBool::new(false),
+            calm_until_ms: AtomicU64::new(0),
+            calm_call_max_ms: AtomicU64::new(0),
+            calm_clients: AtomicU64::new(0),
+            last_cluster_tag: AtomicU64::new(0),
+            calls: Mutex::default(),
+            answered_calls: AtomicU64::new(0),
+            answer_judge: Mutex::new(AnswerJudge::new(has_bounded_clocks)),
+            reports: Mutex::default(),
+        }
+    }
+
+    /// Returns the simulated time, ms.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms.load(Relaxed)
+    }
+
+    /// Returns a cluster id that this run has not used yet.
+    pub fn next_cluster_id(&self) -> u128 {
+        u128::from(self.cluster_ids_taken.fetch_add(1, Relaxed)) + 7
+    }
+
+    /// Begins the calm phase, until the time `until` (ms): no call may fail or take longer than
+    /// `call_max_ms`.
+    pub fn begin_calm_phase(&self, until: u64, call_max_ms: u64) {
+        self.calm_call_max_ms.store(call_max_ms, Relaxed);
+        self.calm_until_ms.store(until, Relaxed);
+    }
+
+    /// Judges a call that began in the calm phase.
+    fn judge_calm_call(&self, call: &PendingCall, error: Option<&Error>) {
+        let took_ms = self.now_ms() - call.at_ms;
+        let max_ms = self.calm_call_max_ms.load(Relaxed);
+        let what = match error {
+            Some(error) => format!("failed: {error}"),
+            None if took_ms > max_ms => format!("took {took_ms} ms, more than {max_ms}"),
+            None => return,
+        };
+        let what = format!("uid {}: a call of the calm world {what}", call.uid);
+        self.answer_judge.lock().broken_rule.get_or_insert(what);
+    }
+
+    /// Sets the simulated time, ms.
+    pub fn set_now_ms(&self, now: u64) {
+        self.now_ms.store(now, Relaxed);
+    }
+
+    /// Returns a timestamp that is greater than all earlier ones.
+    fn next_timestamp(&self) -> u64 {
+        let taken = self.timestamps_taken.fetch_add(1, Relaxed);
+        self.now_ms() * 1_000_000_000 + taken
+    }
+
+    /// Records the end of a call that `client` made, and judges its answer.
+    pub fn record_call(
+        &self,
+        client: &Client,
+        call: &PendingCall,
+        kind: Kind,
+        answered: Result<(Answer, u64), &Error>,
+    ) {
+        let end = self.next_timestamp();
+        // A client belongs to one cluster for its life.
+        let cluster = client.cluster_tag();
+        let (words, value) = match answered {
+            Ok((answer, epoch)) => (
+                format!("{answer:?} at epoch {epoch}"),
+                answer_value(&answer),
+            ),
+            Err(e) => (format!("error: {e}"), 0),
+        };
+        if call.is_calm {
+            self.judge_calm_call(call, answered.as_ref().err().copied());
+        }
+        let numbers = [3, call.caller, call.uid, value];
+        self.net.with_trace(|now, trace| {
+            trace.record_event(now, &numbers, || {
+                format!("call {} {kind:?} uid {}: {words}", call.caller, call.uid)
+            });
+        });
+        let outcome = match answered {
+            Ok((answer, epoch)) => {
+                self.last_cluster_tag.store(cluster, Relaxed);
+                self.answered_calls.fetch_add(1, Relaxed);
+                self.answer_judge.lock().judge_answer(
+                    self.now_ms(),
+                    (cluster, call.uid),
+                    call.floor,
+                    call.is_strict,
+                    &answer,
+                );
+                Outcome::Ok {
+                    end,
+                    epoch: Some(epoch),
+                    answer,
+                }
+            }
+            Err(_) => Outcome::Error { end, kind },
+        };
+        self.calls.lock().push(Call {
+            sequence: Sequence::uid(&format!("{NAMESPACE}-{cluster:x}"), call.uid),
+            begin: call.timestamp,
+            outcome,
+        });
+    }
+
+    /// Returns a call that begins now.
+    pub fn begin_call(
+        &self,
+        client: &Client,
+        caller: u64,
+        uid: u64,
+        is_strict: bool,
+    ) -> PendingCall {
+        PendingCall {
+            caller,
+            uid,
+            is_strict,
+            timestamp: self.next_timestamp(),
+            at_ms: self.now_ms(),
+            is_calm: self.calm_until_ms.load(Relaxed) > 0,
+            floor: self
+                .answer_judge
+                .lock()
+                .highest_received((client.cluster_tag(), uid)),
+        }
+    }
+}
+
+/// Call that has begun and not ended.
+pub struct PendingCall {
+    caller: u64,
+    uid: u64,
+    is_strict: bool,
+    timestamp: u64,
+    at_ms: u64,
+    /// Whether it began in the calm phase.
+    is_calm: bool,
+    /// Highest number of its sequence that a caller had received when it began.
+    pub floor: u64,
+}
+
+fn answer_value(answer: &Answer) -> u64 {
+    match answer {
+        Answer::Next { first, .. } => *first,
+        Answer::Exact(n) | Answer::AtMost(n) => *n,
+        Answer::Never => 0,
+        Answer::RaiseTo { to, .. } => *to,
+    }
+}

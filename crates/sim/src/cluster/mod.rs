@@ -1,0 +1,310 @@
+//! Machines of a run (stores, AllocSvrs and clients), and how their processes start and end.
+
+mod membership_changes;
+mod server_options;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use seqsvr_alloc::{Alloc, Clock};
+use seqsvr_core::lease::Reading;
+use seqsvr_core::sim::{self, mix};
+use seqsvr_proto::os::files;
+use seqsvr_store::Store;
+use seqsvr_store::sim as disks;
+
+use crate::machine::{ClockSet, MachineClock, MachineRole, Rates, SimMachine, SimProcess};
+use crate::network::{MachineId, SimNetwork};
+use crate::plan::{ClusterSetup, RowsCrashEffect, RunPlan};
+use server_options::{alloc_options, store_options};
+
+/// All machines of a run.
+pub struct SimCluster {
+    seed: u64,
+    /// Options of the servers.
+    pub setup: ClusterSetup,
+    /// Simulated network.
+    pub net: SimNetwork,
+    /// Machines by number.
+    pub machines: BTreeMap<MachineId, SimMachine>,
+    /// Simulated time, ms.
+    pub now_ms: u64,
+    /// Time at which all stores were last wiped to make another cluster of them, ms.
+    pub remade_at_ms: Option<u64>,
+    start_count: u64,
+}
+
+/// Maximum stores of a run, with those that join. Above it, no store joins.
+const STORES_MAX: MachineId = 10;
+
+/// Returns the numbers of the stores that form the cluster at its initialization.
+pub fn initial_store_ids(setup: &ClusterSetup) -> impl Iterator<Item = MachineId> + use<> {
+    1..=setup.stores
+}
+
+/// Returns the numbers of the AllocSvrs that run from the start. The next number may join.
+pub fn initial_alloc_ids(setup: &ClusterSetup) -> impl Iterator<Item = MachineId> + use<> {
+    11..11 + setup.allocs
+}
+
+/// Returns the numbers of the clients.
+pub fn client_ids(setup: &ClusterSetup) -> impl Iterator<Item = MachineId> + use<> {
+    21..21 + setup.clients
+}
+
+/// Returns the address on which a store listens.
+pub fn store_address(id: MachineId) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, id as u8], 7800))
+}
+
+/// Returns the address on which an AllocSvr listens.
+pub fn alloc_address(id: MachineId) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, id as u8], 7700))
+}
+
+struct AllocClock(MachineClock);
+
+impl Clock for AllocClock {
+    fn now(&self) -> Reading {
+        self.0.read_as_alloc()
+    }
+}
+
+impl SimCluster {
+    /// Creates all machines of a plan, without processes. Their directories lie below `root`.
+    pub fn new(plan: &RunPlan, net: SimNetwork, root: &Path) -> SimCluster {
+        let setup = plan.setup.clone();
+        let first = initial_store_ids(&setup).chain(initial_alloc_ids(&setup));
+        let rates: BTreeMap<MachineId, Rates> = first.zip(plan.rates.iter().copied()).collect();
+        let mut machines = BTreeMap::new();
+        let mut add = |id: MachineId, role: MachineRole, clocks: ClockSet| {
+            let delayed_net = net.clone();
+            let delay_output = move |until| delayed_net.delay_output_until(id, until);
+            let machine = SimMachine {
+                id,
+                role,
+                clock: MachineClock::new(clocks, delay_output),
+                process: None,
+                start_error: Arc::default(),
+                is_in_use: false,
+                was_used: false,
+                is_wiped: false,
+                may_end_by_itself: false,
+                is_removed: false,
+                store_id: u64::from(id),
+                boot_count: 1,
+                root_dir: root.join(format!("m{id}")),
+            };
+            machines.insert(id, machine);
+        };
+        for id in (1..=STORES_MAX).chain(11..=11 + setup.allocs) {
+            let role = match id <= STORES_MAX {
+                true => MachineRole::Store(Arc::default()),
+                false => MachineRole::Alloc(Arc::default()),
+            };
+            net.add_host(store_address(id), id);
+            let rates = rates.get(&id).copied().unwrap_or(Rates::TRUE);
+            add(id, role, ClockSet::new(rates));
+        }
+        for id in client_ids(&setup) {
+            add(id, MachineRole::Client, ClockSet::new(Rates::TRUE));
+        }
+        SimCluster {
+            seed: plan.seed,
+            setup,
+            net,
+            machines,
+            now_ms: 0,
+            remade_at_ms: None,
+            start_count: 0,
+        }
+    }
+
+    /// Starts the process of a machine that has none.
+    ///
+    /// # Errors
+    /// If the operating system provides no runtime.
+    pub fn start_process(&mut self, id: MachineId) -> io::Result<()> {
+        self.start_count += 1;
+        let Some(machine) = self.machines.get_mut(&id) else {
+            return Ok(());
+        };
+        let process = SimProcess::new(
+            self.start_count,
+            self.seed,
+            machine.clock.clone(),
+            self.now_ms,
+        )?;
+        sim::set_boot(self.start_count, format!("{id}.{}", machine.boot_count));
+        *machine.start_error.lock() = None;
+        let setup = &self.setup;
+        let transport = self.net.machine_transport(id);
+        let start_error = machine.start_error.clone();
+        let store_id = machine.store_id;
+        let clock = machine.clock.clone();
+        match &machine.role {
+            MachineRole::Store(running) => {
+                let options = store_options(setup, store_id, id, machine.data_dir());
+                let environment = seqsvr_store::Environment {
+                    clock: Arc::new(move || clock.read_as_store()),
+                    transport,
+                };
+                let running = running.clone();
+                process.spawn_task(async move {
+                    match Store::start_in(options, environment).await {
+                        Ok(store) => *running.lock() = Some(store),
+                        Err(e) => *start_error.lock() = Some(e.to_string()),
+                    }
+                });
+            }
+            MachineRole::Alloc(running) => {
+                let seed = mix(self.seed, self.start_count);
+                let options = alloc_options(setup, id, &machine.root_dir, seed);
+                let environment = seqsvr_alloc::Environment {
+                    clock: Arc::new(AllocClock(clock)),
+                    transport,
+                    background: None,
+                };
+                let running = running.clone();
+                process.spawn_task(async move {
+                    match Alloc::start_in(options, environment).await {
+                        Ok(alloc) => *running.lock() = Some(alloc),
+                        Err(e) => *start_error.lock() = Some(e.to_string()),
+                    }
+                });
+            }
+            MachineRole::Client => {}
+        }
+        machine.process = Some(process);
+        self.trace_event(id, "starts");
+        Ok(())
+    }
+
+    /// Records an event of a machine in the trace.
+    pub fn trace_event(&self, id: MachineId, what: &str) {
+        self.trace_event_with_reason(id, what, "");
+    }
+
+    /// Records an event of a machine and its reason in the trace. The reason may name files, whose
+    /// names differ from run to run, so only `what` enters the hash.
+    pub fn trace_event_with_reason(&self, id: MachineId, what: &str, why: &str) {
+        let numbers = [2, u64::from(id), sim::hash(what)];
+        self.net.with_trace(|now, trace| {
+            trace.record_reported_event(now, &numbers, format!("{} {what}{why}", machine_name(id)));
+        });
+    }
+
+    /// Ends the process of a machine immediately, as SIGKILL or a power cut does.
+    ///
+    /// # Errors
+    /// If the file system rejects a change.
+    pub fn end_process(
+        &mut self,
+        id: MachineId,
+        with_power: bool,
+        rows: RowsCrashEffect,
+    ) -> io::Result<()> {
+        let (seed, start_count) = (self.seed, self.start_count);
+        let net = self.net.clone();
+        let Some(machine) = self.machines.get_mut(&id) else {
+            return Ok(());
+        };
+        if machine.process.is_none() {
+            return Ok(());
+        }
+        if !with_power {
+            net.power_off(id);
+            machine.boot_count += 1;
+        }
+        // What destructors of the process still write must not reach the disk.
+        let mut count = 0;
+        let mut draw = |end: u64| {
+            count += 1;
+            mix(mix(seed, start_count), count) % end.max(1)
+        };
+        let data_dir = machine.data_dir();
+        let state_dir = machine.state_dir();
+        let fate = match rows {
+            RowsCrashEffect::Lose(most) => disks::RowsCrash::Lose(most),
+            RowsCrashEffect::Remove => disks::RowsCrash::Remove,
+            RowsCrashEffect::Damage => disks::RowsCrash::Damage,
+        };
+        let is_store = matches!(machine.role, MachineRole::Store(_));
+        if is_store && with_power {
+            disks::kill(&data_dir, fate, &mut draw);
+        }
+        net.end_process(id, || {
+            machine.drop_handle();
+            machine.process = None;
+        });
+        machine.clock.cancel_pause();
+        match (with_power, is_store) {
+            (true, _) => Ok(()),
+            (false, true) => disks::cut_power(&data_dir, fate, &mut draw),
+            (false, false) => files::cut_power(&[state_dir], &mut draw),
+        }
+    }
+
+    /// Starts the process of a machine that has none, with its power if that was cut.
+    ///
+    /// # Errors
+    /// If [`SimCluster::start_process`] fails.
+    pub fn restore_process(&mut self, id: MachineId) -> io::Result<()> {
+        let machine = self.machines.get(&id);
+        let is_down = machine.is_some_and(|m| m.is_in_use && m.process.is_none());
+        if is_down {
+            self.net.power_on(id);
+            self.start_process(id)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the stores in use.
+    pub fn stores_in_use(&self) -> Vec<MachineId> {
+        self.machines_in_use(|machine| matches!(machine.role, MachineRole::Store(_)))
+    }
+
+    /// Returns the AllocSvrs in use.
+    pub fn allocs_in_use(&self) -> Vec<MachineId> {
+        self.machines_in_use(|machine| matches!(machine.role, MachineRole::Alloc(_)))
+    }
+
+    fn machines_in_use(&self, is_selected: impl Fn(&SimMachine) -> bool) -> Vec<MachineId> {
+        let machines = self.machines.values();
+        let found = machines.filter(|machine| machine.is_in_use && is_selected(machine));
+        found.map(|machine| machine.id).collect()
+    }
+
+    /// Returns the store that sees itself as the leader; of several, the one of the greatest term.
+    pub fn find_leader(&self) -> Option<MachineId> {
+        let views = self
+            .machines
+            .values()
+            .filter_map(|m| Some((m.id, m.running_store()?.look())));
+        let leaders = views.filter(|(_, view)| view.is_leader);
+        leaders.max_by_key(|(_, view)| view.term).map(|(id, _)| id)
+    }
+
+    /// Returns the AllocSvr that owns most slots.
+    pub fn find_largest_owner(&self) -> Option<MachineId> {
+        let views = self
+            .machines
+            .values()
+            .filter_map(|m| Some((m.id, m.running_alloc()?.look())));
+        views
+            .max_by_key(|(id, view)| (view.slots.len(), *id))
+            .map(|(id, _)| id)
+    }
+}
+
+/// Returns the name of a machine in reports, which is also the name of an AllocSvr.
+pub fn machine_name(id: MachineId) -> String {
+    match id {
+        0..=10 => format!("s{id}"),
+        11..=20 => format!("a{}", id - 10),
+        _ => format!("c{}", id - 20),
+    }
+}

@@ -1,0 +1,9 @@
+//! Machine of a run: its clocks and its process.
+
+mod clock_set;
+mod sim_machine;
+mod sim_process;
+
+pub use clock_set::{ClockSet, Rates, TRUE_RATE};
+pub use sim_machine::{MachineRole, SimMachine};
+pub use sim_process::{MachineClock, SimProcess};

@@ -1,0 +1,158 @@
+//! Implements the `Transport` of `seqsvr-proto` over the simulated network.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use seqsvr_proto::transport::{Io, Listener, Transport};
+use tokio::sync::oneshot;
+
+use super::network_state::{AcceptQueue, InFlightSegment, SimConnection, TcpSegment};
+use super::sim_network::{MachineId, SimNetwork};
+use super::sim_stream::SimStream;
+
+impl SimNetwork {
+    /// Returns the transport of a machine.
+    pub fn machine_transport(&self, machine: MachineId) -> Arc<dyn Transport> {
+        let net = self.clone();
+        Arc::new(MachineTransport { machine, net })
+    }
+}
+
+struct MachineTransport {
+    machine: MachineId,
+    net: SimNetwork,
+}
+
+fn connection_refused() -> io::Error {
+    io::ErrorKind::ConnectionRefused.into()
+}
+
+impl Transport for MachineTransport {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        let (machine, net) = (self.machine, self.net.clone());
+        async move {
+            let address: SocketAddr = address.parse().map_err(|_| connection_refused())?;
+            let (answer, answered) = oneshot::channel();
+            let id = {
+                let mut state = net.lock_state();
+                let to = state
+                    .hosts
+                    .get(&address.ip())
+                    .copied()
+                    .ok_or_else(connection_refused)?;
+                let id = state.connections_made;
+                state.connections_made += 1;
+                let connection = SimConnection {
+                    ends: [machine, to],
+                    directions: Default::default(),
+                    answer: Some(answer),
+                    address,
+                    is_closed: [false; 2],
+                };
+                state.connections.insert(id, connection);
+                state.send_or_hold(InFlightSegment {
+                    connection: id,
+                    from: 0,
+                    segment: TcpSegment::Connect,
+                });
+                id
+            };
+            // Dropped with this future if the caller stops waiting.
+            let stream = SimStream::new_connecting(net, id);
+            match answered.await {
+                Ok(true) => Ok(Box::new(stream) as Box<dyn Io>),
+                _ => Err(connection_refused()),
+            }
+        }
+        .boxed()
+    }
+
+    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        let mut state = self.net.lock_state();
+        let is_free = !state.listeners.contains_key(&address);
+        if is_free {
+            let queue = AcceptQueue {
+                machine: self.machine,
+                unaccepted: Default::default(),
+                waker: None,
+            };
+            state.listeners.insert(address, queue);
+        }
+        drop(state);
+        let (net, machine) = (self.net.clone(), self.machine);
+        async move {
+            match is_free {
+                true => Ok(Box::new(SimListener {
+                    net,
+                    address,
+                    machine,
+                }) as Box<dyn Listener>),
+                false => Err(io::ErrorKind::AddrInUse.into()),
+            }
+        }
+        .boxed()
+    }
+}
+
+struct SimListener {
+    net: SimNetwork,
+    address: SocketAddr,
+    machine: MachineId,
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        let mut state = self.net.lock_state();
+        let is_own = state
+            .listeners
+            .get(&self.address)
+            .is_some_and(|e| e.machine == self.machine);
+        // A machine without power has no listener any more.
+        let queue = match is_own && !state.powered_off.contains(&self.machine) {
+            true => state.listeners.remove(&self.address),
+            false => None,
+        };
+        // Reset connections that were not accepted, after the lock is released.
+        let ids = queue.map(|queue| {
+            queue
+                .unaccepted
+                .into_iter()
+                .map(|stream| stream.into_accepted(self.net.clone()))
+        });
+        let unaccepted: Vec<SimStream> = ids.into_iter().flatten().collect();
+        drop(state);
+        drop(unaccepted);
+    }
+}
+
+impl Listener for SimListener {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>> {
+        let (net, address) = (self.net.clone(), self.address);
+        poll_fn(move |cx| {
+            let mut state = net.lock_state();
+            let Some(queue) = state.listeners.get_mut(&address) else {
+                return Poll::Pending;
+            };
+            match queue.unaccepted.pop_front() {
+                Some(stream) => {
+                    let stream = Box::new(stream.into_accepted(net.clone())) as Box<dyn Io>;
+                    Poll::Ready(Ok((stream, address)))
+                }
+                None => {
+                    queue.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .boxed()
+    }
+}
