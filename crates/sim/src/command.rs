@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use seqsvr_core::sim::{hash, mix};
 
-use crate::plan::RunPlan;
+use crate::plan::{RunPlan, draw_plan};
 use crate::planted_bugs::find_planted_bugs;
 use crate::runner::{SeedSweep, SweepOptions, check_repeatability};
 
@@ -104,7 +104,7 @@ impl Args {
     fn plan_for_seed(&self, seed: u64) -> RunPlan {
         RunPlan {
             planted: self.plant.clone(),
-            ..RunPlan::draw(seed, self.faults_ms)
+            ..draw_plan(seed, self.faults_ms)
         }
     }
 

@@ -17,5 +17,6 @@ mod machine;
 mod network;
 pub mod plan;
 mod planted_bugs;
+mod random_stream;
 pub mod runner;
 mod world;

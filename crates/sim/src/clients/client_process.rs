@@ -1,23 +1,21 @@
 //! Client processes: they call the cluster and record the answers.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use seqsvr_check::{Answer, Kind};
-use seqsvr_client::{Client, CurrentKind, Error, Numbers};
-use seqsvr_proto::v1::Reason;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
-use super::cluster_operator::{ClusterOperator, UIDS_PER_SECTION, create_client};
-use super::run_context::{NAMESPACE, PendingCall, RunContext};
+use super::cluster_operator::ClusterOperator;
+use super::load_caller::LoadCaller;
+use super::replaceable_client::ReplaceableClient;
+use super::run_context::{NAMESPACE, RunContext};
 use crate::cluster;
 use crate::faults::OperatorCommand;
 use crate::network::MachineId;
-use crate::plan::{CallLoad, RandomStream, RunPlan};
+use crate::plan::RunPlan;
+use crate::random_stream::RandomStream;
 
 /// Runs one client process. The first one also initializes the cluster and is the operator.
 pub async fn run_client(
@@ -82,173 +80,4 @@ pub async fn run_client(
     context.finished_clients.fetch_add(1, Relaxed);
     last_caller.run_calm_calls(plan.load.keys).await;
     context.calm_clients.fetch_add(1, Relaxed);
-}
-
-/// SDK client of a process. A new one replaces it when its cluster no longer exists.
-struct ReplaceableClient {
-    id: MachineId,
-    plan: RunPlan,
-    context: Arc<RunContext>,
-    current: Mutex<Client>,
-}
-
-impl ReplaceableClient {
-    fn new(id: MachineId, plan: &RunPlan, context: Arc<RunContext>) -> ReplaceableClient {
-        ReplaceableClient {
-            id,
-            plan: plan.clone(),
-            current: Mutex::new(create_client(id, plan, &context)),
-            context,
-        }
-    }
-
-    fn current_client(&self) -> Client {
-        self.current.lock().clone()
-    }
-
-    /// Replaces the client if the error says that every server belongs to another cluster.
-    fn replace_if_foreign(&self, client: &Client, error: Option<&Error>) {
-        let is_foreign = error.is_some_and(|error| error.reason == Reason::ClusterMismatch);
-        let mut current = self.current.lock();
-        if is_foreign && current.cluster_tag() == client.cluster_tag() {
-            seqsvr_core::reached!("client: it met another cluster only");
-            *current = create_client(self.id, &self.plan, &self.context);
-        }
-    }
-}
-
-/// Caller that makes one call after another.
-struct LoadCaller {
-    id: u64,
-    client: Arc<ReplaceableClient>,
-    context: Arc<RunContext>,
-}
-
-fn draw_uid(random: &mut RandomStream, load: &CallLoad) -> u64 {
-    random.next_below(load.keys) * u64::from(UIDS_PER_SECTION) / 2
-}
-
-impl LoadCaller {
-    async fn run_calls(self, load: CallLoad, think_ms: u64, mut random: RandomStream) {
-        let context = &self.context;
-        while context.now_ms() < context.stop_calls_at_ms.load(Relaxed) {
-            let uid = draw_uid(&mut random, &load);
-            let roll = random.next_below(100);
-            let many_end = load.many_percent;
-            let current_end = many_end + load.current_percent;
-            let raise_end = current_end + load.raise_percent;
-            let strict_end = raise_end + load.strict_percent;
-            if roll < many_end {
-                let mut uids: Vec<u64> = (0..5).map(|_| draw_uid(&mut random, &load)).collect();
-                uids.sort_unstable();
-                uids.dedup();
-                self.call_next_many(&uids).await;
-            } else if roll < current_end {
-                self.call_current(uid).await;
-            } else if roll < raise_end {
-                self.call_raise_to(uid, random.next_below(50)).await;
-            } else {
-                self.call_next(uid, roll < strict_end).await;
-            }
-            sleep(Duration::from_millis(
-                random.next_between(1, think_ms.max(1)),
-            ))
-            .await;
-        }
-    }
-
-    async fn call_next(&self, uid: u64, is_strict: bool) -> bool {
-        let sdk = self.client.current_client();
-        let call = self.context.begin_call(&sdk, self.id, uid, is_strict);
-        let result = match is_strict {
-            true => sdk.strict().next(NAMESPACE, uid, 1).await,
-            false => sdk.next(NAMESPACE, uid, 1).await,
-        };
-        let answer = result.as_ref().map(next_answer);
-        self.context.record_call(&sdk, &call, Kind::Next, answer);
-        self.client.replace_if_foreign(&sdk, result.as_ref().err());
-        result.is_ok()
-    }
-
-    async fn call_next_many(&self, uids: &[u64]) {
-        let sdk = self.client.current_client();
-        let begin = |uid: &u64| self.context.begin_call(&sdk, self.id, *uid, false);
-        let calls: Vec<PendingCall> = uids.iter().map(begin).collect();
-        let results = sdk.next_many(NAMESPACE, uids).await;
-        for (call, result) in calls.iter().zip(&results) {
-            let answer = result.as_ref().map(next_answer);
-            self.context.record_call(&sdk, call, Kind::Next, answer);
-        }
-        let error = results.iter().find_map(|result| result.as_ref().err());
-        self.client.replace_if_foreign(&sdk, error);
-    }
-
-    async fn call_current(&self, uid: u64) {
-        let sdk = self.client.current_client();
-        let call = self.context.begin_call(&sdk, self.id, uid, false);
-        let result = sdk.current(NAMESPACE, uid).await;
-        let answer = result.as_ref().map(|current| {
-            let answer = match current.kind {
-                CurrentKind::Exact => Answer::Exact(current.value),
-                CurrentKind::Never => Answer::Never,
-                CurrentKind::AtMost => Answer::AtMost(current.value),
-            };
-            (answer, current.epoch)
-        });
-        self.context.record_call(&sdk, &call, Kind::Current, answer);
-        self.client.replace_if_foreign(&sdk, result.as_ref().err());
-    }
-
-    async fn call_raise_to(&self, uid: u64, by: u64) {
-        let sdk = self.client.current_client();
-        let call = self.context.begin_call(&sdk, self.id, uid, false);
-        let asked = call.floor + by + 1;
-        let result = sdk.raise_to(NAMESPACE, uid, asked, false).await;
-        let answer = result.as_ref().map(|raised| {
-            let to = raised.value;
-            (Answer::RaiseTo { asked, to }, raised.epoch)
-        });
-        self.context.record_call(&sdk, &call, Kind::RaiseTo, answer);
-        self.client.replace_if_foreign(&sdk, result.as_ref().err());
-    }
-
-    /// Makes calls during the calm phase, and calls each sequence once at its end.
-    async fn run_calm_calls(&self, keys: u64) {
-        let until = loop {
-            match self.context.calm_until_ms.load(Relaxed) {
-                0 => sleep(Duration::from_millis(5)).await,
-                until => break until,
-            }
-        };
-        let mut n = self.id;
-        while self.context.now_ms() < until {
-            self.call_next(n % keys * u64::from(UIDS_PER_SECTION) / 2, n % 5 == 0)
-                .await;
-            n += 1;
-            sleep(Duration::from_millis(30)).await;
-        }
-        for n in 0..keys {
-            self.call_next(n * u64::from(UIDS_PER_SECTION) / 2, false)
-                .await;
-        }
-    }
-
-    /// Calls every sequence once more, and retries until the call succeeds.
-    async fn call_all_until_answered(&self, keys: u64) {
-        for n in 0..keys {
-            let uid = n * u64::from(UIDS_PER_SECTION) / 2;
-            while !self.call_next(uid, false).await {}
-            while !self.call_next(uid, true).await {}
-            self.call_current(uid).await;
-        }
-    }
-}
-
-fn next_answer(numbers: &Numbers) -> (Answer, u64) {
-    let answer = Answer::Next {
-        first: numbers.first,
-        last: numbers.last,
-        stride: NonZeroU64::MIN,
-    };
-    (answer, numbers.epoch)
 }

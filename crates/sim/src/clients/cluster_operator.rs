@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_client::{Admin, Channels, Client};
+use seqsvr_client::{Admin, Channels};
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::{Limits, Spec};
 use seqsvr_proto::convert::u128_bytes;
@@ -12,14 +12,13 @@ use seqsvr_proto::v1::store_client::StoreClient;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::run_context::{NAMESPACE, OperatorReport, RunContext};
-use crate::cluster::{alloc_address, initial_alloc_ids, initial_store_ids, store_address};
+use super::replaceable_client::create_client;
+use super::run_context::{NAMESPACE, OperatorReport, RunContext, UIDS_PER_SECTION};
+use crate::cluster::{initial_store_ids, store_address};
 use crate::faults::OperatorCommand;
-use crate::network::MachineId;
+use crate::network::{MachineId, machine_transport};
 use crate::plan::{ClusterSetup, RunPlan};
 
-/// Number of uids of a section.
-pub const UIDS_PER_SECTION: u32 = 10;
 const UID_MAX: u64 = 1_000;
 /// Timeout of one request to a store.
 const STORE_CALL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,18 +32,6 @@ pub struct ClusterOperator {
     id: MachineId,
     plan: RunPlan,
     context: Arc<RunContext>,
-}
-
-/// Creates the SDK client of a machine.
-pub fn create_client(id: MachineId, plan: &RunPlan, context: &RunContext) -> Client {
-    let servers = initial_alloc_ids(&plan.setup).map(|id| alloc_address(id).to_string());
-    let options = seqsvr_client::Options {
-        seed: Some(seqsvr_core::sim::draw("client")),
-        ..seqsvr_client::Options::new(servers)
-    };
-    let client = Client::over(Channels::over(context.net.machine_transport(id)), options);
-    // All addresses are those of simulated machines.
-    client.expect("valid addresses")
 }
 
 impl ClusterOperator {
@@ -79,7 +66,7 @@ impl ClusterOperator {
     /// store already belongs to a cluster, finishes that one.
     async fn init_with_id(&self, new_cluster_id: u128) {
         let setup = &self.plan.setup;
-        let channels = Channels::over(self.context.net.machine_transport(self.id));
+        let channels = Channels::over(machine_transport(&self.context.net, self.id));
         let mut first_recipient = None;
         let mut descriptions = Vec::new();
         for id in initial_store_ids(setup) {

@@ -2,8 +2,9 @@
 
 mod client_process;
 mod cluster_operator;
+mod load_caller;
+mod replaceable_client;
 mod run_context;
 
 pub use client_process::run_client;
-pub use cluster_operator::UIDS_PER_SECTION;
-pub use run_context::{OperatorReport, RunContext};
+pub use run_context::{OperatorReport, RunContext, UIDS_PER_SECTION};

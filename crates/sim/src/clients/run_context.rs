@@ -9,6 +9,8 @@ use seqsvr_client::{Client, Error};
 use crate::judges::answer_judge::AnswerJudge;
 use crate::network::{MachineId, SimNetwork};
 
+/// Number of uids of a section.
+pub const UIDS_PER_SECTION: u32 = 10;
 /// Namespace of all calls.
 pub const NAMESPACE: &str = "d";
 

@@ -4,7 +4,8 @@ use std::io;
 
 use seqsvr_store::sim as disks;
 
-use super::{STORES_MAX, SimCluster, initial_store_ids};
+use super::SimCluster;
+use super::machine_ids::{STORES_MAX, initial_store_ids};
 use crate::network::MachineId;
 use crate::plan::RowsCrashEffect;
 
@@ -85,7 +86,7 @@ impl SimCluster {
         }
     }
 
-    /// Takes a machine out of use.
+    /// Ends the process of a machine, and excludes the machine from the run.
     ///
     /// # Errors
     /// If the file system rejects a change.

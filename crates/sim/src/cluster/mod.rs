@@ -1,11 +1,11 @@
 //! Machines of a run (stores, AllocSvrs and clients), and how their processes start and end.
 
+mod machine_ids;
 mod membership_changes;
 mod server_options;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,8 +17,12 @@ use seqsvr_store::Store;
 use seqsvr_store::sim as disks;
 
 use crate::machine::{ClockSet, MachineClock, MachineRole, Rates, SimMachine, SimProcess};
-use crate::network::{MachineId, SimNetwork};
+use crate::network::{MachineId, SimNetwork, machine_transport};
 use crate::plan::{ClusterSetup, RowsCrashEffect, RunPlan};
+use machine_ids::STORES_MAX;
+pub use machine_ids::{
+    alloc_address, client_ids, initial_alloc_ids, initial_store_ids, machine_name, store_address,
+};
 use server_options::{alloc_options, store_options};
 
 /// All machines of a run.
@@ -37,34 +41,7 @@ pub struct SimCluster {
     start_count: u64,
 }
 
-/// Maximum stores of a run, with those that join. Above it, no store joins.
-const STORES_MAX: MachineId = 10;
-
-/// Returns the numbers of the stores that form the cluster at its initialization.
-pub fn initial_store_ids(setup: &ClusterSetup) -> impl Iterator<Item = MachineId> + use<> {
-    1..=setup.stores
-}
-
-/// Returns the numbers of the AllocSvrs that run from the start. The next number may join.
-pub fn initial_alloc_ids(setup: &ClusterSetup) -> impl Iterator<Item = MachineId> + use<> {
-    11..11 + setup.allocs
-}
-
-/// Returns the numbers of the clients.
-pub fn client_ids(setup: &ClusterSetup) -> impl Iterator<Item = MachineId> + use<> {
-    21..21 + setup.clients
-}
-
-/// Returns the address on which a store listens.
-pub fn store_address(id: MachineId) -> SocketAddr {
-    SocketAddr::from(([192, 0, 2, id as u8], 7800))
-}
-
-/// Returns the address on which an AllocSvr listens.
-pub fn alloc_address(id: MachineId) -> SocketAddr {
-    SocketAddr::from(([192, 0, 2, id as u8], 7700))
-}
-
+/// Clocks of a machine as an AllocSvr reads them.
 struct AllocClock(MachineClock);
 
 impl Clock for AllocClock {
@@ -141,7 +118,7 @@ impl SimCluster {
         sim::set_boot(self.start_count, format!("{id}.{}", machine.boot_count));
         *machine.start_error.lock() = None;
         let setup = &self.setup;
-        let transport = self.net.machine_transport(id);
+        let transport = machine_transport(&self.net, id);
         let start_error = machine.start_error.clone();
         let store_id = machine.store_id;
         let clock = machine.clock.clone();
@@ -297,14 +274,5 @@ impl SimCluster {
         views
             .max_by_key(|(id, view)| (view.slots.len(), *id))
             .map(|(id, _)| id)
-    }
-}
-
-/// Returns the name of a machine in reports, which is also the name of an AllocSvr.
-pub fn machine_name(id: MachineId) -> String {
-    match id {
-        0..=10 => format!("s{id}"),
-        11..=20 => format!("a{}", id - 10),
-        _ => format!("c{}", id - 20),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{alloc_address, initial_store_ids, machine_name, store_address};
+use super::machine_ids::{alloc_address, initial_store_ids, machine_name, store_address};
 use crate::network::MachineId;
 use crate::plan::ClusterSetup;
 

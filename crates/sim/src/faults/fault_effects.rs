@@ -4,7 +4,7 @@ use std::io;
 
 use seqsvr_store::sim as disks;
 
-use super::fault_scheduler::OperatorCommand;
+use super::operator_command::OperatorCommand;
 use crate::cluster::{SimCluster, machine_name};
 use crate::machine::{MachineRole, SimMachine};
 use crate::network::MachineId;

@@ -6,6 +6,7 @@ use std::io;
 use super::fault_effects::{
     begin_fault, change_clocks, end_fault, order_replacement, restart_if_ended,
 };
+use super::operator_command::OperatorCommand;
 use crate::cluster::SimCluster;
 use crate::machine::Rates;
 use crate::network::MachineId;
@@ -29,45 +30,6 @@ pub struct FaultScheduler {
     begun_count: u64,
     load_begin_ms: u64,
     has_bounded_clocks: bool,
-}
-
-/// Command to an operator, which runs on the machine of a client.
-pub enum OperatorCommand {
-    /// Initialize another cluster.
-    InitCluster,
-    /// Replace an old store by a new one.
-    ReplaceStore {
-        /// Id of the old store.
-        id: u64,
-        /// Machine of the old store.
-        old: MachineId,
-        /// Machine of the new store.
-        new: MachineId,
-        /// Whether the old store leaves before the new one joins.
-        removes_first: bool,
-    },
-    /// Remove a store, and add a new one with its id.
-    ReuseStoreId {
-        /// Id of both stores.
-        id: u64,
-        /// Machine of the old store.
-        old: MachineId,
-        /// Machine of the new store.
-        new: MachineId,
-    },
-    /// Move a slot to an AllocSvr.
-    MoveSlot(u32, String),
-    /// Drain an AllocSvr, or cancel its drain.
-    DrainAlloc {
-        /// Name of the AllocSvr.
-        name: String,
-        /// Whether its drain is canceled.
-        cancels: bool,
-    },
-    /// Transfer the leadership to another store.
-    TransferLeadership,
-    /// Shut an AllocSvr down gracefully.
-    ShutDownAlloc(MachineId),
 }
 
 impl FaultScheduler {

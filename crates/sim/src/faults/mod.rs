@@ -2,5 +2,7 @@
 
 mod fault_effects;
 mod fault_scheduler;
+mod operator_command;
 
-pub use fault_scheduler::{FaultScheduler, OperatorCommand, restart_ended_allocs};
+pub use fault_scheduler::{FaultScheduler, restart_ended_allocs};
+pub use operator_command::OperatorCommand;

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use seqsvr_alloc::Alloc;
 use seqsvr_store::Store;
 
-use super::sim_process::{MachineClock, SimProcess};
+use super::machine_clock::MachineClock;
+use super::sim_process::SimProcess;
 use crate::network::MachineId;
 
 /// Kind of server or client on a machine.

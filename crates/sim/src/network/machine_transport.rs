@@ -1,5 +1,6 @@
 //! Implements the `Transport` of `seqsvr-proto` over the simulated network.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -11,16 +12,15 @@ use futures::future::BoxFuture;
 use seqsvr_proto::transport::{Io, Listener, Transport};
 use tokio::sync::oneshot;
 
+use super::network_conditions::MachineId;
 use super::network_state::{AcceptQueue, InFlightSegment, SimConnection, TcpSegment};
-use super::sim_network::{MachineId, SimNetwork};
+use super::sim_network::SimNetwork;
 use super::sim_stream::SimStream;
 
-impl SimNetwork {
-    /// Returns the transport of a machine.
-    pub fn machine_transport(&self, machine: MachineId) -> Arc<dyn Transport> {
-        let net = self.clone();
-        Arc::new(MachineTransport { machine, net })
-    }
+/// Returns the transport of a machine.
+pub fn machine_transport(net: &SimNetwork, machine: MachineId) -> Arc<dyn Transport> {
+    let net = net.clone();
+    Arc::new(MachineTransport { machine, net })
 }
 
 struct MachineTransport {
@@ -118,13 +118,9 @@ impl Drop for SimListener {
             false => None,
         };
         // Reset connections that were not accepted, after the lock is released.
-        let ids = queue.map(|queue| {
-            queue
-                .unaccepted
-                .into_iter()
-                .map(|stream| stream.into_accepted(self.net.clone()))
-        });
-        let unaccepted: Vec<SimStream> = ids.into_iter().flatten().collect();
+        let ids = queue.map_or_else(VecDeque::new, |queue| queue.unaccepted);
+        let accept = |id| SimStream::new_accepted(self.net.clone(), id);
+        let unaccepted: Vec<SimStream> = ids.into_iter().map(accept).collect();
         drop(state);
         drop(unaccepted);
     }
@@ -143,8 +139,9 @@ impl Listener for SimListener {
                 return Poll::Pending;
             };
             match queue.unaccepted.pop_front() {
-                Some(stream) => {
-                    let stream = Box::new(stream.into_accepted(net.clone())) as Box<dyn Io>;
+                Some(id) => {
+                    let stream = SimStream::new_accepted(net.clone(), id);
+                    let stream = Box::new(stream) as Box<dyn Io>;
                     Poll::Ready(Ok((stream, address)))
                 }
                 None => {

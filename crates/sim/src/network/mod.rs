@@ -1,8 +1,11 @@
 //! Simulated network of a run.
 
 mod machine_transport;
+mod network_conditions;
 mod network_state;
 mod sim_network;
 mod sim_stream;
 
-pub use sim_network::{MachineId, NetworkConditions, SimNetwork};
+pub use machine_transport::machine_transport;
+pub use network_conditions::{MachineId, NetworkConditions};
+pub use sim_network::SimNetwork;

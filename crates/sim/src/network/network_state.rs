@@ -7,8 +7,7 @@ use std::task::Waker;
 use seqsvr_core::sim::{hash, mix};
 use tokio::sync::oneshot;
 
-use super::sim_network::{MachineId, NetworkConditions};
-use super::sim_stream::SimStream;
+use super::network_conditions::{MachineId, NetworkConditions};
 use crate::event_trace::EventTrace;
 
 /// Segment of one direction of a connection.
@@ -78,7 +77,8 @@ pub(super) struct SimConnection {
 
 pub(super) struct AcceptQueue {
     pub(super) machine: MachineId,
-    pub(super) unaccepted: VecDeque<SimStream>,
+    /// Connections that were not accepted yet.
+    pub(super) unaccepted: VecDeque<u64>,
     pub(super) waker: Option<Waker>,
 }
 
@@ -241,7 +241,7 @@ impl NetworkState {
         let accepted = match self.listeners.get_mut(&connection.address) {
             Some(queue) => {
                 connection.ends[1] = queue.machine;
-                queue.unaccepted.push_back(SimStream::new_unaccepted(id));
+                queue.unaccepted.push_back(id);
                 self.wakers.extend(queue.waker.take());
                 true
             }

@@ -11,44 +11,25 @@ use super::sim_network::SimNetwork;
 
 /// One end of a connection; a drop closes it.
 pub(super) struct SimStream {
-    /// Network; None: the connection is not accepted yet.
-    net: Option<SimNetwork>,
+    net: SimNetwork,
     id: u64,
     end: usize,
 }
 
 impl SimStream {
     pub(super) fn new_connecting(net: SimNetwork, id: u64) -> SimStream {
-        SimStream {
-            net: Some(net),
-            id,
-            end: 0,
-        }
+        SimStream { net, id, end: 0 }
     }
 
-    pub(super) fn new_unaccepted(id: u64) -> SimStream {
-        SimStream {
-            net: None,
-            id,
-            end: 1,
-        }
-    }
-
-    pub(super) fn into_accepted(self, net: SimNetwork) -> SimStream {
-        let id = self.id;
-        SimStream {
-            net: Some(net),
-            id,
-            end: 1,
-        }
+    pub(super) fn new_accepted(net: SimNetwork, id: u64) -> SimStream {
+        SimStream { net, id, end: 1 }
     }
 }
 
 impl Drop for SimStream {
     fn drop(&mut self) {
-        let Some(net) = self.net.take() else { return };
         let (id, end) = (self.id, self.end);
-        let mut state = net.lock_state();
+        let mut state = self.net.lock_state();
         let Some(connection) = state.connections.get_mut(&id) else {
             return;
         };
@@ -89,10 +70,7 @@ impl AsyncRead for SimStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let (id, end) = (self.id, self.end);
-        let Some(net) = &self.net else {
-            return Poll::Pending;
-        };
-        let mut state = net.lock_state();
+        let mut state = self.net.lock_state();
         let (seed, conditions) = (state.seed, state.conditions);
         let Some(connection) = state.connections.get_mut(&id) else {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
@@ -151,10 +129,7 @@ impl AsyncWrite for SimStream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let (id, end) = (self.id, self.end);
-        let Some(net) = &self.net else {
-            return Poll::Pending;
-        };
-        let mut state = net.lock_state();
+        let mut state = self.net.lock_state();
         let window = state.conditions.window;
         let Some(connection) = state.connections.get_mut(&id) else {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
@@ -184,18 +159,16 @@ impl AsyncWrite for SimStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (id, end) = (self.id, self.end);
-        if let Some(net) = &self.net {
-            let mut state = net.lock_state();
-            if let Some(connection) = state.connections.get_mut(&id) {
-                let direction = &mut connection.directions[end];
-                if !direction.sent_end && !direction.is_reset {
-                    direction.sent_end = true;
-                    state.send_or_hold(InFlightSegment {
-                        connection: id,
-                        from: end,
-                        segment: TcpSegment::End,
-                    });
-                }
+        let mut state = self.net.lock_state();
+        if let Some(connection) = state.connections.get_mut(&id) {
+            let direction = &mut connection.directions[end];
+            if !direction.sent_end && !direction.is_reset {
+                direction.sent_end = true;
+                state.send_or_hold(InFlightSegment {
+                    connection: id,
+                    from: end,
+                    segment: TcpSegment::End,
+                });
             }
         }
         Poll::Ready(Ok(()))

@@ -1,11 +1,15 @@
 //! Draws single faults.
 
-use super::plan_draw::{FaultClass, RandomStream, draw_rates};
-use super::run_plan::{
-    ClusterSetup, FaultKind, FaultTarget, PartitionDirection, PartitionScope, PlannedFault,
-    RowsCrashEffect,
+use super::fault_class::FaultClass;
+use super::planned_fault::{
+    FaultKind, FaultTarget, PartitionDirection, PartitionScope, PlannedFault, RowsCrashEffect,
 };
+use super::run_plan::ClusterSetup;
 use crate::machine::{Rates, TRUE_RATE};
+use crate::random_stream::RandomStream;
+
+/// Maximum error of the rate of a bounded clock, parts per million (design 3: 10 %).
+const CLOCK_DRIFT_MAX_PPM: u64 = 100_000;
 
 fn draw_rows_effect(random: &mut RandomStream) -> RowsCrashEffect {
     match random.next_below(10) {
@@ -30,6 +34,7 @@ fn draw_target(random: &mut RandomStream, setup: &ClusterSetup) -> FaultTarget {
     ])
 }
 
+/// Draws a fault of a class.
 pub(super) fn draw_fault(
     random: &mut RandomStream,
     class: FaultClass,
@@ -150,5 +155,24 @@ pub(super) fn draw_fault(
         for_ms,
         target,
         kind,
+    }
+}
+
+/// Draws the rates of the clocks of a machine.
+pub(super) fn draw_rates(random: &mut RandomStream) -> Rates {
+    let mut rate = || match random.next_bool(30) {
+        // Exactly at a bound.
+        true => random.pick_one(&[
+            TRUE_RATE - CLOCK_DRIFT_MAX_PPM,
+            TRUE_RATE + CLOCK_DRIFT_MAX_PPM,
+        ]),
+        false => random.next_between(
+            TRUE_RATE - CLOCK_DRIFT_MAX_PPM,
+            TRUE_RATE + CLOCK_DRIFT_MAX_PPM,
+        ),
+    };
+    Rates {
+        main: rate(),
+        raw: rate(),
     }
 }

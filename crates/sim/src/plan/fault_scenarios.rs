@@ -1,10 +1,10 @@
 //! Draws scenarios: faults that make sense only together.
 
-use super::plan_draw::RandomStream;
-use super::run_plan::{
-    CallLoad, ClusterSetup, FaultKind, FaultTarget, PartitionDirection, PartitionScope,
-    PlannedFault, RowsCrashEffect,
+use super::planned_fault::{
+    FaultKind, FaultTarget, PartitionDirection, PartitionScope, PlannedFault, RowsCrashEffect,
 };
+use super::run_plan::{CallLoad, ClusterSetup};
+use crate::random_stream::RandomStream;
 
 /// Draws a flapping quorum while the AllocSvr with most slots is dead (finding A2).
 ///

@@ -1,81 +1,14 @@
 //! Draws a plan from a seed. Each class of faults is left out of half of all plans: a few faults in
 //! a calm world find more bugs than all of them at once.
 
-use seqsvr_core::sim::{hash, mix};
-
-use super::run_plan::{CallLoad, ClusterSetup, FaultKind, PlannedFault, RunPlan};
-use super::{fault_draw, fault_scenarios};
-use crate::machine::{Rates, TRUE_RATE};
+use super::fault_class::FaultClass;
+use super::fault_draw::{draw_fault, draw_rates};
+use super::fault_scenarios;
+use super::planned_fault::{FaultKind, PlannedFault};
+use super::run_plan::{CallLoad, ClusterSetup, RunPlan};
+use crate::machine::Rates;
 use crate::network::NetworkConditions;
-
-/// Stream of random numbers of a seed, one for each purpose.
-pub struct RandomStream {
-    state: u64,
-    count: u64,
-}
-
-impl RandomStream {
-    /// Creates the stream of a purpose.
-    pub fn new(seed: u64, purpose: &str) -> RandomStream {
-        RandomStream {
-            state: mix(seed, hash(purpose)),
-            count: 0,
-        }
-    }
-
-    /// Returns the next number.
-    pub fn next_number(&mut self) -> u64 {
-        self.count += 1;
-        mix(self.state, self.count)
-    }
-
-    /// Returns a number below `end`; 0 if `end` is 0.
-    pub fn next_below(&mut self, end: u64) -> u64 {
-        self.next_number() % end.max(1)
-    }
-
-    /// Returns a number from `from` to `to`, both included.
-    pub fn next_between(&mut self, from: u64, to: u64) -> u64 {
-        from + self.next_below(to - from + 1)
-    }
-
-    /// Returns true with a probability of `percent`.
-    pub fn next_bool(&mut self, percent: u64) -> bool {
-        self.next_below(100) < percent
-    }
-
-    /// Returns one of several values.
-    pub fn pick_one<T: Clone>(&mut self, all: &[T]) -> T {
-        all[self.next_below(all.len() as u64) as usize].clone()
-    }
-}
-
-/// Class of faults. A plan has all faults of a class or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultClass {
-    /// Partitions, slow links, resets.
-    Net,
-    /// Processes that are stopped or killed.
-    Process,
-    /// Machines that lose their power or are suspended.
-    Machine,
-    /// Clocks that run at other rates.
-    Clock,
-    /// Disks whose syncs are slow or fail.
-    Disk,
-    /// Moves, drains, graceful restarts, leadership transfers, and an AllocSvr that joins.
-    Operations,
-    /// Stores that join, leave, lose their disks or run beside a copy.
-    Members,
-    /// Another cluster is made of the same machines.
-    Remake,
-    /// The leader loses its quorum again and again while an AllocSvr is dead.
-    Flap,
-    /// More commands wait for the log than an entry can hold.
-    Flood,
-    /// Faults during the initialization of the cluster.
-    Genesis,
-}
+use crate::random_stream::RandomStream;
 
 /// Classes that half of all plans have.
 const COMMON_CLASSES: [FaultClass; 6] = [
@@ -87,69 +20,64 @@ const COMMON_CLASSES: [FaultClass; 6] = [
     FaultClass::Operations,
 ];
 
-/// Maximum error of the rate of a bounded clock, parts per million (design 3: 10 %).
-const CLOCK_DRIFT_MAX_PPM: u64 = 100_000;
-
-impl RunPlan {
-    /// Draws the plan of a seed, with faults for `faults_ms` milliseconds.
-    pub fn draw(seed: u64, faults_ms: u64) -> RunPlan {
-        let mut random = RandomStream::new(seed, "classes");
-        match random.next_below(100) {
-            0..4 => return RunPlan::draw_with_classes(seed, faults_ms, &[FaultClass::Flap]),
-            4..7 => return RunPlan::draw_with_classes(seed, faults_ms, &[FaultClass::Flood]),
-            7..12 => return RunPlan::draw_with_classes(seed, faults_ms, &[FaultClass::Genesis]),
-            _ => {}
-        }
-        let mut classes: Vec<FaultClass> = COMMON_CLASSES
-            .into_iter()
-            .filter(|_| random.next_bool(50))
-            .collect();
-        if classes.is_empty() {
-            classes.push(random.pick_one(&COMMON_CLASSES));
-        }
-        match random.next_below(100) {
-            0..20 => classes.push(FaultClass::Members),
-            20..32 => classes.push(FaultClass::Remake),
-            _ => {}
-        }
-        RunPlan::draw_with_classes(seed, faults_ms, &classes)
+/// Draws the plan of a seed, with faults for `faults_ms` milliseconds.
+pub fn draw_plan(seed: u64, faults_ms: u64) -> RunPlan {
+    let mut random = RandomStream::new(seed, "classes");
+    match random.next_below(100) {
+        0..4 => return draw_plan_with_classes(seed, faults_ms, &[FaultClass::Flap]),
+        4..7 => return draw_plan_with_classes(seed, faults_ms, &[FaultClass::Flood]),
+        7..12 => return draw_plan_with_classes(seed, faults_ms, &[FaultClass::Genesis]),
+        _ => {}
     }
+    let mut classes: Vec<FaultClass> = COMMON_CLASSES
+        .into_iter()
+        .filter(|_| random.next_bool(50))
+        .collect();
+    if classes.is_empty() {
+        classes.push(random.pick_one(&COMMON_CLASSES));
+    }
+    match random.next_below(100) {
+        0..20 => classes.push(FaultClass::Members),
+        20..32 => classes.push(FaultClass::Remake),
+        _ => {}
+    }
+    draw_plan_with_classes(seed, faults_ms, &classes)
+}
 
-    /// Draws a plan with faults of these classes.
-    pub fn draw_with_classes(seed: u64, faults_ms: u64, classes: &[FaultClass]) -> RunPlan {
-        let mut random = RandomStream::new(seed, "plan");
-        let mut setup = draw_setup(&mut random);
-        let mut load = draw_load(&mut random, &setup);
-        let has_bounded_clocks = !(classes.contains(&FaultClass::Clock) && random.next_bool(20));
-        let has_rates = classes.contains(&FaultClass::Clock);
-        let servers = setup.stores + setup.allocs;
-        let rates = (0..servers).map(|_| match has_rates {
-            true => draw_rates(&mut random),
-            false => Rates::TRUE,
-        });
-        let rates = rates.collect();
-        let faults = match classes {
-            [FaultClass::Flap] => {
-                fault_scenarios::draw_flapping_quorum(&mut random, &mut setup, faults_ms)
-            }
-            [FaultClass::Flood] => {
-                fault_scenarios::draw_command_flood(&mut random, &mut setup, &mut load, faults_ms)
-            }
-            [FaultClass::Genesis] => fault_scenarios::draw_init_faults(&mut random, &mut setup),
-            _ => draw_faults(&mut random, faults_ms, classes, &setup, has_bounded_clocks),
-        };
-        RunPlan {
-            seed,
-            planted: Vec::new(),
-            setup,
-            rates,
-            has_bounded_clocks,
-            faults,
-            load,
-            heal_at_ms: faults_ms,
-            hits_genesis: classes.contains(&FaultClass::Genesis),
-            bounds_takeover: classes.contains(&FaultClass::Flap),
+/// Draws a plan with faults of these classes.
+pub fn draw_plan_with_classes(seed: u64, faults_ms: u64, classes: &[FaultClass]) -> RunPlan {
+    let mut random = RandomStream::new(seed, "plan");
+    let mut setup = draw_setup(&mut random);
+    let mut load = draw_load(&mut random, &setup);
+    let has_bounded_clocks = !(classes.contains(&FaultClass::Clock) && random.next_bool(20));
+    let has_rates = classes.contains(&FaultClass::Clock);
+    let servers = setup.stores + setup.allocs;
+    let rates = (0..servers).map(|_| match has_rates {
+        true => draw_rates(&mut random),
+        false => Rates::TRUE,
+    });
+    let rates = rates.collect();
+    let faults = match classes {
+        [FaultClass::Flap] => {
+            fault_scenarios::draw_flapping_quorum(&mut random, &mut setup, faults_ms)
         }
+        [FaultClass::Flood] => {
+            fault_scenarios::draw_command_flood(&mut random, &mut setup, &mut load, faults_ms)
+        }
+        [FaultClass::Genesis] => fault_scenarios::draw_init_faults(&mut random, &mut setup),
+        _ => draw_faults(&mut random, faults_ms, classes, &setup, has_bounded_clocks),
+    };
+    RunPlan {
+        seed,
+        planted: Vec::new(),
+        setup,
+        rates,
+        has_bounded_clocks,
+        faults,
+        load,
+        heal_at_ms: faults_ms,
+        hits_genesis: classes.contains(&FaultClass::Genesis),
+        bounds_takeover: classes.contains(&FaultClass::Flap),
     }
 }
 
@@ -170,13 +98,7 @@ fn draw_faults(
         .collect();
     while at_ms < faults_ms && !drawn_classes.is_empty() {
         let class = random.pick_one(&drawn_classes);
-        faults.push(fault_draw::draw_fault(
-            random,
-            class,
-            at_ms,
-            setup,
-            has_bounded_clocks,
-        ));
+        faults.push(draw_fault(random, class, at_ms, setup, has_bounded_clocks));
         at_ms += random.next_between(gap / 5, 2 * gap);
     }
     // Options of AllocSvrs name only the first stores, so one of those must stay: at most one
@@ -222,24 +144,6 @@ fn draw_setup(random: &mut RandomStream) -> ClusterSetup {
         },
         sync_ms: (1, sync_max),
         entry_bytes: None,
-    }
-}
-
-pub(super) fn draw_rates(random: &mut RandomStream) -> Rates {
-    let mut rate = || match random.next_bool(30) {
-        // Exactly at a bound.
-        true => random.pick_one(&[
-            TRUE_RATE - CLOCK_DRIFT_MAX_PPM,
-            TRUE_RATE + CLOCK_DRIFT_MAX_PPM,
-        ]),
-        false => random.next_between(
-            TRUE_RATE - CLOCK_DRIFT_MAX_PPM,
-            TRUE_RATE + CLOCK_DRIFT_MAX_PPM,
-        ),
-    };
-    Rates {
-        main: rate(),
-        raw: rate(),
     }
 }
 

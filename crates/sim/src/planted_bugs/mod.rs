@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use seqsvr_core::sim::{hash, mix};
 
-use crate::plan::{FaultClass, RandomStream, RunPlan};
+use crate::plan::{FaultClass, RunPlan, draw_plan_with_classes};
+use crate::random_stream::RandomStream;
 use crate::runner::run_plan_in_thread;
 use plan_shapes::PlanShape;
 
@@ -180,7 +181,7 @@ impl PlantedBug {
         let seed_base = mix(hash(base), hash(self.name));
         for n in 0..5 * seeds {
             let seed = mix(seed_base, n);
-            let mut plan = RunPlan::draw_with_classes(seed, faults_ms, classes);
+            let mut plan = draw_plan_with_classes(seed, faults_ms, classes);
             shape(&mut RandomStream::new(seed, "shape"), &mut plan);
             plan.planted = vec![self.name.to_owned()];
             let Some(broken_rule) = first_broken_rule(&plan) else {

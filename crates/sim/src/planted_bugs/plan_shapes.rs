@@ -3,9 +3,10 @@
 
 use crate::machine::{Rates, TRUE_RATE};
 use crate::plan::{
-    FaultKind, FaultTarget, PartitionDirection, PartitionScope, PlannedFault, RandomStream,
-    RowsCrashEffect, RunPlan,
+    FaultKind, FaultTarget, PartitionDirection, PartitionScope, PlannedFault, RowsCrashEffect,
+    RunPlan,
 };
+use crate::random_stream::RandomStream;
 
 /// Function that changes a drawn plan.
 pub type PlanShape = fn(&mut RandomStream, &mut RunPlan);

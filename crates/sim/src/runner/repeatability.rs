@@ -6,7 +6,7 @@ use std::thread;
 use seqsvr_core::sim::{hash, mix};
 
 use super::plan_runner::run_plan_in_thread;
-use crate::plan::RunPlan;
+use crate::plan::draw_plan;
 
 /// Runs each seed once in this process, then in two threads at once, then in another process with
 /// another environment, and compares the hashes.
@@ -16,8 +16,7 @@ use crate::plan::RunPlan;
 pub fn check_repeatability(base: &str, seeds: u64, faults_ms: u64) -> Result<(), String> {
     for n in 0..seeds {
         let seed = mix(hash(base), n);
-        let hash_of =
-            || run_plan_in_thread(&RunPlan::draw(seed, faults_ms), false).map(|run| run.hash);
+        let hash_of = || run_plan_in_thread(&draw_plan(seed, faults_ms), false).map(|run| run.hash);
         let first = hash_of()?;
         let (first_thread, second_thread) = thread::scope(|scope| {
             let first_thread = scope.spawn(hash_of);

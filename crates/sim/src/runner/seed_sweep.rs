@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::branch_coverage::{ReachedSeeds, find_missed_branches};
-use super::plan_runner::{RunOutcome, run_plan_in_thread};
+use super::plan_runner::run_plan_in_thread;
 use crate::plan::RunPlan;
+use crate::world::RunOutcome;
 
 /// Minimum runs of a sweep that limits starved runs. Above it, a sweep fails if more than 1 of 20
 /// runs starved.

@@ -1,6 +1,7 @@
 //! World of a run: it gives turns to the processes and calls the judges.
 
 mod liveness_phases;
+mod run_outcome;
 
 use std::io;
 use std::sync::Arc;
@@ -19,8 +20,10 @@ use crate::judges::takeover_judge::TakeoverJudge;
 use crate::judges::unexpected_stops;
 use crate::libc_shim;
 use crate::network::{MachineId, SimNetwork};
-use crate::plan::{RandomStream, RowsCrashEffect, RunPlan};
-use crate::runner::RunOutcome;
+use crate::plan::{RowsCrashEffect, RunPlan};
+use crate::random_stream::RandomStream;
+
+pub use run_outcome::RunOutcome;
 
 /// Maximum simulated time until the cluster answers every client, ms. Above it, the run fails.
 const READY_TIMEOUT_MS: u64 = 120_000;

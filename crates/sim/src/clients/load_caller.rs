@@ -1,0 +1,156 @@
+//! Callers of a client process.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use seqsvr_check::{Answer, Kind};
+use seqsvr_client::{CurrentKind, Numbers};
+use tokio::time::sleep;
+
+use super::replaceable_client::ReplaceableClient;
+use super::run_context::{NAMESPACE, PendingCall, RunContext, UIDS_PER_SECTION};
+use crate::plan::CallLoad;
+use crate::random_stream::RandomStream;
+
+/// Caller that makes one call after another.
+pub(super) struct LoadCaller {
+    pub(super) id: u64,
+    pub(super) client: Arc<ReplaceableClient>,
+    pub(super) context: Arc<RunContext>,
+}
+
+fn draw_uid(random: &mut RandomStream, load: &CallLoad) -> u64 {
+    random.next_below(load.keys) * u64::from(UIDS_PER_SECTION) / 2
+}
+
+impl LoadCaller {
+    /// Makes calls until the load ends.
+    pub(super) async fn run_calls(self, load: CallLoad, think_ms: u64, mut random: RandomStream) {
+        let context = &self.context;
+        while context.now_ms() < context.stop_calls_at_ms.load(Relaxed) {
+            let uid = draw_uid(&mut random, &load);
+            let roll = random.next_below(100);
+            let many_end = load.many_percent;
+            let current_end = many_end + load.current_percent;
+            let raise_end = current_end + load.raise_percent;
+            let strict_end = raise_end + load.strict_percent;
+            if roll < many_end {
+                let mut uids: Vec<u64> = (0..5).map(|_| draw_uid(&mut random, &load)).collect();
+                uids.sort_unstable();
+                uids.dedup();
+                self.call_next_many(&uids).await;
+            } else if roll < current_end {
+                self.call_current(uid).await;
+            } else if roll < raise_end {
+                self.call_raise_to(uid, random.next_below(50)).await;
+            } else {
+                self.call_next(uid, roll < strict_end).await;
+            }
+            sleep(Duration::from_millis(
+                random.next_between(1, think_ms.max(1)),
+            ))
+            .await;
+        }
+    }
+
+    async fn call_next(&self, uid: u64, is_strict: bool) -> bool {
+        let sdk = self.client.current_client();
+        let call = self.context.begin_call(&sdk, self.id, uid, is_strict);
+        let result = match is_strict {
+            true => sdk.strict().next(NAMESPACE, uid, 1).await,
+            false => sdk.next(NAMESPACE, uid, 1).await,
+        };
+        let answer = result.as_ref().map(next_answer);
+        self.context.record_call(&sdk, &call, Kind::Next, answer);
+        self.client.replace_if_foreign(&sdk, result.as_ref().err());
+        result.is_ok()
+    }
+
+    async fn call_next_many(&self, uids: &[u64]) {
+        let sdk = self.client.current_client();
+        let begin = |uid: &u64| self.context.begin_call(&sdk, self.id, *uid, false);
+        let calls: Vec<PendingCall> = uids.iter().map(begin).collect();
+        let results = sdk.next_many(NAMESPACE, uids).await;
+        for (call, result) in calls.iter().zip(&results) {
+            let answer = result.as_ref().map(next_answer);
+            self.context.record_call(&sdk, call, Kind::Next, answer);
+        }
+        let error = results.iter().find_map(|result| result.as_ref().err());
+        self.client.replace_if_foreign(&sdk, error);
+    }
+
+    async fn call_current(&self, uid: u64) {
+        let sdk = self.client.current_client();
+        let call = self.context.begin_call(&sdk, self.id, uid, false);
+        let result = sdk.current(NAMESPACE, uid).await;
+        let answer = result.as_ref().map(|current| {
+            let answer = match current.kind {
+                CurrentKind::Exact => Answer::Exact(current.value),
+                CurrentKind::Never => Answer::Never,
+                CurrentKind::AtMost => Answer::AtMost(current.value),
+            };
+            (answer, current.epoch)
+        });
+        self.context.record_call(&sdk, &call, Kind::Current, answer);
+        self.client.replace_if_foreign(&sdk, result.as_ref().err());
+    }
+
+    async fn call_raise_to(&self, uid: u64, by: u64) {
+        let sdk = self.client.current_client();
+        let call = self.context.begin_call(&sdk, self.id, uid, false);
+        let requested = call.floor + by + 1;
+        let result = sdk.raise_to(NAMESPACE, uid, requested, false).await;
+        let answer = result.as_ref().map(|raised| {
+            let to = raised.value;
+            let answer = Answer::RaiseTo {
+                asked: requested,
+                to,
+            };
+            (answer, raised.epoch)
+        });
+        self.context.record_call(&sdk, &call, Kind::RaiseTo, answer);
+        self.client.replace_if_foreign(&sdk, result.as_ref().err());
+    }
+
+    /// Makes calls during the calm phase, and calls each sequence once at its end.
+    pub(super) async fn run_calm_calls(&self, keys: u64) {
+        let until = loop {
+            match self.context.calm_until_ms.load(Relaxed) {
+                0 => sleep(Duration::from_millis(5)).await,
+                until => break until,
+            }
+        };
+        let mut n = self.id;
+        while self.context.now_ms() < until {
+            self.call_next(n % keys * u64::from(UIDS_PER_SECTION) / 2, n % 5 == 0)
+                .await;
+            n += 1;
+            sleep(Duration::from_millis(30)).await;
+        }
+        for n in 0..keys {
+            self.call_next(n * u64::from(UIDS_PER_SECTION) / 2, false)
+                .await;
+        }
+    }
+
+    /// Calls every sequence once more, and retries until the call succeeds.
+    pub(super) async fn call_all_until_answered(&self, keys: u64) {
+        for n in 0..keys {
+            let uid = n * u64::from(UIDS_PER_SECTION) / 2;
+            while !self.call_next(uid, false).await {}
+            while !self.call_next(uid, true).await {}
+            self.call_current(uid).await;
+        }
+    }
+}
+
+fn next_answer(numbers: &Numbers) -> (Answer, u64) {
+    let answer = Answer::Next {
+        first: numbers.first,
+        last: numbers.last,
+        stride: NonZeroU64::MIN,
+    };
+    (answer, numbers.epoch)
+}
