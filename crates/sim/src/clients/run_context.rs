@@ -109,7 +109,7 @@ impl RunContext {
             None if took_ms > max_ms => format!("took {took_ms} ms, more than {max_ms}"),
             None => return,
         };
-        let what = format!("uid {}: a call of the calm world {what}", call.uid);
+        let what = format!("uid {}: a call in the calm phase {what}", call.uid);
         self.answer_judge.lock().broken_rule.get_or_insert(what);
     }
 

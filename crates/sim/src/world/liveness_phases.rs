@@ -78,7 +78,7 @@ impl SimWorld {
             if self.cluster.now_ms > deadline {
                 let unfinished_clients = client_count - self.context.finished_clients.load(Relaxed);
                 self.broken_rules.push(format!(
-                    "live: {unfinished_clients} clients had not all answers at {}",
+                    "live: {unfinished_clients} clients have no answer to some calls at {}",
                     self.cluster.now_ms
                 ));
             }
@@ -136,7 +136,7 @@ impl SimWorld {
         self.run_turns_until(CALM_PHASE_MS, |_| false)?;
         let is_steady = has_steady_leader(&self.plan.setup);
         if self.broken_rules.is_empty() && is_steady && find_term(self) != term_before {
-            let text = format!("live: the leader of {term_before:?} changed in a calm world");
+            let text = format!("live: the leader of {term_before:?} changed in the calm phase");
             self.broken_rules.push(text);
         }
         let clients = u64::from(self.plan.setup.clients);
