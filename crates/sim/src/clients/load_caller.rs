@@ -100,14 +100,11 @@ impl LoadCaller {
     async fn call_raise_to(&self, uid: u64, by: u64) {
         let sdk = self.client.current_client();
         let call = self.context.begin_call(&sdk, self.id, uid, false);
-        let requested = call.floor + by + 1;
-        let result = sdk.raise_to(NAMESPACE, uid, requested, false).await;
+        let target = call.floor + by + 1;
+        let result = sdk.raise_to(NAMESPACE, uid, target, false).await;
         let answer = result.as_ref().map(|raised| {
             let to = raised.value;
-            let answer = Answer::RaiseTo {
-                asked: requested,
-                to,
-            };
+            let answer = Answer::RaiseTo { asked: target, to };
             (answer, raised.epoch)
         });
         self.context.record_call(&sdk, &call, Kind::RaiseTo, answer);
