@@ -84,10 +84,10 @@ pub struct CallLoad {
     pub keys: u64,
     /// Share of calls that are batches, percent.
     pub many_percent: u64,
-    /// See `many_percent`.
+    /// Share of calls that are `current`, percent.
     pub current_percent: u64,
-    /// See `many_percent`.
+    /// Share of calls that are RaiseTo, percent.
     pub raise_percent: u64,
-    /// See `many_percent`.
+    /// Share of calls that are a strict `next`, percent.
     pub strict_percent: u64,
 }
