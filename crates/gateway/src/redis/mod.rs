@@ -45,8 +45,8 @@ pub const REDIS_PORT: u16 = 6380;
 /// Default maximum of connections at a time: as many as Redis accepts.
 pub const REDIS_CONNECTIONS_DEFAULT: usize = 10_000;
 /// The reply to a connection above the limit.
-const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached (--redis-connections-max)
-";
+const TOO_MANY_CONNECTIONS: &[u8] =
+    b"-ERR max number of clients reached (--redis-connections-max)\r\n";
 
 /// Settings of the Redis server.
 #[derive(Clone, Debug)]

@@ -401,8 +401,7 @@ async fn redis_endpoint_enforces_limits_and_closes_in_order() {
     let silent = RespCaller::connect(at).await;
     let rejection = wait_until("a rejection", async || {
         let received = RespCaller::connect(at).await.read_to_end().await;
-        received
-            .starts_with("-ERR max number of clients reached")
+        (received == "-ERR max number of clients reached (--redis-connections-max)\r\n")
             .then_some(())
     });
     rejection.await;
