@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn they_set_batch_scheduling_and_are_as_nice_as_before() {
+    fn connection_threads_have_batch_policy_and_usual_niceness() {
         let result = std::thread::spawn(try_set_batch_scheduling).join().unwrap();
         if let Err(error) = result {
             return println!("SKIPPED: the policy cannot be set here: {error}");
