@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(out.join("descriptor.bin"), set.encode_to_vec())?;
     tonic_prost_build::configure()
         .bytes(".seqsvr.v1")
-        .codec_path("crate::codec::Codec")
+        .codec_path("crate::codec::MessageCodec")
         .compile_fds(set)?;
     Ok(())
 }

@@ -26,10 +26,10 @@ use futures::stream;
 use http_body_util::StreamBody;
 use hyper::body::{Body as _, Frame};
 use prost::Message;
-use seqsvr_alloc::{Alloc, Clock, Environment};
-use seqsvr_core::lease::Reading;
+use seqsvr_alloc::{AllocEnvironment, AllocServer, Clock};
+use seqsvr_core::lease::ClockReading;
 use seqsvr_proto::LocalSequence;
-use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
@@ -38,7 +38,7 @@ use seqsvr_proto::v1::{
     DescribeRequest, InitRequest, Member, NextManyRequest, NextManyResponse, NextRequest,
     NextResponse, PipeRequest, PipeResponse, pipe_request, pipe_response,
 };
-use seqsvr_store::Store;
+use seqsvr_store::StoreServer;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 
@@ -206,13 +206,13 @@ where
 }
 
 /// Starts one store and one AllocSvr that owns all slots.
-async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
+async fn start_cluster(dir: &std::path::Path) -> (StoreServer, AllocServer) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let environment = seqsvr_store::Environment {
+    let environment = seqsvr_store::StoreEnvironment {
         clock: Arc::new(read_libc_clock),
-        ..seqsvr_store::Environment::system()
+        ..seqsvr_store::StoreEnvironment::system()
     };
-    let store = Store::start_in(seqsvr_store::Options::new(1, any, dir), environment).await;
+    let store = StoreServer::start_in(seqsvr_store::Options::new(1, any, dir), environment).await;
     let store = store.expect("the store starts");
     let address = store.local_addr().to_string();
     let mut client = StoreClient::connect(format!("http://{address}"))
@@ -221,7 +221,7 @@ async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
     let described = client.describe(DescribeRequest {}).await;
     let described = described.expect("the store answers").into_inner();
     let init = InitRequest {
-        cluster: u128_bytes(7),
+        cluster: u128_to_bytes(7),
         members: vec![Member {
             id: described.node,
             address: described.address,
@@ -233,11 +233,11 @@ async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
     client.init(init).await.expect("the cluster is made");
     let mut options = seqsvr_alloc::Options::new("a1", any, vec![address]);
     options.seed = Some(1);
-    let environment = Environment {
+    let environment = AllocEnvironment {
         clock: Arc::new(LibcClock),
-        ..Environment::system()
+        ..AllocEnvironment::system()
     };
-    let alloc = Alloc::start_in(options, environment).await;
+    let alloc = AllocServer::start_in(options, environment).await;
     (store, alloc.expect("the AllocSvr starts"))
 }
 
@@ -246,15 +246,15 @@ async fn start_cluster(dir: &std::path::Path) -> (Store, Alloc) {
 struct LibcClock;
 
 impl Clock for LibcClock {
-    fn now(&self) -> Reading {
+    fn now(&self) -> ClockReading {
         read_libc_clock()
     }
 }
 
-fn read_libc_clock() -> Reading {
+fn read_libc_clock() -> ClockReading {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     let ns = ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64;
-    Reading {
+    ClockReading {
         main_ns: ns,
         raw_ns: ns,
     }

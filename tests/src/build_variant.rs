@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use seqsvr_client::{Alter, Client};
-use seqsvr_core::namespace::{DEFAULT, KEYS, Limits};
+use seqsvr_core::namespace::{DEFAULT_KEYED_NAMESPACE, DEFAULT_NAMESPACE, NamespaceLimits};
 
 static IS_UNLEASED: AtomicBool = AtomicBool::new(false);
 static IS_STRICT: AtomicBool = AtomicBool::new(false);
@@ -44,10 +44,10 @@ pub(crate) fn build_env() -> &'static [(&'static str, &'static str)] {
 }
 
 /// Returns the limits of a namespace that a scenario creates.
-pub(crate) fn namespace_limits() -> Limits {
-    Limits {
+pub(crate) fn namespace_limits() -> NamespaceLimits {
+    NamespaceLimits {
         strict: IS_STRICT.load(Relaxed),
-        ..Limits::DEFAULT
+        ..NamespaceLimits::DEFAULT
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn alter_namespaces(stores: &Client) {
     if !IS_STRICT.load(Relaxed) {
         return;
     }
-    for name in [DEFAULT, KEYS] {
+    for name in [DEFAULT_NAMESPACE, DEFAULT_KEYED_NAMESPACE] {
         let alter = Alter {
             strict: Some(true),
             ..Alter::default()

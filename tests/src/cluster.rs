@@ -7,7 +7,7 @@ use seqsvr_client::{Client, Options};
 use tempfile::TempDir;
 
 use crate::build_variant;
-use crate::process::{Process, binary, free_ports, run};
+use crate::process::{ServerProcess, free_ports, release_binary, run_command};
 use crate::wait::wait_until;
 
 /// Maximum time until every slot of a new or restarted cluster has an owner.
@@ -38,11 +38,11 @@ pub fn store_args(id: u64, address: &str, data_dir: &str) -> Vec<String> {
 }
 
 /// A cluster of StoreSvrs and AllocSvrs. Dropping it kills all processes.
-pub struct Cluster {
+pub struct ProcessCluster {
     /// StoreSvrs, in the order of their ids.
-    pub stores: Vec<Process>,
+    pub stores: Vec<ServerProcess>,
     /// AllocSvrs, in the order of their start.
-    pub allocs: Vec<Process>,
+    pub allocs: Vec<ServerProcess>,
     /// `host:port` of each store.
     pub store_addresses: Vec<String>,
     /// `host:port` of each AllocSvr.
@@ -54,11 +54,11 @@ pub struct Cluster {
     dir: TempDir,
 }
 
-impl Cluster {
+impl ProcessCluster {
     /// Starts all processes, initializes the cluster, and waits until every slot has an owner and
     /// every AllocSvr, if there are any, owns some.
-    pub async fn start(stores: u16, allocs: u16, lease_ms: u32) -> Cluster {
-        Cluster::start_with(stores, allocs, lease_ms, &[], &[]).await
+    pub async fn start(stores: u16, allocs: u16, lease_ms: u32) -> ProcessCluster {
+        ProcessCluster::start_with(stores, allocs, lease_ms, &[], &[]).await
     }
 
     /// Starts a cluster with further flags for each store and each AllocSvr.
@@ -68,14 +68,25 @@ impl Cluster {
         lease_ms: u32,
         store_flags: &[&str],
         alloc_flags: &[&str],
-    ) -> Cluster {
+    ) -> ProcessCluster {
         let counts = (stores, allocs);
-        Cluster::start_configured(binary(), counts, lease_ms, store_flags, alloc_flags).await
+        ProcessCluster::start_configured(
+            release_binary(),
+            counts,
+            lease_ms,
+            store_flags,
+            alloc_flags,
+        )
+        .await
     }
 
     /// Starts a cluster of another binary.
-    pub async fn start_with_binary(binary: &'static Path, stores: u16, allocs: u16) -> Cluster {
-        Cluster::start_configured(binary, (stores, allocs), 3_000, &[], &[]).await
+    pub async fn start_with_binary(
+        binary: &'static Path,
+        stores: u16,
+        allocs: u16,
+    ) -> ProcessCluster {
+        ProcessCluster::start_configured(binary, (stores, allocs), 3_000, &[], &[]).await
     }
 
     async fn start_configured(
@@ -84,8 +95,8 @@ impl Cluster {
         lease_ms: u32,
         store_flags: &[&str],
         alloc_flags: &[&str],
-    ) -> Cluster {
-        let mut cluster = Cluster {
+    ) -> ProcessCluster {
+        let mut cluster = ProcessCluster {
             stores: Vec::new(),
             allocs: Vec::new(),
             store_addresses: Vec::new(),
@@ -102,7 +113,8 @@ impl Cluster {
             .map(|(id, address)| format!("{id}={address}"))
             .collect();
         let lease = lease_ms.to_string();
-        let made = run(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
+        let made =
+            run_command(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
         assert!(made.status.success(), "init: {made:?}");
         let stores = Options::new(cluster.store_addresses.iter().cloned());
         build_variant::alter_namespaces(&Client::new(stores).expect("good addresses")).await;
@@ -127,7 +139,7 @@ impl Cluster {
         let data = self.dir().join(&name).display().to_string();
         let mut args = store_args(u64::from(id), &address, &data);
         args.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        let process = Process::start_of(self.binary, self.dir(), &name, args);
+        let process = ServerProcess::start_with_binary(self.binary, self.dir(), &name, args);
         self.stores.push(process);
         self.store_addresses.push(address);
     }
@@ -158,7 +170,8 @@ impl Cluster {
         ];
         let args = args.iter().chain(extra).copied().map(str::to_owned);
         let name = format!("alloc-{name}");
-        let process = Process::start_of(self.binary, self.dir(), &name, args.collect());
+        let process =
+            ServerProcess::start_with_binary(self.binary, self.dir(), &name, args.collect());
         self.allocs.push(process);
         self.alloc_addresses.push(address);
         self.endpoint_ports.push(endpoint_ports);
@@ -176,7 +189,7 @@ impl Cluster {
     }
 
     /// Returns every process, stores first.
-    pub fn all_processes(&mut self) -> impl Iterator<Item = &mut Process> {
+    pub fn all_processes(&mut self) -> impl Iterator<Item = &mut ServerProcess> {
         self.stores.iter_mut().chain(&mut self.allocs)
     }
 
@@ -228,7 +241,7 @@ impl Cluster {
 
     /// Returns the sum of a counter over the processes at these addresses. Panics if one of them
     /// does not answer.
-    pub async fn counter(&self, addresses: &[String], name: &str) -> u64 {
+    pub async fn sum_counter(&self, addresses: &[String], name: &str) -> u64 {
         let admin = self.new_client().admin();
         let mut sum = 0;
         for address in addresses {

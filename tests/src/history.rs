@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use seqsvr_check::{Call, Kind, Outcome, Recorder, Report, check_file};
-use seqsvr_client::Numbers;
+use seqsvr_check::{CallKind, CallOutcome, CheckReport, HistoryRecorder, RecordedCall, check_file};
+use seqsvr_client::IssuedRange;
 
 use crate::callers::{ItemOutcome, TestCall, next_answer};
 use crate::test_keys::TestKey;
 
 /// Prefix of the panic message of a check that finds a violation.
-pub const BROKEN: &str = "the promise is broken";
+pub const VIOLATION_TEXT: &str = "the promise is broken";
 
 /// Recorder of calls. Clone it for each task.
 #[derive(Clone)]
 pub struct History {
-    recorder: Recorder,
+    recorder: HistoryRecorder,
     /// All timestamps are nanoseconds since this moment.
     origin: Instant,
     path: PathBuf,
@@ -26,7 +26,7 @@ impl History {
     pub fn create(dir: &Path) -> History {
         let path = dir.join("history");
         History {
-            recorder: Recorder::create(&path).expect("the history can be made"),
+            recorder: HistoryRecorder::create(&path).expect("the history can be made"),
             origin: Instant::now(),
             path,
         }
@@ -53,21 +53,21 @@ impl History {
         result: &ItemOutcome,
     ) {
         let outcome = match result {
-            Ok((epoch, answer)) => Outcome::Ok {
+            Ok((epoch, answer)) => CallOutcome::Ok {
                 end,
                 epoch: *epoch,
                 answer: *answer,
             },
-            Err(_) => Outcome::Error {
+            Err(_) => CallOutcome::Error {
                 end,
                 kind: match call {
-                    TestCall::Next(_) => Kind::Next,
-                    TestCall::Current => Kind::Current,
-                    TestCall::RaiseTo(_) => Kind::RaiseTo,
+                    TestCall::Next(_) => CallKind::Next,
+                    TestCall::Current => CallKind::Current,
+                    TestCall::RaiseTo(_) => CallKind::RaiseTo,
                 },
             },
         };
-        let call = Call {
+        let call = RecordedCall {
             sequence: test_key.sequence.clone(),
             begin,
             outcome,
@@ -78,7 +78,13 @@ impl History {
     }
 
     /// Records one answered call that took one number.
-    pub fn record_number(&mut self, test_key: &TestKey, begin: u64, end: u64, numbers: &Numbers) {
+    pub fn record_number(
+        &mut self,
+        test_key: &TestKey,
+        begin: u64,
+        end: u64,
+        numbers: &IssuedRange,
+    ) {
         let answer = next_answer(numbers.first, numbers.last, test_key);
         let result = Ok((Some(numbers.epoch), answer));
         self.record(test_key, TestCall::Next(1), begin, end, &result);
@@ -86,11 +92,11 @@ impl History {
 
     /// Closes the history, checks it, and prints the report to stderr. Panics if the history breaks
     /// a rule.
-    pub fn check(self) -> Report {
+    pub fn check(self) -> CheckReport {
         self.recorder.finish().expect("the history is whole");
         let report = check_file(&self.path).expect("the history can be read");
         eprintln!("{report}");
-        assert!(report.is_ok(), "{BROKEN}, see above");
+        assert!(report.is_ok(), "{VIOLATION_TEXT}, see above");
         report
     }
 }

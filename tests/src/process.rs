@@ -25,7 +25,7 @@ static SELECTED_BINARY: RwLock<Option<&'static Path>> = RwLock::new(None);
 
 /// Returns the path of the release binary: the selected one, or that of this source tree, built
 /// once in this process so that it is never stale.
-pub fn binary() -> &'static Path {
+pub fn release_binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let selected = *SELECTED_BINARY
         .read()
@@ -43,22 +43,22 @@ pub fn select_binary(binary: Option<&'static Path>) {
 
 /// Returns the binary to which an upgrade goes. In an acceptance run it is another build of the
 /// same source in the development profile, whose debug assertions are on.
-pub fn upgraded() -> &'static Path {
+pub fn upgrade_binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if build_variant::is_rebuilt() {
         BUILT.get_or_init(|| build_server(&[]))
     } else {
-        binary()
+        release_binary()
     }
 }
 
 fn build_server(profile: &[&str]) -> PathBuf {
-    build_of("seqsvr", &[&["-p", "seqsvr"], profile].concat())
+    build_executable("seqsvr", &[&["-p", "seqsvr"], profile].concat())
 }
 
 /// Builds an executable by cargo with these arguments and returns its path. Panics if the build
 /// fails.
-pub fn build_of(name: &str, args: &[&str]) -> PathBuf {
+pub fn build_executable(name: &str, args: &[&str]) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .args(["build", "--locked"])
@@ -80,8 +80,8 @@ pub fn build_of(name: &str, args: &[&str]) -> PathBuf {
 }
 
 /// Runs a command of the binary until it ends.
-pub async fn run(args: &[&str]) -> Output {
-    let mut command = Command::new(binary());
+pub async fn run_command(args: &[&str]) -> Output {
+    let mut command = Command::new(release_binary());
     command.args(args).stdin(Stdio::null());
     tokio::task::spawn_blocking(move || command.output().expect("the binary runs"))
         .await
@@ -128,7 +128,7 @@ pub fn describe_threads(pid: u32) -> String {
 }
 
 /// One server process.
-pub struct Process {
+pub struct ServerProcess {
     name: String,
     binary: &'static Path,
     args: Vec<String>,
@@ -136,15 +136,20 @@ pub struct Process {
     child: Option<Child>,
 }
 
-impl Process {
+impl ServerProcess {
     /// Starts the binary. Its output is appended to `dir/name.log`.
-    pub fn start(dir: &Path, name: &str, args: Vec<String>) -> Process {
-        Process::start_of(binary(), dir, name, args)
+    pub fn start(dir: &Path, name: &str, args: Vec<String>) -> ServerProcess {
+        ServerProcess::start_with_binary(release_binary(), dir, name, args)
     }
 
     /// Starts another binary. Its output is appended to `dir/name.log`.
-    pub fn start_of(binary: &'static Path, dir: &Path, name: &str, args: Vec<String>) -> Process {
-        let mut process = Process {
+    pub fn start_with_binary(
+        binary: &'static Path,
+        dir: &Path,
+        name: &str,
+        args: Vec<String>,
+    ) -> ServerProcess {
+        let mut process = ServerProcess {
             name: name.to_owned(),
             binary,
             args,
@@ -266,7 +271,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let ended = if self.has_ended() {

@@ -8,9 +8,9 @@ use rustix::process::Pid;
 
 /// Resources used by one process at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Vitals {
+pub struct ProcessStats {
     /// Resident memory, in bytes.
-    pub memory: u64,
+    pub memory_bytes: u64,
     /// Threads.
     pub threads: u64,
     /// Open files and sockets.
@@ -19,12 +19,12 @@ pub struct Vitals {
     pub disk: u64,
 }
 
-impl Vitals {
+impl ProcessStats {
     /// Reads the resources of a process, with the files under `dir`.
     ///
     /// # Errors
     /// The process has ended, or `dir` cannot be read.
-    pub fn read(pid: Pid, dir: Option<&Path>) -> io::Result<Vitals> {
+    pub fn read(pid: Pid, dir: Option<&Path>) -> io::Result<ProcessStats> {
         let proc = format!("/proc/{}", pid.as_raw_nonzero());
         let status = fs::read_to_string(format!("{proc}/status"))?;
         let figure = |name: &str| -> io::Result<u64> {
@@ -32,8 +32,8 @@ impl Vitals {
             let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
             figure.ok_or_else(|| io::Error::other(format!("no {name} in {proc}/status")))
         };
-        Ok(Vitals {
-            memory: figure("VmRSS:")? << 10,
+        Ok(ProcessStats {
+            memory_bytes: figure("VmRSS:")? << 10,
             threads: figure("Threads:")?,
             descriptors: fs::read_dir(format!("{proc}/fd"))?.count() as u64,
             disk: dir.map_or(Ok(0), directory_bytes)?,
@@ -42,9 +42,9 @@ impl Vitals {
 
     /// Returns the greater of each value.
     #[must_use]
-    pub fn max(self, other: Vitals) -> Vitals {
-        Vitals {
-            memory: self.memory.max(other.memory),
+    pub fn max(self, other: ProcessStats) -> ProcessStats {
+        ProcessStats {
+            memory_bytes: self.memory_bytes.max(other.memory_bytes),
             threads: self.threads.max(other.threads),
             descriptors: self.descriptors.max(other.descriptors),
             disk: self.disk.max(other.disk),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use seqsvr_check::Answer;
+use seqsvr_check::CallAnswer;
 use tokio::task::JoinSet;
 
 use crate::callers::{TestCall, TestCaller};
@@ -209,7 +209,7 @@ impl LoadWorker {
             let items = self.pick_keys(&shared.pool, if raise { 1 } else { n as usize });
             for (node, part) in self.caller.split_by_node(&items).await {
                 let first_answer = self.call_recorded(node, call, &part).await;
-                if let (true, 2, Some(Answer::Next { last, .. })) = (raise, n, first_answer) {
+                if let (true, 2, Some(CallAnswer::Next { last, .. })) = (raise, n, first_answer) {
                     let to = last + self.rng.random_range(1..30);
                     self.call_recorded(node, TestCall::RaiseTo(to), &part).await;
                 }
@@ -261,7 +261,7 @@ impl LoadWorker {
         node: usize,
         call: TestCall,
         items: &[&TestKey],
-    ) -> Option<Answer> {
+    ) -> Option<CallAnswer> {
         let begin = self.history.now_ns();
         let results = self.caller.call(node, call, items).await;
         let end = self.history.now_ns();

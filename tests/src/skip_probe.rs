@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use seqsvr_check::{Answer, Sequence};
+use seqsvr_check::{CallAnswer, SequenceName};
 use seqsvr_client::{Client, Key};
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{Limits, Spec};
+use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
 use tokio::task::JoinHandle;
 
 use crate::build_variant;
@@ -41,13 +41,13 @@ impl SkipProbe {
             section_size: 1,
             max_uid: PROBE_UIDS,
         };
-        let spec = Spec {
+        let spec = NamespaceSpec {
             step: PROBE_STEP,
-            limits: Limits {
+            limits: NamespaceLimits {
                 step_max: PROBE_STEP,
                 ..build_variant::namespace_limits()
             },
-            ..Spec::new(PROBE_NAMESPACE, geometry)
+            ..NamespaceSpec::new(PROBE_NAMESPACE, geometry)
         };
         let made = client.admin().create_namespace(&spec).await;
         made.expect("the probe's namespace is made");
@@ -116,7 +116,7 @@ impl ProbeTask {
             namespace: PROBE_NAMESPACE,
             key: Key::Uid(uid),
             stride: NonZeroU64::MIN,
-            sequence: Sequence::uid(PROBE_NAMESPACE, uid),
+            sequence: SequenceName::for_uid(PROBE_NAMESPACE, uid),
         };
         let (call, begin) = (TestCall::Next(1), self.history.now_ns());
         let results = self.caller.call(0, call, &[&test_key]).await;
@@ -124,7 +124,7 @@ impl ProbeTask {
         self.history
             .record(&test_key, call, begin, end, &results[0]);
         match &results[0] {
-            Ok((_, Answer::Next { last, .. })) => *last,
+            Ok((_, CallAnswer::Next { last, .. })) => *last,
             other => panic!("the probe's call of uid {uid} failed: {other:?}"),
         }
     }

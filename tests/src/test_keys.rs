@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU64;
 
-use seqsvr_check::Sequence;
+use seqsvr_check::SequenceName;
 use seqsvr_client::{Client, Key};
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{Limits, Spec};
+use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
 use seqsvr_core::progression::Progression;
 
 use crate::build_variant;
@@ -29,7 +29,7 @@ pub struct TestKey {
     /// Distance between two numbers of the namespace.
     pub stride: NonZeroU64,
     /// Its name in a history.
-    pub sequence: Sequence,
+    pub sequence: SequenceName,
 }
 
 impl TestKey {
@@ -46,7 +46,7 @@ impl TestKey {
             namespace,
             key: Key::Uid(uid),
             stride: NonZeroU64::new(u64::from(stride)).expect("a stride"),
-            sequence: Sequence::uid(namespace, uid),
+            sequence: SequenceName::for_uid(namespace, uid),
         }
     }
 
@@ -54,7 +54,7 @@ impl TestKey {
     pub(crate) fn from_key(namespace: &'static str, key: String) -> TestKey {
         TestKey {
             namespace,
-            sequence: Sequence::key(namespace, &key),
+            sequence: SequenceName::for_key(namespace, &key),
             key: key.into(),
             stride: NonZeroU64::MIN,
         }
@@ -77,7 +77,7 @@ pub fn all_test_keys() -> Vec<Vec<TestKey>> {
 
 /// Creates the third namespace.
 pub async fn create_third_namespace(client: &Client) {
-    let spec = Spec {
+    let spec = NamespaceSpec {
         progression: Progression {
             start: 10,
             stride: THIRDS_STRIDE,
@@ -85,11 +85,11 @@ pub async fn create_third_namespace(client: &Client) {
         },
         // Small, so that the load needs the store all the time.
         step: 20,
-        limits: Limits {
+        limits: NamespaceLimits {
             step_max: 200,
             ..build_variant::namespace_limits()
         },
-        ..Spec::new(
+        ..NamespaceSpec::new(
             THIRDS_NAMESPACE,
             Geometry::Dense {
                 section_size: 500,

@@ -12,7 +12,7 @@ use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::ITEMS_MAX;
-use seqsvr_proto::transport::{Calls, Connections, Listener};
+use seqsvr_proto::transport::{CallLimiter, ConnectionLimiter, Listener};
 use seqsvr_proto::v1::admin_server::Admin;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
 use crate::node::Node;
-use crate::options::{Environment, Options};
+use crate::options::{AllocEnvironment, Options};
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
 use crate::sections::section_map::SectionMap;
@@ -47,7 +47,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// A running AllocSvr.
 #[derive(Clone)]
-pub struct Alloc {
+pub struct AllocServer {
     pub(crate) node: Arc<Node>,
     local_addr: SocketAddr,
     lease_keeper: CancellationToken,
@@ -56,31 +56,34 @@ pub struct Alloc {
     pub(crate) failed: watch::Receiver<Option<Error>>,
 }
 
-impl Alloc {
+impl AllocServer {
     /// Starts serving. Registration continues in the background. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Options`], [`Error::Listen`], [`Error::StateDir`].
-    pub async fn start(options: Options) -> Result<Alloc, Error> {
-        Alloc::start_in(options, Environment::system()).await
+    pub async fn start(options: Options) -> Result<AllocServer, Error> {
+        AllocServer::start_in(options, AllocEnvironment::system()).await
     }
 
     /// Starts serving in this environment. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Options`], [`Error::Listen`], [`Error::StateDir`].
-    pub async fn start_in(options: Options, environment: Environment) -> Result<Alloc, Error> {
+    pub async fn start_in(
+        options: Options,
+        environment: AllocEnvironment,
+    ) -> Result<AllocServer, Error> {
         if cfg!(unleased) {
             tracing::warn!(
                 "BUILT WITHOUT LEASE CHECKS (`--cfg unleased`), for tests only: all but strict answers may be out of order. Never run this build as a service"
             );
         }
-        let Environment {
+        let AllocEnvironment {
             clock,
             transport,
             background,
         } = environment;
-        seqsvr_core::namespace::check_name("AllocSvr", &options.name).map_err(Error::Options)?;
+        seqsvr_core::namespace::validate_name("AllocSvr", &options.name).map_err(Error::Options)?;
         if options.stores.is_empty() {
             return Err(Error::Options(
                 "name at least one store with --stores".into(),
@@ -135,8 +138,8 @@ impl Alloc {
             renewals: RenewalSignal::new(),
             counters: AllocCounters::default(),
             call_metrics: CallMetrics::default(),
-            connections: Connections::new(options.connections_max),
-            calls: Calls::new("/seqsvr.v1.Sequence/", "Pipe"),
+            connections: ConnectionLimiter::new(options.connections_max),
+            calls: CallLimiter::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,
             random,
             background_executor: BackgroundExecutor::new(background),
@@ -146,7 +149,7 @@ impl Alloc {
         let (failed_tx, failed) = watch::channel(None);
         // All AllocSvrs of a process share the memory of its counters.
         seqsvr_core::section::add_memory_limit(options.memory_budget);
-        let alloc = Alloc {
+        let alloc = AllocServer {
             stopping: node.stopping.clone(),
             node,
             local_addr,
@@ -274,7 +277,7 @@ mod tests {
     async fn shutdown_with_open_stream_ends() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
-        let alloc = Alloc::start(options).await.unwrap();
+        let alloc = AllocServer::start(options).await.unwrap();
         let channel = Channels::new().get(&alloc.local_addr().to_string());
         let mut client = HealthClient::new(channel.unwrap());
         let watched = client.watch(HealthCheckRequest::default()).await.unwrap();

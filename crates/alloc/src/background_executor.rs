@@ -13,7 +13,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -73,13 +73,13 @@ impl BackgroundExecutor {
     pub(crate) async fn run_for_call<T: Send + 'static>(
         &self,
         part: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, RpcError> {
         let part = self
             .runtime
             .spawn(with_periodic_yield(self.has_own_threads, part));
         let joined = AbortOnDropHandle::new(part).await;
         // Fails only by a bug.
-        joined.map_err(|error| Fault::new(Reason::Unspecified, error.to_string()))
+        joined.map_err(|error| RpcError::new(Reason::Unspecified, error.to_string()))
     }
 }
 

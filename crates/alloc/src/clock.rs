@@ -1,13 +1,13 @@
 //! The owner's clock, through which time reaches the lease check.
 
 use rustix::time::{ClockId, clock_gettime};
-use seqsvr_core::lease::Reading;
+use seqsvr_core::lease::ClockReading;
 
 /// Source of the two clocks on which an owner counts its lease.
 pub trait Clock: Send + Sync + 'static {
     /// Reads both clocks now. Never returns a cached reading, because a process that was paused
     /// must see the true time when it resumes.
-    fn now(&self) -> Reading;
+    fn now(&self) -> ClockReading;
 }
 
 /// System clocks: BOOTTIME (counts during a suspend) and MONOTONIC_RAW (not slewed).
@@ -15,8 +15,8 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    fn now(&self) -> Reading {
-        Reading {
+    fn now(&self) -> ClockReading {
+        ClockReading {
             main_ns: read_ns(ClockId::Boottime),
             raw_ns: read_ns(ClockId::MonotonicRaw),
         }

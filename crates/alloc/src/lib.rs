@@ -42,9 +42,9 @@ mod slots;
 mod slow_path;
 mod store_client;
 
-pub use alloc_server::Alloc;
+pub use alloc_server::AllocServer;
 #[cfg(sim)]
 pub use alloc_server::sim_view::{AllocView, SectionView, SessionView};
 pub use clock::{Clock, SystemClock};
 pub use error::Error;
-pub use options::{Environment, Options};
+pub use options::{AllocEnvironment, Options};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
 use seqsvr_core::route::RoutingTable;
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::transport::{Calls, Connections};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::transport::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::Reason;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -56,8 +56,8 @@ pub(crate) struct Node {
     pub(crate) renewals: RenewalSignal,
     pub(crate) counters: AllocCounters,
     pub(crate) call_metrics: CallMetrics,
-    pub(crate) connections: Arc<Connections>,
-    pub(crate) calls: Calls,
+    pub(crate) connections: Arc<ConnectionLimiter>,
+    pub(crate) calls: CallLimiter,
     /// Maximum items of one NextMany or CurrentMany; a larger request is rejected.
     pub(crate) items_max: usize,
     pub(crate) random: RandomSource,
@@ -77,7 +77,7 @@ impl Node {
     pub(crate) async fn wait_for_table(
         &self,
         deadline: Instant,
-    ) -> Result<Arc<RoutingTable>, Fault> {
+    ) -> Result<Arc<RoutingTable>, RpcError> {
         if let Some(table) = self.table.load() {
             return Ok(table);
         }
@@ -89,7 +89,7 @@ impl Node {
                 self.name,
                 self.store_group.address_list()
             );
-            Fault::new(Reason::Unreachable, text)
+            RpcError::new(Reason::Unreachable, text)
         })
     }
 

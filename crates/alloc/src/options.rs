@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_proto::limits::{
-    CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STREAMS_DEFAULT, WAITING_DEFAULT,
+    CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
+    QUEUED_ITEMS_DEFAULT,
 };
-use seqsvr_proto::transport::{Tcp, Transport};
+use seqsvr_proto::transport::{TcpTransport, Transport};
 use tokio::runtime::Handle;
 
 use crate::clock::{Clock, SystemClock};
@@ -52,7 +53,7 @@ pub struct Options {
 
 /// Environment of an AllocSvr; a simulation provides its own.
 #[derive(Clone)]
-pub struct Environment {
+pub struct AllocEnvironment {
     /// The owner's clock.
     pub clock: Arc<dyn Clock>,
     /// Network.
@@ -62,12 +63,12 @@ pub struct Environment {
     pub background: Option<Handle>,
 }
 
-impl Environment {
+impl AllocEnvironment {
     /// Returns the environment of this machine.
-    pub fn system() -> Environment {
-        Environment {
+    pub fn system() -> AllocEnvironment {
+        AllocEnvironment {
             clock: Arc::new(SystemClock),
-            transport: Arc::new(Tcp),
+            transport: Arc::new(TcpTransport),
             background: None,
         }
     }
@@ -86,10 +87,10 @@ impl Options {
             idle_after: Duration::from_secs(600),
             memory_budget: 8 << 30,
             connections_max: CONNECTIONS_DEFAULT,
-            streams_max: STREAMS_DEFAULT,
-            waiting_max: WAITING_DEFAULT,
+            streams_max: CALLS_PER_CONNECTION_DEFAULT,
+            waiting_max: QUEUED_ITEMS_DEFAULT,
             items_max: ITEMS_MAX,
-            message_max: MESSAGE_MAX,
+            message_max: MESSAGE_BYTES_MAX,
             seed: None,
         }
     }

@@ -11,8 +11,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use seqsvr_core::planted;
-use seqsvr_proto::cluster_tag::{ClusterTag, mismatch};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::cluster_tag::{ClusterTag, mismatch_error};
+use seqsvr_proto::error::RpcError;
 
 /// Tag of the cluster that this process belongs to; none before a store has named it.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl OwnCluster {
     ///
     /// # Errors
     /// This process belongs to another cluster.
-    pub(crate) fn join(&self, tag: ClusterTag) -> Result<(), Fault> {
+    pub(crate) fn join(&self, tag: ClusterTag) -> Result<(), RpcError> {
         if tag != ClusterTag::NONE {
             let _ = self.0.compare_exchange(0, tag.0, Relaxed, Relaxed);
         }
@@ -42,11 +42,11 @@ impl OwnCluster {
     /// # Errors
     /// It is not this process's.
     #[inline]
-    pub(crate) fn check(&self, caller: ClusterTag) -> Result<(), Fault> {
+    pub(crate) fn check(&self, caller: ClusterTag) -> Result<(), RpcError> {
         let own = self.tag();
         match own.conflicts_with(caller) && !planted!(ForwardAnyCluster) {
             false => Ok(()),
-            true => Err(mismatch(own, caller).with_cluster_tag(own)),
+            true => Err(mismatch_error(own, caller).with_cluster_tag(own)),
         }
     }
 
@@ -57,9 +57,9 @@ impl OwnCluster {
     /// The answer is of another cluster; or it is the error that came.
     pub(crate) fn check_answer<T>(
         &self,
-        answer: Result<T, Fault>,
+        answer: Result<T, RpcError>,
         tag: impl FnOnce(&T) -> ClusterTag,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, RpcError> {
         let named = match &answer {
             Ok(answer) => tag(answer),
             Err(fault) => ClusterTag(fault.detail.cluster_tag),
@@ -67,7 +67,7 @@ impl OwnCluster {
         let own = self.tag();
         match own.conflicts_with(named) {
             false => answer,
-            true => Err(mismatch(named, own).with_cluster_tag(own)),
+            true => Err(mismatch_error(named, own).with_cluster_tag(own)),
         }
     }
 }

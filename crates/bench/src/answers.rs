@@ -1,16 +1,16 @@
 //! Answers to the items of a call.
 
-use seqsvr_client::{Current, Error, Numbers};
+use seqsvr_client::{Current, Error, IssuedRange};
 
 /// Answer to one item.
 #[derive(Clone, Copy)]
-pub(crate) enum ItemAnswer {
-    Numbers(Numbers),
+pub(crate) enum AnsweredItem {
+    Numbers(IssuedRange),
     Current(Current),
 }
 
 /// Answers to the items of a call, in their order.
 pub(crate) enum CallAnswers {
-    Numbers(Vec<Result<Numbers, Error>>),
+    Numbers(Vec<Result<IssuedRange, Error>>),
     Current(Vec<Result<Current, Error>>),
 }

@@ -4,11 +4,11 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder};
+use seqsvr_check::{CallAnswer, CallKind, CallOutcome, HistoryRecorder, RecordedCall};
 use seqsvr_client::{CurrentKind, Error, Reason};
 use tokio::time::Instant;
 
-use crate::answers::ItemAnswer;
+use crate::answers::AnsweredItem;
 use crate::run_state::{CallItems, RunState};
 use crate::settings::CallMode;
 use crate::stats::RunStats;
@@ -28,7 +28,7 @@ pub(crate) struct CallTally {
 pub(crate) struct CallRecorder {
     pub(crate) run: Arc<RunState>,
     pub(crate) stats: Arc<Vec<Mutex<RunStats>>>,
-    pub(crate) recorder: Option<Recorder>,
+    pub(crate) recorder: Option<HistoryRecorder>,
 }
 
 impl CallRecorder {
@@ -81,7 +81,7 @@ impl CallRecorder {
     pub(crate) fn record_answers(
         &mut self,
         items: &CallItems,
-        answers: impl Iterator<Item = Result<ItemAnswer, Error>>,
+        answers: impl Iterator<Item = Result<AnsweredItem, Error>>,
         begin: Instant,
         end: Instant,
         tally: &mut CallTally,
@@ -94,7 +94,7 @@ impl CallRecorder {
         self.run.verifier.prefetch(&items.keys);
         for ((i, key), answer) in (0..).zip(&items.keys).zip(answers) {
             if let Some(recorder) = &mut self.recorder {
-                recorder.record(&Call {
+                recorder.record(&RecordedCall {
                     sequence: self.run.keys.history_sequence(*key),
                     begin: call.begin,
                     outcome: to_outcome(&answer, self.run.mode, call.end),
@@ -122,26 +122,26 @@ impl CallRecorder {
 
     /// Verifies an answer and returns how many numbers it has. A violation ends the run.
     #[inline]
-    fn verify_answer(&self, key: u32, before: u64, call: CallSpan, answer: &ItemAnswer) -> u64 {
+    fn verify_answer(&self, key: u32, before: u64, call: CallSpan, answer: &AnsweredItem) -> u64 {
         let range = match answer {
-            ItemAnswer::Numbers(n) => StridedRange {
+            AnsweredItem::Numbers(n) => StridedRange {
                 first: n.first,
                 last: n.last,
                 stride: u64::from(n.stride),
             },
-            ItemAnswer::Current(c) => StridedRange {
+            AnsweredItem::Current(c) => StridedRange {
                 first: c.value,
                 last: c.value,
                 stride: 1,
             },
         };
         let verdict = match answer {
-            ItemAnswer::Numbers(_) => self.run.verifier.accept_range(key, call, range),
+            AnsweredItem::Numbers(_) => self.run.verifier.accept_range(key, call, range),
             // A number that was received before the call began had been issued.
-            ItemAnswer::Current(c) if c.value < before => {
+            AnsweredItem::Current(c) if c.value < before => {
                 Err(VerifyError::OutOfOrder { range, before })
             }
-            ItemAnswer::Current(_) => Ok(()),
+            AnsweredItem::Current(_) => Ok(()),
         };
         if let Err(violation) = verdict {
             self.record_violation(key, &violation);
@@ -166,33 +166,33 @@ impl CallRecorder {
 }
 
 /// Converts an answer to the outcome that a history has.
-fn to_outcome(answer: &Result<ItemAnswer, Error>, mode: CallMode, end: u64) -> Outcome {
+fn to_outcome(answer: &Result<AnsweredItem, Error>, mode: CallMode, end: u64) -> CallOutcome {
     let (epoch, answer) = match answer {
-        Ok(ItemAnswer::Numbers(n)) => {
-            let answer = Answer::Next {
+        Ok(AnsweredItem::Numbers(n)) => {
+            let answer = CallAnswer::Next {
                 first: n.first,
                 last: n.last,
                 stride: NonZeroU64::new(u64::from(n.stride)).unwrap_or(NonZeroU64::MIN),
             };
             (n.epoch, answer)
         }
-        Ok(ItemAnswer::Current(c)) => {
+        Ok(AnsweredItem::Current(c)) => {
             let answer = match c.kind {
-                CurrentKind::Exact => Answer::Exact(c.value),
-                CurrentKind::Never => Answer::Never,
-                CurrentKind::AtMost => Answer::AtMost(c.value),
+                CurrentKind::Exact => CallAnswer::Exact(c.value),
+                CurrentKind::Never => CallAnswer::Never,
+                CurrentKind::AtMost => CallAnswer::AtMost(c.value),
             };
             (c.epoch, answer)
         }
         Err(_) => {
             let kind = match mode {
-                CallMode::Next | CallMode::NextMany | CallMode::Pipe => Kind::Next,
-                CallMode::Current => Kind::Current,
+                CallMode::Next | CallMode::NextMany | CallMode::Pipe => CallKind::Next,
+                CallMode::Current => CallKind::Current,
             };
-            return Outcome::Error { end, kind };
+            return CallOutcome::Error { end, kind };
         }
     };
-    Outcome::Ok {
+    CallOutcome::Ok {
         end,
         epoch: Some(epoch),
         answer,

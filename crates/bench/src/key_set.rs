@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution as _, Zipf};
-use seqsvr_check::Sequence;
+use seqsvr_check::SequenceName;
 use seqsvr_client::Key;
 
 use crate::settings::KeyDistribution;
@@ -128,10 +128,10 @@ impl KeySet {
     }
 
     /// Returns the key as a history has it.
-    pub(crate) fn history_sequence(&self, index: u32) -> Sequence {
+    pub(crate) fn history_sequence(&self, index: u32) -> SequenceName {
         match self.key_at(index) {
-            Key::Uid(uid) => Sequence::uid(self.namespace_of(index), uid),
-            Key::Key(key) => Sequence::key(self.namespace_of(index), key),
+            Key::Uid(uid) => SequenceName::for_uid(self.namespace_of(index), uid),
+            Key::Key(key) => SequenceName::for_key(self.namespace_of(index), key),
         }
     }
 }

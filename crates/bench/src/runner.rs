@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use seqsvr_check::Recorder;
+use seqsvr_check::HistoryRecorder;
 use seqsvr_client::Client;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::cluster_tag::ClusterTag;
@@ -75,12 +75,12 @@ pub async fn run_bench(
         )
     });
     // Callers without the SDK check that the answers are from this cluster.
-    let cluster = ClusterTag::of(clients[0].routes().await?.cluster());
+    let cluster = ClusterTag::from_cluster_id(clients[0].routes().await?.cluster());
     let worker_clients = connect_clients(&settings, &clients, strides.collect(), cluster)?;
     let recorder = settings
         .history
         .as_ref()
-        .map(Recorder::create)
+        .map(HistoryRecorder::create)
         .transpose()?;
     let run = Arc::new(RunState {
         mode: settings.mode,

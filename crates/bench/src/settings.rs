@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use seqsvr_core::namespace::{DEFAULT, KEYS};
+use seqsvr_core::namespace::{DEFAULT_KEYED_NAMESPACE, DEFAULT_NAMESPACE};
 
 /// Default number of items of a NextMany or a frame.
 const DEFAULT_BATCH: u32 = 100;
@@ -90,8 +90,8 @@ impl BenchSettings {
     pub(crate) fn namespaces_or_default(&self) -> Vec<String> {
         match (self.namespaces.is_empty(), self.key_bytes) {
             (false, _) => self.namespaces.clone(),
-            (true, None) => vec![DEFAULT.to_owned()],
-            (true, Some(_)) => vec![KEYS.to_owned()],
+            (true, None) => vec![DEFAULT_NAMESPACE.to_owned()],
+            (true, Some(_)) => vec![DEFAULT_KEYED_NAMESPACE.to_owned()],
         }
     }
 }

@@ -9,7 +9,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use seqsvr_check::{Answer, Call, Kind, Outcome, Recorder, Rule, Sequence, check_file};
+use seqsvr_check::{
+    CallAnswer, CallKind, CallOutcome, HistoryRecorder, HistoryRule, RecordedCall, SequenceName,
+    check_file,
+};
 
 /// Threads that record, each on its own sequences.
 const RECORDER_THREADS: u64 = 2;
@@ -33,7 +36,7 @@ fn record_and_check(
     sequences: u64,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let start = Instant::now();
-    let recorder = Recorder::create(path)?;
+    let recorder = HistoryRecorder::create(path)?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..RECORDER_THREADS)
             .map(|thread| {
@@ -69,7 +72,7 @@ fn record_and_check(
     writeln!(file, "default/0 {} {end} 1 1 9 next ok", end - 1)?;
     let report = check_file(path)?;
     println!("with a planted fault:\n{report}");
-    if report.broken.contains_key(&Rule::Order) {
+    if report.broken_rules.contains_key(&HistoryRule::Order) {
         Ok(())
     } else {
         Err("the planted fault was not seen".into())
@@ -79,14 +82,14 @@ fn record_and_check(
 /// Records the share of one thread: the calls of each round over its sequences, with
 /// `CALLS_IN_FLIGHT` rounds that overlap in time.
 fn record_share(
-    mut recorder: Recorder,
+    mut recorder: HistoryRecorder,
     thread: u64,
     calls: u64,
     sequences: u64,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let uids = (thread..sequences).step_by(RECORDER_THREADS as usize);
     let names: Vec<_> = uids
-        .map(|uid| (uid, Sequence::uid("default", uid)))
+        .map(|uid| (uid, SequenceName::for_uid("default", uid)))
         .collect();
     let span = 1_000;
     for round in 0..calls.div_ceil(sequences) {
@@ -99,20 +102,22 @@ fn record_share(
             let end = instant + (spread >> 8) % (span * CALLS_IN_FLIGHT / 2);
             let last = 3 * (round + 1);
             let answer = match spread % 16 {
-                0 => Answer::Exact(last),
-                1 => Answer::AtMost(last + 10_000),
-                2 => Answer::next(last - 2, last),
-                _ => Answer::next(last, last),
+                0 => CallAnswer::Exact(last),
+                1 => CallAnswer::AtMost(last + 10_000),
+                2 => CallAnswer::next_range(last - 2, last),
+                _ => CallAnswer::next_range(last, last),
             };
             let outcome = match spread % 1_000 {
-                999 => Outcome::Unknown { kind: Kind::Next },
-                _ => Outcome::Ok {
+                999 => CallOutcome::Unknown {
+                    kind: CallKind::Next,
+                },
+                _ => CallOutcome::Ok {
                     end,
                     epoch: Some(1 + round / 64),
                     answer,
                 },
             };
-            recorder.record(&Call {
+            recorder.record(&RecordedCall {
                 sequence: sequence.clone(),
                 begin,
                 outcome,

@@ -22,6 +22,9 @@ mod checker;
 mod error;
 pub mod history;
 
-pub use checker::{CitedCall, Report, Rule, Violation, check, check_file, rule};
+pub use checker::{CheckReport, CitedCall, HistoryRule, Violation, check_calls, check_file, rule};
 pub use error::Error;
-pub use history::{Answer, Call, HistoryReader, Kind, LineProblem, Outcome, Recorder, Sequence};
+pub use history::{
+    CallAnswer, CallKind, CallOutcome, HistoryReader, HistoryRecorder, LineProblem, RecordedCall,
+    SequenceName,
+};

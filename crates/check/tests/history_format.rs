@@ -8,13 +8,16 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use seqsvr_check::{Answer, Call, Error, HistoryReader, Outcome, Recorder, Sequence, check_file};
+use seqsvr_check::{
+    CallAnswer, CallOutcome, Error, HistoryReader, HistoryRecorder, RecordedCall, SequenceName,
+    check_file,
+};
 
 fn scratch_path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn read_calls(text: &str) -> Result<Vec<Call>, Error> {
+fn read_calls(text: &str) -> Result<Vec<RecordedCall>, Error> {
     HistoryReader::new(text.as_bytes())?
         .map(|item| item.map(|(_, call)| call))
         .collect()
@@ -30,13 +33,13 @@ proptest! {
     ) {
         let mut calls = common::truthful_history(&steps, 3);
         common::apply_changes(&mut calls, &changes);
-        calls.push(Call {
-            sequence: Sequence::key("a namespace/with # all%", key),
+        calls.push(RecordedCall {
+            sequence: SequenceName::for_key("a namespace/with # all%", key),
             begin: 0,
-            outcome: Outcome::Ok {
+            outcome: CallOutcome::Ok {
                 end: u64::MAX,
                 epoch: Some(u64::MAX),
-                answer: Answer::Next {
+                answer: CallAnswer::Next {
                     first: 0,
                     last: u64::MAX,
                     stride: NonZeroU64::new(stride).unwrap_or(NonZeroU64::MIN),
@@ -53,19 +56,19 @@ proptest! {
 #[test]
 fn recorder_clones_of_many_threads_write_one_history() {
     let path = scratch_path("threads.history");
-    let recorder = Recorder::create(&path).unwrap();
+    let recorder = HistoryRecorder::create(&path).unwrap();
     let threads: Vec<_> = (0..8_u64)
         .map(|thread| {
             let mut recorder = recorder.clone();
             std::thread::spawn(move || {
                 for number in 1..=5_000 {
-                    let outcome = Outcome::Ok {
+                    let outcome = CallOutcome::Ok {
                         end: 10 * number + 5,
                         epoch: Some(1),
-                        answer: Answer::next(number, number),
+                        answer: CallAnswer::next_range(number, number),
                     };
-                    let sequence = Sequence::uid("default", thread);
-                    let call = Call {
+                    let sequence = SequenceName::for_uid("default", thread);
+                    let call = RecordedCall {
                         sequence,
                         begin: 10 * number,
                         outcome,
@@ -88,7 +91,7 @@ fn recorder_clones_of_many_threads_write_one_history() {
 
 #[test]
 fn finish_with_live_clones_is_rejected() {
-    let recorder = Recorder::new(io::sink()).unwrap();
+    let recorder = HistoryRecorder::new(io::sink()).unwrap();
     let _other = recorder.clone();
     assert!(matches!(recorder.finish(), Err(Error::StillRecording(1))));
 }
@@ -115,7 +118,7 @@ impl Write for DiskFullOnce {
 
 #[test]
 fn finish_after_a_failed_write_is_rejected() {
-    let mut recorder = Recorder::new(DiskFullOnce { writes: 0 }).unwrap();
+    let mut recorder = HistoryRecorder::new(DiskFullOnce { writes: 0 }).unwrap();
     let call = &read_calls("seqsvr-history 1\nd/1 1 2 1 1 1 next ok\n").unwrap()[0];
     let failed = (0..100_000).find_map(|_| recorder.record(call).err());
     assert!(matches!(failed, Some(Error::Write(_))));

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use seqsvr_check::rule::NUMBER_MAX;
-use seqsvr_check::{Answer, Call, Outcome, Rule, check};
+use seqsvr_check::{CallAnswer, CallOutcome, HistoryRule, RecordedCall, check_calls};
 
 /// An answered call: position, begin, end, epoch, answer.
 #[derive(Clone, Copy)]
@@ -20,13 +20,13 @@ struct AnsweredCall {
     begin: u64,
     end: u64,
     epoch: Option<u64>,
-    answer: Answer,
+    answer: CallAnswer,
 }
 
 impl AnsweredCall {
     fn numbers(&self) -> Option<(u64, u64, u64)> {
         match self.answer {
-            Answer::Next {
+            CallAnswer::Next {
                 first,
                 last,
                 stride,
@@ -42,10 +42,10 @@ impl AnsweredCall {
     }
 }
 
-fn calls_by_sequence(calls: &[Call]) -> BTreeMap<&str, Vec<AnsweredCall>> {
+fn calls_by_sequence(calls: &[RecordedCall]) -> BTreeMap<&str, Vec<AnsweredCall>> {
     let mut all: BTreeMap<&str, Vec<AnsweredCall>> = BTreeMap::new();
     for (position, call) in calls.iter().enumerate() {
-        if let Outcome::Ok { end, epoch, answer } = call.outcome {
+        if let CallOutcome::Ok { end, epoch, answer } = call.outcome {
             all.entry(call.sequence.as_str())
                 .or_default()
                 .push(AnsweredCall {
@@ -61,7 +61,7 @@ fn calls_by_sequence(calls: &[Call]) -> BTreeMap<&str, Vec<AnsweredCall>> {
 }
 
 /// Returns the rules that `b` breaks against `a`, or by itself where `a` is `b`.
-fn rules_broken_by(a: &AnsweredCall, b: &AnsweredCall) -> Vec<Rule> {
+fn rules_broken_by(a: &AnsweredCall, b: &AnsweredCall) -> Vec<HistoryRule> {
     let mut rules = Vec::new();
     let mut rule = |broken: bool, rule| {
         if broken {
@@ -69,9 +69,9 @@ fn rules_broken_by(a: &AnsweredCall, b: &AnsweredCall) -> Vec<Rule> {
         }
     };
     if a.position == b.position {
-        rule(!b.is_range(), Rule::Range);
-        let short = matches!(b.answer, Answer::RaiseTo { asked, to } if to < asked);
-        rule(short, Rule::RaiseShort);
+        rule(!b.is_range(), HistoryRule::Range);
+        let short = matches!(b.answer, CallAnswer::RaiseTo { requested, to } if to < requested);
+        rule(short, HistoryRule::RaiseShort);
         return rules;
     }
     if !a.is_range() || !b.is_range() {
@@ -84,35 +84,37 @@ fn rules_broken_by(a: &AnsweredCall, b: &AnsweredCall) -> Vec<Rule> {
         let mut others = (first_a..=last_a).step_by(stride_a as usize);
         let twice = others.any(|number| numbers.contains(&number));
         let a_is_lower = (first_a, a.begin, a.position) < (first, b.begin, b.position);
-        rule(twice && a_is_lower, Rule::Duplicate);
+        rule(twice && a_is_lower, HistoryRule::Duplicate);
     }
-    if let (Some((first, last, _)), Answer::Exact(n)) = (a.numbers(), b.answer) {
-        rule(first <= n && n < last, Rule::ExactInside);
+    if let (Some((first, last, _)), CallAnswer::Exact(n)) = (a.numbers(), b.answer) {
+        rule(first <= n && n < last, HistoryRule::ExactInside);
     }
     if a.end >= b.begin {
         return rules;
     }
     rule(
         matches!((a.epoch, b.epoch), (Some(a), Some(b)) if b < a),
-        Rule::Epoch,
+        HistoryRule::Epoch,
     );
     let reached = match a.answer {
-        Answer::Next { last, .. } => Some(last),
-        Answer::Exact(n) | Answer::RaiseTo { to: n, .. } => Some(n),
-        Answer::Never | Answer::AtMost(_) => None,
+        CallAnswer::Next { last, .. } => Some(last),
+        CallAnswer::Exact(n) | CallAnswer::RaiseTo { to: n, .. } => Some(n),
+        CallAnswer::Never | CallAnswer::AtMost(_) => None,
     };
     match (reached, a.answer, b.answer) {
-        (Some(n), Answer::Next { .. }, Answer::Next { first, .. }) => rule(n >= first, Rule::Order),
-        (Some(n), Answer::Exact(_), Answer::Next { first, .. }) => {
-            rule(n >= first, Rule::ExactPassed);
+        (Some(n), CallAnswer::Next { .. }, CallAnswer::Next { first, .. }) => {
+            rule(n >= first, HistoryRule::Order)
         }
-        (Some(n), Answer::RaiseTo { .. }, Answer::Next { first, .. }) => {
-            rule(n >= first, Rule::RaiseLost);
+        (Some(n), CallAnswer::Exact(_), CallAnswer::Next { first, .. }) => {
+            rule(n >= first, HistoryRule::ExactPassed);
         }
-        (Some(n), _, Answer::Exact(named)) => rule(n > named, Rule::ExactLow),
-        (Some(n), _, Answer::AtMost(bound)) => rule(n > bound, Rule::AtMostLow),
-        (Some(_), Answer::Next { .. } | Answer::Exact(_), Answer::Never) => {
-            rule(true, Rule::NeverAfter);
+        (Some(n), CallAnswer::RaiseTo { .. }, CallAnswer::Next { first, .. }) => {
+            rule(n >= first, HistoryRule::RaiseLost);
+        }
+        (Some(n), _, CallAnswer::Exact(named)) => rule(n > named, HistoryRule::ExactLow),
+        (Some(n), _, CallAnswer::AtMost(bound)) => rule(n > bound, HistoryRule::AtMostLow),
+        (Some(_), CallAnswer::Next { .. } | CallAnswer::Exact(_), CallAnswer::Never) => {
+            rule(true, HistoryRule::NeverAfter);
         }
         _ => {}
     }
@@ -121,27 +123,29 @@ fn rules_broken_by(a: &AnsweredCall, b: &AnsweredCall) -> Vec<Rule> {
 
 /// Returns the rule that `b` breaks against `a` because `a` must have come before the raise `via`,
 /// which ended before `b` began.
-fn rule_broken_via(a: &AnsweredCall, via: &AnsweredCall, b: &AnsweredCall) -> Option<Rule> {
-    let Answer::RaiseTo { to, .. } = via.answer else {
+fn rule_broken_via(a: &AnsweredCall, via: &AnsweredCall, b: &AnsweredCall) -> Option<HistoryRule> {
+    let CallAnswer::RaiseTo { to, .. } = via.answer else {
         return None;
     };
     if via.end >= b.begin || !a.is_range() || !b.is_range() {
         return None;
     }
     match (a.answer, b.answer) {
-        (Answer::Next { first, last, .. }, Answer::AtMost(bound)) => {
-            (first <= to && last > bound).then_some(Rule::AtMostLow)
+        (CallAnswer::Next { first, last, .. }, CallAnswer::AtMost(bound)) => {
+            (first <= to && last > bound).then_some(HistoryRule::AtMostLow)
         }
-        (Answer::Next { first, last, .. }, Answer::Exact(named)) => {
-            (first <= to && last > named).then_some(Rule::ExactLow)
+        (CallAnswer::Next { first, last, .. }, CallAnswer::Exact(named)) => {
+            (first <= to && last > named).then_some(HistoryRule::ExactLow)
         }
-        (Answer::Next { first, .. }, Answer::Never) => (first <= to).then_some(Rule::NeverAfter),
-        (Answer::Exact(n), Answer::Never) => (n < to).then_some(Rule::NeverAfter),
+        (CallAnswer::Next { first, .. }, CallAnswer::Never) => {
+            (first <= to).then_some(HistoryRule::NeverAfter)
+        }
+        (CallAnswer::Exact(n), CallAnswer::Never) => (n < to).then_some(HistoryRule::NeverAfter),
         _ => None,
     }
 }
 
-fn count_broken_by_pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
+fn count_broken_by_pairs(calls: &[RecordedCall]) -> BTreeMap<HistoryRule, u64> {
     let mut counts = BTreeMap::new();
     for sequence in calls_by_sequence(calls).values() {
         let ranges = sequence.iter().filter(|call| call.is_range());
@@ -153,7 +157,7 @@ fn count_broken_by_pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
             .collect();
         for grid in &grids {
             if *grid != grids[0] {
-                *counts.entry(Rule::Stride).or_default() += 1;
+                *counts.entry(HistoryRule::Stride).or_default() += 1;
             }
         }
         for b in sequence {
@@ -163,7 +167,7 @@ fn count_broken_by_pairs(calls: &[Call]) -> BTreeMap<Rule, u64> {
                     .iter()
                     .filter_map(move |via| rule_broken_via(a, via, b))
             });
-            let broken: BTreeSet<Rule> = direct.chain(through).collect();
+            let broken: BTreeSet<HistoryRule> = direct.chain(through).collect();
             for rule in broken {
                 *counts.entry(rule).or_default() += 1;
             }
@@ -182,17 +186,17 @@ struct CounterState {
 impl CounterState {
     /// Returns the state after the answer, or `None` if a counter cannot give it. Burned numbers
     /// lift `current` at any time, so any answer above is possible.
-    fn after_answer(self, answer: Answer) -> Option<Self> {
+    fn after_answer(self, answer: CallAnswer) -> Option<Self> {
         let to = |current| Self {
             current,
             used: true,
         };
         match answer {
-            Answer::Next { first, last, .. } => (first > self.current).then(|| to(last)),
-            Answer::Exact(n) => (n >= self.current).then(|| to(n)),
-            Answer::AtMost(n) => (n >= self.current).then_some(self),
-            Answer::Never => (!self.used).then_some(self),
-            Answer::RaiseTo { to: n, .. } => Some(Self {
+            CallAnswer::Next { first, last, .. } => (first > self.current).then(|| to(last)),
+            CallAnswer::Exact(n) => (n >= self.current).then(|| to(n)),
+            CallAnswer::AtMost(n) => (n >= self.current).then_some(self),
+            CallAnswer::Never => (!self.used).then_some(self),
+            CallAnswer::RaiseTo { to: n, .. } => Some(Self {
                 current: self.current.max(n),
                 ..self
             }),
@@ -214,17 +218,17 @@ fn has_order(remaining: &[AnsweredCall], state: CounterState) -> bool {
         })
 }
 
-fn is_ok_by_order(calls: &[Call]) -> bool {
+fn is_ok_by_order(calls: &[RecordedCall]) -> bool {
     calls_by_sequence(calls)
         .values()
         .all(|sequence| has_order(sequence, CounterState::default()))
 }
 
 /// Returns whether an order of the calls cannot show the rule: it is about one call or epochs.
-fn is_invisible_to_order(rule: Rule) -> bool {
+fn is_invisible_to_order(rule: HistoryRule) -> bool {
     matches!(
         rule,
-        Rule::Range | Rule::RaiseShort | Rule::Stride | Rule::Epoch
+        HistoryRule::Range | HistoryRule::RaiseShort | HistoryRule::Stride | HistoryRule::Epoch
     )
 }
 
@@ -243,7 +247,7 @@ proptest! {
         sequences in 1_usize..4,
     ) {
         let calls = common::truthful_history(&steps, sequences);
-        let report = check(&calls).unwrap();
+        let report = check_calls(&calls).unwrap();
         prop_assert!(report.is_ok(), "{report}");
         prop_assert_eq!(report.calls, calls.len() as u64);
     }
@@ -256,13 +260,13 @@ proptest! {
     ) {
         let mut calls = common::truthful_history(&steps, sequences);
         common::apply_changes(&mut calls, &changes);
-        let report = check(&calls).unwrap();
-        let mut broken = report.broken.clone();
+        let report = check_calls(&calls).unwrap();
+        let mut broken = report.broken_rules.clone();
         let mut expected = count_broken_by_pairs(&calls);
-        if broken.contains_key(&Rule::Stride) {
+        if broken.contains_key(&HistoryRule::Stride) {
             // Off the grid only the verdict must agree, not which call is named for a duplicate.
-            broken.remove(&Rule::Duplicate);
-            expected.remove(&Rule::Duplicate);
+            broken.remove(&HistoryRule::Duplicate);
+            expected.remove(&HistoryRule::Duplicate);
         }
         prop_assert_eq!(&broken, &expected, "{}", report);
 
@@ -283,10 +287,10 @@ proptest! {
     ) {
         let mut calls = common::truthful_history(&steps, 1);
         common::apply_changes(&mut calls, &changes);
-        let report = check(&calls).unwrap();
-        prop_assume!(!report.broken.contains_key(&Rule::Range));
-        prop_assume!(!report.broken.contains_key(&Rule::Stride));
-        let no_rule = report.broken.keys().all(|&rule| is_invisible_to_order(rule));
+        let report = check_calls(&calls).unwrap();
+        prop_assume!(!report.broken_rules.contains_key(&HistoryRule::Range));
+        prop_assume!(!report.broken_rules.contains_key(&HistoryRule::Stride));
+        let no_rule = report.broken_rules.keys().all(|&rule| is_invisible_to_order(rule));
         prop_assert_eq!(no_rule, is_ok_by_order(&calls), "{}", report);
     }
 }
@@ -303,9 +307,9 @@ fn random_changes_break_every_rule_and_none() {
         let (steps, changes) = tree.unwrap().current();
         let mut calls = common::truthful_history(&steps, 2);
         common::apply_changes(&mut calls, &changes);
-        let report = check(&calls).unwrap();
+        let report = check_calls(&calls).unwrap();
         sound += usize::from(report.is_ok());
-        for rule in report.broken.into_keys() {
+        for rule in report.broken_rules.into_keys() {
             *seen.entry(rule).or_insert(0) += 1;
         }
     }

@@ -3,23 +3,23 @@
 
 use std::path::PathBuf;
 
-use seqsvr_check::{HistoryReader, Report, Rule, check, check_file};
+use seqsvr_check::{CheckReport, HistoryReader, HistoryRule, check_calls, check_file};
 
 /// Checks lines of `sequence begin end first last epoch kind outcome [stride]`; the first is line
 /// 1.
 #[expect(clippy::unwrap_used, reason = "only tests call it")]
-fn check_lines(lines: &str) -> Report {
+fn check_lines(lines: &str) -> CheckReport {
     let text = format!("seqsvr-history 1\n{}\n", lines.trim());
     let calls: Result<Vec<_>, _> = HistoryReader::new(text.as_bytes()).unwrap().collect();
     let calls: Vec<_> = calls.unwrap().into_iter().map(|(_, call)| call).collect();
-    check(&calls).unwrap()
+    check_calls(&calls).unwrap()
 }
 
 #[track_caller]
-fn assert_reported(rule: Rule, expected_lines: &[u64], lines: &str) {
+fn assert_reported(rule: HistoryRule, expected_lines: &[u64], lines: &str) {
     let report = check_lines(lines);
     assert!(!report.is_ok());
-    let broken: Vec<_> = report.broken.keys().copied().collect();
+    let broken: Vec<_> = report.broken_rules.keys().copied().collect();
     assert_eq!(broken, [rule], "{report}");
     let named: Vec<_> = report.violations[0]
         .calls
@@ -29,7 +29,7 @@ fn assert_reported(rule: Rule, expected_lines: &[u64], lines: &str) {
     assert_eq!(named, expected_lines, "{report}");
     for line in expected_lines {
         assert!(
-            report.violations[0].sentence.contains(&line.to_string()),
+            report.violations[0].description.contains(&line.to_string()),
             "{report}"
         );
         assert!(
@@ -48,12 +48,12 @@ fn assert_accepted(lines: &str) {
 #[test]
 fn number_handed_out_twice_is_reported() {
     assert_reported(
-        Rule::Duplicate,
+        HistoryRule::Duplicate,
         &[1, 2],
         "d/1 0 9 1 5 1 next ok\nd/1 5 15 5 6 1 next ok",
     );
     assert_reported(
-        Rule::Duplicate,
+        HistoryRule::Duplicate,
         &[1, 3],
         "d/1 0 9 1 9 1 next ok\nd/1 0 9 10 11 1 next ok\nd/1 0 9 3 3 1 next ok",
     );
@@ -65,14 +65,14 @@ fn number_handed_out_twice_is_reported() {
 #[test]
 fn number_below_an_earlier_one_is_reported() {
     assert_reported(
-        Rule::Order,
+        HistoryRule::Order,
         &[1, 2],
         "d/1 0 9 2 2 1 next ok\nd/1 10 15 1 1 1 next ok",
     );
     assert_accepted("d/1 0 10 2 2 1 next ok\nd/1 10 15 1 1 1 next ok");
     // The call that convicts is neither the neighbor nor the last to end.
     assert_reported(
-        Rule::Order,
+        HistoryRule::Order,
         &[1, 3],
         "d/1 0 3 7 7 1 next ok\nd/1 0 9 2 2 1 next ok\nd/1 10 15 5 5 1 next ok",
     );
@@ -81,12 +81,12 @@ fn number_below_an_earlier_one_is_reported() {
 #[test]
 fn epoch_that_falls_is_reported() {
     assert_reported(
-        Rule::Epoch,
+        HistoryRule::Epoch,
         &[1, 2],
         "d/1 0 9 1 1 2 next ok\nd/1 10 15 2 2 1 next ok",
     );
     assert_reported(
-        Rule::Epoch,
+        HistoryRule::Epoch,
         &[1, 2],
         "d/1 0 9 1 1 2 next ok\nd/1 10 15 - - 1 current-at-most ok"
             .replace("- -", "9 9")
@@ -99,19 +99,19 @@ fn epoch_that_falls_is_reported() {
 #[test]
 fn exact_below_a_reached_number_is_reported() {
     assert_reported(
-        Rule::ExactLow,
+        HistoryRule::ExactLow,
         &[1, 2],
         "d/1 0 9 1 5 1 next ok\nd/1 10 15 4 4 1 current-exact ok"
             .replace("1 5", "5 5")
             .as_str(),
     );
     assert_reported(
-        Rule::ExactLow,
+        HistoryRule::ExactLow,
         &[1, 2],
         "d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 4 4 1 current-exact ok",
     );
     assert_reported(
-        Rule::ExactLow,
+        HistoryRule::ExactLow,
         &[1, 2],
         "d/1 0 9 5 5 1 raise-to ok\nd/1 10 15 4 4 1 current-exact ok",
     );
@@ -122,7 +122,7 @@ fn exact_below_a_reached_number_is_reported() {
 #[test]
 fn next_not_above_an_exact_is_reported() {
     assert_reported(
-        Rule::ExactPassed,
+        HistoryRule::ExactPassed,
         &[1, 2],
         "d/1 0 9 5 5 1 current-exact ok\nd/1 10 15 5 5 1 next ok",
     );
@@ -133,7 +133,7 @@ fn next_not_above_an_exact_is_reported() {
 #[test]
 fn exact_inside_a_concurrent_range_is_reported() {
     assert_reported(
-        Rule::ExactInside,
+        HistoryRule::ExactInside,
         &[1, 2],
         "d/1 0 9 5 8 1 next ok\nd/1 0 9 7 7 1 current-exact ok",
     );
@@ -144,12 +144,12 @@ fn exact_inside_a_concurrent_range_is_reported() {
 #[test]
 fn never_after_a_number_is_reported() {
     assert_reported(
-        Rule::NeverAfter,
+        HistoryRule::NeverAfter,
         &[1, 2],
         "d/1 0 9 1 1 1 next ok\nd/1 10 15 - - 1 current-never ok",
     );
     assert_reported(
-        Rule::NeverAfter,
+        HistoryRule::NeverAfter,
         &[1, 2],
         "d/1 0 9 1 1 1 current-exact ok\nd/1 10 15 - - 1 current-never ok",
     );
@@ -161,12 +161,12 @@ fn never_after_a_number_is_reported() {
 #[test]
 fn at_most_below_a_reached_number_is_reported() {
     assert_reported(
-        Rule::AtMostLow,
+        HistoryRule::AtMostLow,
         &[1, 2],
         "d/1 0 9 5 5 1 next ok\nd/1 10 15 4 4 1 current-at-most ok",
     );
     assert_reported(
-        Rule::AtMostLow,
+        HistoryRule::AtMostLow,
         &[1, 2],
         "d/1 0 9 5 5 1 raise-to ok\nd/1 10 15 4 4 1 current-at-most ok",
     );
@@ -180,7 +180,7 @@ fn at_most_below_a_reached_number_is_reported() {
 #[test]
 fn next_not_above_a_raise_is_reported() {
     assert_reported(
-        Rule::RaiseLost,
+        HistoryRule::RaiseLost,
         &[1, 2],
         "d/1 0 9 5 6 1 raise-to ok\nd/1 10 15 6 6 1 next ok",
     );
@@ -190,7 +190,7 @@ fn next_not_above_a_raise_is_reported() {
     assert_accepted(
         "d/1 0 9 50 50 1 next ok\nd/1 10 15 6 6 1 raise-to ok\nd/1 20 25 51 51 1 next ok",
     );
-    assert_reported(Rule::RaiseShort, &[1], "d/1 0 9 7 6 1 raise-to ok");
+    assert_reported(HistoryRule::RaiseShort, &[1], "d/1 0 9 7 6 1 raise-to ok");
 }
 
 #[test]
@@ -198,14 +198,14 @@ fn raise_orders_calls_that_overlap() {
     // All overlap line 1; but 5 to 8 can only have come before the raise to 6.
     let raised = "d/1 0 99 5 8 1 next ok\nd/1 10 15 6 6 1 raise-to ok";
     assert_reported(
-        Rule::AtMostLow,
+        HistoryRule::AtMostLow,
         &[1, 2, 3],
         &format!("{raised}\nd/1 20 25 7 7 1 current-at-most ok"),
     );
     assert_accepted(&format!("{raised}\nd/1 20 25 8 8 1 current-at-most ok"));
     assert_accepted(&format!("{raised}\nd/1 15 25 6 6 1 current-at-most ok"));
     assert_reported(
-        Rule::NeverAfter,
+        HistoryRule::NeverAfter,
         &[1, 2, 3],
         &format!("{raised}\nd/1 20 25 - - 1 current-never ok"),
     );
@@ -218,29 +218,29 @@ fn raise_orders_calls_that_overlap() {
 fn numbers_off_the_stride_are_reported() {
     assert_accepted("d/1 0 9 1 9 1 next ok 2\nd/1 10 15 11 11 1 next ok 2");
     assert_reported(
-        Rule::Duplicate,
+        HistoryRule::Duplicate,
         &[1, 2],
         "d/1 0 9 1 9 1 next ok 2\nd/1 0 9 5 5 1 next ok 2",
     );
     assert_reported(
-        Rule::Stride,
+        HistoryRule::Stride,
         &[2],
         "d/1 0 9 1 9 1 next ok 2\nd/1 0 9 6 6 1 next ok 2",
     );
     assert_reported(
-        Rule::Stride,
+        HistoryRule::Stride,
         &[2],
         "d/1 0 9 1 9 1 next ok 2\nd/1 10 15 11 11 1 next ok",
     );
-    assert_reported(Rule::Range, &[1], "d/1 0 9 1 8 1 next ok 2");
+    assert_reported(HistoryRule::Range, &[1], "d/1 0 9 1 8 1 next ok 2");
 }
 
 #[test]
 fn malformed_range_is_reported() {
-    assert_reported(Rule::Range, &[1], "d/1 0 9 0 3 1 next ok");
-    assert_reported(Rule::Range, &[1], "d/1 0 9 4 3 1 next ok");
+    assert_reported(HistoryRule::Range, &[1], "d/1 0 9 0 3 1 next ok");
+    assert_reported(HistoryRule::Range, &[1], "d/1 0 9 4 3 1 next ok");
     assert_reported(
-        Rule::Range,
+        HistoryRule::Range,
         &[1],
         "d/1 0 9 9223372036854775807 9223372036854775808 1 next ok",
     );
@@ -253,8 +253,8 @@ fn report_counts_all_violations_and_lists_a_few() {
         .map(|call| format!("d/1 {} {} 1 1 1 next ok", 2 * call, 2 * call))
         .collect();
     let report = check_lines(&lines.join("\n"));
-    assert_eq!(report.broken[&Rule::Order], 999);
-    assert_eq!(report.broken[&Rule::Duplicate], 999);
+    assert_eq!(report.broken_rules[&HistoryRule::Order], 999);
+    assert_eq!(report.broken_rules[&HistoryRule::Duplicate], 999);
     assert_eq!(report.violations_total(), 1_998);
     assert_eq!(report.violations.len(), 10);
 }

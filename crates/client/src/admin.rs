@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqsvr_core::namespace::{Namespace, Spec};
+use seqsvr_core::namespace::{Namespace, NamespaceSpec};
 use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::time::{sleep, timeout};
@@ -71,8 +71,8 @@ impl Admin {
 
     /// Creates a namespace. A repeated call with the same settings returns the same namespace.
     /// Returns once a server's routing table has it, or the deadline is over.
-    pub async fn create_namespace(&self, spec: &Spec) -> Result<Namespace, Error> {
-        spec.check().map_err(Error::invalid)?;
+    pub async fn create_namespace(&self, spec: &NamespaceSpec) -> Result<Namespace, Error> {
+        spec.validate().map_err(Error::invalid)?;
         let wire = Namespace {
             id: seqsvr_core::id::NamespaceId(0),
             spec: spec.clone(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use seqsvr_proto::transport::{Tcp, Transport, connect_lazy};
+use seqsvr_proto::transport::{TcpTransport, Transport, connect_lazy};
 use tonic::transport::{Channel, Endpoint};
 
 /// Maximum channels kept. Above it, another one is dropped and connected again at its next use.
@@ -50,7 +50,7 @@ impl Default for Channels {
 impl Channels {
     /// Creates an empty map; its channels are over TCP.
     pub fn new() -> Channels {
-        Channels::over(Arc::new(Tcp))
+        Channels::over(Arc::new(TcpTransport))
     }
 
     /// Creates an empty map over another transport, as a simulation has it.

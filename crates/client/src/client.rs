@@ -30,7 +30,7 @@ use crate::options::{NextOptions, Options};
 use crate::pipe::PipeOperation;
 use crate::routing::locate::locate;
 use crate::routing::server_set::ServerSet;
-use crate::types::{Current, Numbers, Raised, validate_count};
+use crate::types::{Current, IssuedRange, Raised, validate_count};
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]
@@ -93,7 +93,7 @@ impl Client {
         namespace: &str,
         key: impl Into<Key>,
         count: u32,
-    ) -> Result<Numbers, Error> {
+    ) -> Result<IssuedRange, Error> {
         self.take_numbers(namespace, &key.into(), count, None).await
     }
 
@@ -102,7 +102,7 @@ impl Client {
         &self,
         key: impl Into<Key>,
         options: NextOptions,
-    ) -> Result<Numbers, Error> {
+    ) -> Result<IssuedRange, Error> {
         let NextOptions {
             namespace,
             count,
@@ -118,7 +118,7 @@ impl Client {
         key: &Key,
         count: u32,
         floor: Option<u64>,
-    ) -> Result<Numbers, Error> {
+    ) -> Result<IssuedRange, Error> {
         validate_count(count)?;
         let call = SingleCall {
             operation: PipeOperation::Next,
@@ -134,13 +134,13 @@ impl Client {
     }
 
     /// Takes numbers of many keys, in parallel from their owners: of uids as they are, or of
-    /// [`BatchItem`]s that say more. Returns one result an item, in their order. One bad or slow item
-    /// never fails or hides the others, and the client retries only failed items.
+    /// [`BatchItem`]s that say more. Returns one result an item, in their order. One bad or slow
+    /// item never fails or hides the others, and the client retries only failed items.
     pub async fn next_many<I: BatchItem>(
         &self,
         namespace: &str,
         items: &[I],
-    ) -> Vec<Result<Numbers, Error>> {
+    ) -> Vec<Result<IssuedRange, Error>> {
         call_batch::<NextBatch<I>>(&self.context, namespace, items).await
     }
 

@@ -23,7 +23,7 @@ pub struct Details {
     /// Number of requests sent for this call.
     pub tries: u32,
     /// Addresses tried, each once, at most 16.
-    pub asked: Vec<String>,
+    pub tried_addresses: Vec<String>,
     /// Time that the call tried, if it ended because its time ran out.
     pub gave_up_after: Option<Duration>,
 }
@@ -44,7 +44,7 @@ impl Error {
             reason,
             message: message.into(),
             tries: 0,
-            asked: Vec::new(),
+            tried_addresses: Vec::new(),
             gave_up_after: None,
         })
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Error {
         let tries = |f: &mut fmt::Formatter<'_>| {
             let plural = if self.tries == 1 { "try" } else { "tries" };
             write!(f, "{} {plural}", self.tries)?;
-            match self.asked.as_slice() {
+            match self.tried_addresses.as_slice() {
                 [] => Ok(()),
                 asked => write!(f, " at {}", asked.join(", ")),
             }

@@ -12,7 +12,7 @@
 //! ```text
 //! next ------> call/single.rs       --locate--> routing/
 //! next_many -> call/single_owner.rs (the usual call: one owner, one frame, no failure)
-//!              call/batch.rs --choose--> routing/server_set.rs (owner, or any server while suspect)
+//!              call/batch.rs --choose--> routing/server_set.rs ((owner, or any while suspect))
 //!                            --attempt-> call/pipe_attempt.rs  (next, current: merged in frames)
 //!                                        call/unary_attempt.rs (the rest: a request of its own)
 //!                            --retry---> call/retry_budget.rs  (pause, or the final error)
@@ -47,4 +47,4 @@ pub use key::Key;
 pub use options::{NextOptions, Options};
 pub use seqsvr_proto::v1::Reason;
 pub use tonic::Code;
-pub use types::{Current, CurrentKind, Numbers, Raised};
+pub use types::{Current, CurrentKind, IssuedRange, Raised};

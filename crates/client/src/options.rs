@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqsvr_proto::limits::{DEADLINE_DEFAULT, ITEMS_MAX};
+use seqsvr_proto::limits::{CALL_TIMEOUT_DEFAULT, ITEMS_MAX};
 
 /// Plain settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl Options {
     pub fn new<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> Options {
         Options {
             servers: servers.into_iter().map(Into::into).collect(),
-            deadline: DEADLINE_DEFAULT,
+            deadline: CALL_TIMEOUT_DEFAULT,
             seed: None,
             items_max: ITEMS_MAX,
         }

@@ -6,7 +6,7 @@ use crate::error::Error;
 
 /// Numbers that now belong to the caller: first, first + stride, … last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbers {
+pub struct IssuedRange {
     /// The smallest number.
     pub first: u64,
     /// The greatest number; equal to `first` if the caller requested one.
@@ -17,7 +17,7 @@ pub struct Numbers {
     pub stride: u32,
 }
 
-impl Numbers {
+impl IssuedRange {
     /// Returns all of them, rising.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         (self.first..=self.last).step_by(self.stride.max(1) as usize)

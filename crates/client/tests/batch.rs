@@ -11,8 +11,8 @@ use fake::{
     unused_address,
 };
 use seqsvr_client::{Alter, Code, Key, NextItem, Options, Reason};
-use seqsvr_core::namespace::Spec;
-use seqsvr_proto::error::Fault;
+use seqsvr_core::namespace::NamespaceSpec;
+use seqsvr_proto::error::RpcError;
 
 #[tokio::test]
 async fn batch_items_succeed_or_fail_independently() {
@@ -67,7 +67,7 @@ async fn batch_items_succeed_or_fail_independently() {
             "keys"
         };
         let (_, slot) = known
-            .place(known.namespace(name).unwrap(), item.key.as_ref())
+            .locate(known.namespace(name).unwrap(), item.key.as_ref())
             .unwrap();
         if slot.0 == 0 {
             let error = result.as_ref().unwrap_err();
@@ -111,7 +111,7 @@ async fn batch_retries_do_not_wait_for_slow_owner() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let of_b = |key: &str| {
-        let place = routes.place(&routes.namespaces()[0], Key::parse(key).as_ref());
+        let place = routes.locate(&routes.namespaces()[0], Key::parse(key).as_ref());
         place.unwrap().1.0 % 2 == 1
     };
     let early: Vec<String> = shared.numbers.lock().keys().map(|k| k.1.clone()).collect();
@@ -213,9 +213,9 @@ async fn admin_calls_reach_a_server() {
     let gone = unused_address().await;
     let client = new_client(&[&gone, &address_a]);
     let admin = client.admin();
-    let spec = Spec {
+    let spec = NamespaceSpec {
         name: "moments".into(),
-        ..Spec::default_dense()
+        ..NamespaceSpec::default_dense()
     };
     let created = admin.create_namespace(&spec).await.unwrap();
     assert_eq!(
@@ -234,7 +234,7 @@ async fn admin_calls_reach_a_server() {
         .await
         .unwrap_err();
     assert_eq!(error.code, Code::NotFound);
-    let bad = Spec {
+    let bad = NamespaceSpec {
         name: "no good name".into(),
         ..spec
     };
@@ -267,7 +267,7 @@ async fn batch_item_with_retry_hint_is_retried_and_without_is_final() {
     );
     let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
-    let busy = Fault::new(Reason::TooMany, "too many wait");
+    let busy = RpcError::new(Reason::TooMany, "too many wait");
     node.script.lock().rejecting_once = [
         ("100000".to_owned(), busy.clone().with_retry_after_ms(200)),
         ("200000".to_owned(), busy),

@@ -24,13 +24,13 @@ async fn numbers_of_another_cluster_are_rejected() {
         &shared,
         &routing_table(5, |_| Some((address.clone(), 1))),
     );
-    node.script.lock().cluster_tag = ClusterTag::of(OWN);
+    node.script.lock().cluster_tag = ClusterTag::from_cluster_id(OWN);
     let client = new_client(&[&address]);
     assert_eq!(client.next("", 1, 1).await.unwrap().first, 1);
     // The same address, now of another cluster, which has none of the first one's numbers.
     {
         let mut script = node.script.lock();
-        script.cluster_tag = ClusterTag::of(OTHER);
+        script.cluster_tag = ClusterTag::from_cluster_id(OTHER);
         script.breaks_pipe = true;
     }
     shared.numbers.lock().clear();
@@ -41,7 +41,7 @@ async fn numbers_of_another_cluster_are_rejected() {
         for part in [
             "every server",
             &address,
-            &ClusterTag::of(OTHER).to_string(),
+            &ClusterTag::from_cluster_id(OTHER).to_string(),
             "new client",
         ] {
             assert!(text.contains(part), "{text} lacks {part}");
@@ -62,7 +62,7 @@ async fn unary_reply_of_another_cluster_is_rejected() {
         &shared,
         &routing_table(5, |_| Some((address.clone(), 1))),
     );
-    node.script.lock().cluster_tag = ClusterTag::of(OTHER);
+    node.script.lock().cluster_tag = ClusterTag::from_cluster_id(OTHER);
     let client = new_client(&[&address]);
     // The client learns its cluster from the table.
     let error = client.raise_to("", 3, 100, false).await.unwrap_err();
@@ -78,13 +78,13 @@ async fn foreign_server_is_avoided_if_another_server_answers() {
         &shared,
         &routing_table(5, |_| Some((stray.clone(), 1))),
     );
-    stray_node.script.lock().cluster_tag = ClusterTag::of(OTHER);
+    stray_node.script.lock().cluster_tag = ClusterTag::from_cluster_id(OTHER);
     let good_node = FakeAlloc::start(
         second,
         &shared,
         &routing_table(6, |_| Some((good.clone(), 2))),
     );
-    good_node.script.lock().cluster_tag = ClusterTag::of(OWN);
+    good_node.script.lock().cluster_tag = ClusterTag::from_cluster_id(OWN);
     let client = new_client(&[&stray, &good]);
     for expected in 1..=20 {
         assert_eq!(client.next("", 1, 1).await.unwrap().first, expected);
@@ -123,11 +123,11 @@ async fn dead_owner_does_not_hide_cluster_mismatch() {
     let client = client.unwrap();
     nodes
         .iter()
-        .for_each(|node| node.script.lock().cluster_tag = ClusterTag::of(OWN));
+        .for_each(|node| node.script.lock().cluster_tag = ClusterTag::from_cluster_id(OWN));
     client.routes().await.unwrap();
     for node in &nodes {
         let mut script = node.script.lock();
-        script.cluster_tag = ClusterTag::of(OTHER);
+        script.cluster_tag = ClusterTag::from_cluster_id(OTHER);
         script.breaks_pipe = true;
     }
     let error = client.next("", 1, 1).await.unwrap_err();

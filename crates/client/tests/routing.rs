@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fake::{FakeAlloc, SharedNumbers, bind_listeners, new_client, routing_table, unused_address};
 use seqsvr_client::{Code, Key, NextOptions, Reason};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use tokio::net::TcpListener;
 
 /// Returns uids in different sections, so that they spread over the slots.
@@ -353,7 +353,7 @@ async fn retry_hint_is_respected_and_other_rejections_are_final() {
         &routing_table(5, |_| Some((address_a.clone(), 1))),
     );
     let client = new_client(&[&address_a]);
-    let hint = Fault::new(Reason::TooMany, "queue full").with_retry_after_ms(150);
+    let hint = RpcError::new(Reason::TooMany, "queue full").with_retry_after_ms(150);
     node.script.lock().next_errors = vec![hint.clone(), hint];
     let begin = Instant::now();
     client.next("", 7u64, 1).await.unwrap();
@@ -365,7 +365,7 @@ async fn retry_hint_is_respected_and_other_rejections_are_final() {
         Reason::FloorUnknown,
     ] {
         let tries = node.next_requests.lock().len();
-        node.script.lock().next_errors = vec![Fault::new(reason, "do this instead")];
+        node.script.lock().next_errors = vec![RpcError::new(reason, "do this instead")];
         let error = client.next("", 7u64, 1).await.unwrap_err();
         assert_eq!(
             (error.reason, node.next_requests.lock().len()),

@@ -17,7 +17,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use seqsvr_core::geometry::slot_of;
 use seqsvr_core::id::{NamespaceId, SectionId, SectionKey};
-use seqsvr_core::section::{Key, Open, Section, Spot};
+use seqsvr_core::section::{CounterKey, CounterRef, Section, SectionGrant};
 
 const ONE: NonZeroU32 = NonZeroU32::MIN;
 /// Items of a frame.
@@ -43,8 +43,8 @@ fn indices(size: u32) -> Vec<u32> {
     (0..64 * FRAME).map(|_| next()).collect()
 }
 
-fn open() -> Open {
-    Open {
+fn open() -> SectionGrant {
+    SectionGrant {
         generation: 1,
         base: 0,
         max_seq: 1 << 40,
@@ -58,7 +58,7 @@ fn touched(size: u32) -> Section {
     let section = Section::dense(open(), size);
     for index in 0..size {
         section
-            .next(Key::Dense(index), ONE)
+            .next(CounterKey::Dense(index), ONE)
             .expect("the window reaches");
     }
     section
@@ -92,7 +92,7 @@ fn one_by_one(bencher: Bencher<'_, '_>, size: u32) {
     frames(bencher, size, |frame| {
         let taken = frame
             .iter()
-            .filter_map(|i| section.next(Key::Dense(*i), ONE).ok());
+            .filter_map(|i| section.next(CounterKey::Dense(*i), ONE).ok());
         taken.map(|range| range.last).sum()
     });
 }
@@ -105,12 +105,14 @@ fn in_blocks(bencher: Bencher<'_, '_>, size: u32) {
     frames(bencher, size, |frame| {
         let mut sum = 0;
         for block in frame.chunks(BLOCK) {
-            let mut spots: [Option<Spot<'_>>; BLOCK] = [None; BLOCK];
+            let mut spots: [Option<CounterRef<'_>>; BLOCK] = [None; BLOCK];
             for (i, spot) in block.iter().zip(&mut spots) {
-                *spot = section.sought(Key::Dense(*i)).and_then(|s| section.spot(s));
+                *spot = section
+                    .prepare_lookup(CounterKey::Dense(*i))
+                    .and_then(|s| section.find_counter(s));
             }
             let found = || spots.iter().flatten();
-            black_box(found().fold(0u32, |sum, spot| sum.wrapping_add(spot.fetch())));
+            black_box(found().fold(0u32, |sum, spot| sum.wrapping_add(spot.prefetch_counter())));
             let taken = found().filter_map(|spot| spot.next(ONE).ok());
             sum += taken.map(|range| range.last).sum::<u64>();
         }
@@ -125,11 +127,11 @@ fn keyed(bencher: Bencher<'_, '_>, size: u32) {
     let keys: Vec<String> = (0..size).map(|i| format!("{i:020}")).collect();
     for key in &keys {
         section
-            .next(Key::Keyed(key.as_bytes()), ONE)
+            .next(CounterKey::Keyed(key.as_bytes()), ONE)
             .expect("there is room");
     }
     frames(bencher, size, |frame| {
-        let key = |i: &u32| Key::Keyed(keys[*i as usize].as_bytes());
+        let key = |i: &u32| CounterKey::Keyed(keys[*i as usize].as_bytes());
         let taken = frame.iter().filter_map(|i| section.next(key(i), ONE).ok());
         taken.map(|range| range.last).sum()
     });

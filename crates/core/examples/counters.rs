@@ -11,7 +11,7 @@
 use std::hint::black_box;
 use std::num::NonZeroU32;
 
-use seqsvr_core::section::{Key, Open, Section, Spot};
+use seqsvr_core::section::{CounterKey, CounterRef, Section, SectionGrant};
 
 const ONE: NonZeroU32 = NonZeroU32::MIN;
 const FRAME: u32 = 1_024;
@@ -29,7 +29,7 @@ fn main() {
     let frames: u32 = frames
         .and_then(|n| n.parse().ok())
         .expect("FRAMES is a number");
-    let open = Open {
+    let open = SectionGrant {
         generation: 1,
         base: 0,
         max_seq: 1 << 30,
@@ -47,8 +47,8 @@ fn main() {
     };
     let texts: Vec<String> = (0..KEYS).map(|i| format!("{i:020}")).collect();
     let key = |i: u32| match keyed {
-        true => Key::Keyed(texts[i as usize].as_bytes()),
-        false => Key::Dense(i),
+        true => CounterKey::Keyed(texts[i as usize].as_bytes()),
+        false => CounterKey::Dense(i),
     };
     let next = |key| {
         black_box(section.next(key, ONE).is_ok());
@@ -64,13 +64,13 @@ fn main() {
             let block = begin..begin + BLOCK;
             let mut sought = [None; BLOCK as usize];
             for (sought, i) in sought.iter_mut().zip(block) {
-                *sought = section.sought(at(i));
+                *sought = section.prepare_lookup(at(i));
             }
             let each = sought.iter().flatten();
-            black_box(each.fold(0, |sum, sought| sum | section.fetch(*sought)));
-            let spots = sought.map(|sought| section.spot(sought?));
+            black_box(each.fold(0, |sum, sought| sum | section.prefetch_entry(*sought)));
+            let spots = sought.map(|sought| section.find_counter(sought?));
             let found = || spots.iter().flatten();
-            black_box(found().fold(0, |sum, spot| sum | Spot::fetch(spot)));
+            black_box(found().fold(0, |sum, spot| sum | CounterRef::prefetch_counter(spot)));
             found().for_each(|spot| {
                 black_box(spot.next(ONE).is_ok());
             });

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use crate::namespace::{Change, Limits, Spec};
+use crate::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};
 
 /// Most finals one command may carry, so that an entry stays under 64 KiB.
-pub const FINALS_MAX: usize = 1_000;
+pub const HIGH_WATER_MARKS_MAX: usize = 1_000;
 /// Longest address of a session, in bytes.
 pub const ADDRESS_MAX: usize = 256;
 /// Most sessions a cluster may have at one time.
@@ -45,7 +45,7 @@ pub enum Command {
         /// The session; its sender never serves in it again.
         session: SessionId,
         /// Finals, at most [`FINALS_MAX`]; one that does not match is skipped.
-        finals: Vec<SlotFinal>,
+        finals: Vec<SlotHighWaterMark>,
         /// Whether this is the last chunk.
         last: bool,
     },
@@ -85,7 +85,7 @@ pub enum Command {
         /// New max_seq wanted.
         to: u64,
         /// Reason for the raise; bounds differ.
-        cause: Cause,
+        cause: RaiseCause,
     },
     /// Hands an idle section back and lowers its max_seq to `value`, clamped to [base, max_seq].
     CloseSection {
@@ -103,12 +103,12 @@ pub enum Command {
         /// The epoch at which it was stopped.
         epoch: Epoch,
         /// True finals; one whose generation does not match is skipped. At most [`FINALS_MAX`].
-        finals: Vec<Final>,
+        finals: Vec<HighWaterMark>,
         /// New owner; None frees the slot. A dead session frees it too.
         to: Option<SessionId>,
     },
     /// Creates a namespace; the same spec again gets the same id.
-    CreateNamespace(Spec),
+    CreateNamespace(NamespaceSpec),
     /// Changes step and limits (strict among them) only.
     AlterNamespace {
         /// Namespace to alter.
@@ -116,7 +116,7 @@ pub enum Command {
         /// New step.
         step: u32,
         /// New limits.
-        limits: Limits,
+        limits: NamespaceLimits,
     },
     /// Raises the format level of the cluster; the reply to a level already reached is `Done`.
     SetLevel {
@@ -129,14 +129,14 @@ pub enum Command {
         /// Namespace to change.
         id: NamespaceId,
         /// Values to change.
-        change: Change,
+        change: NamespaceChange,
     },
 }
 
 impl Command {
     /// Returns the format level that introduced this command. An entry with it is stored and sent
     /// under that version, so an older build refuses it instead of misreading it.
-    pub fn level(&self) -> u32 {
+    pub fn format_level(&self) -> u32 {
         match self {
             Command::Init { .. }
             | Command::OpenSession(_)
@@ -166,12 +166,12 @@ pub struct OpenSession {
     /// Random number of each attempt to open; proves the session later.
     pub nonce: Nonce,
     /// Proof that the session now living under the name is this host's own earlier one.
-    pub proof: Option<Proof>,
+    pub proof: Option<SessionProof>,
 }
 
 /// Data that only a session's own process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proof {
+pub struct SessionProof {
     /// The session to supersede.
     pub session: SessionId,
     /// The nonce it was opened with.
@@ -191,7 +191,7 @@ pub struct Fence {
 
 /// Reason for a raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cause {
+pub enum RaiseCause {
     /// Ordinary need: at most step_max numbers above the stored max_seq.
     Refill,
     /// `RaiseTo`: counted per section against the namespace's raise_to_max unless forced.
@@ -203,7 +203,7 @@ pub enum Cause {
 
 /// Highest number really used in one generation of a section of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Final {
+pub struct HighWaterMark {
     /// The section.
     pub section: SectionKey,
     /// The generation the owner had installed.
@@ -214,13 +214,13 @@ pub struct Final {
 
 /// A [`Final`] that names its slot and epoch itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SlotFinal {
+pub struct SlotHighWaterMark {
     /// Slot the section maps to.
     pub slot: Slot,
     /// Epoch at which the session owned it.
     pub epoch: Epoch,
     /// The final.
-    pub last: Final,
+    pub mark: HighWaterMark,
 }
 
 /// Answer to one command.
@@ -263,18 +263,18 @@ pub enum Reply {
     /// The namespace created (or found equal).
     Namespace(NamespaceId),
     /// Nothing changed.
-    Refused(Refusal),
+    Rejected(CommandRejection),
 }
 
 /// Reason why a command changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum Refusal {
+pub enum CommandRejection {
     /// No `Init` was applied yet.
     #[error("the cluster is not initialised: run `seqsvr init`")]
-    NotInitialised,
+    NotInitialized,
     /// `Init` with another id.
     #[error("this is already cluster {0}")]
-    AlreadyInitialised(ClusterId),
+    AlreadyInitialized(ClusterId),
     /// Another session lives under the name.
     #[error("an AllocSvr named {name:?} is already registered from {address} (session {session})")]
     NameTaken {
@@ -287,7 +287,7 @@ pub enum Refusal {
     },
     /// The session is gone.
     #[error("session {0} is gone")]
-    NoSuchSession(SessionId),
+    SessionNotFound(SessionId),
     /// The slot is not the sender's at that epoch.
     #[error("slot {slot} is at epoch {epoch}")]
     NotOwner {
@@ -299,13 +299,13 @@ pub enum Refusal {
         owner: Option<SessionId>,
     },
     /// Another generation is current, or this one has ended. The sender opens again only if
-    /// `refused` is the generation it has installed.
-    #[error("generation {refused} of section {section} is not current (last is {last})")]
+    /// `generation` is the generation it has installed.
+    #[error("generation {generation} of section {section} is not current (last is {last})")]
     StaleGeneration {
         /// The section.
         section: SectionKey,
         /// The generation the command named.
-        refused: Generation,
+        generation: Generation,
         /// The last generation in the state.
         last: Generation,
     },
@@ -313,7 +313,7 @@ pub enum Refusal {
     #[error(
         "the raise to {to} is above the bound, {bound} at the moment: ask for less, alter the namespace's raise-to-max, or use force"
     )]
-    AboveBound {
+    JumpTooLarge {
         /// Value of the raise.
         to: u64,
         /// Greatest `to` allowed now.
@@ -321,10 +321,10 @@ pub enum Refusal {
     },
     /// No number is left in the section's range.
     #[error("section {0} has reached the last number, 2^63-1")]
-    Exhausted(SectionKey),
+    SequenceExhausted(SectionKey),
     /// No such namespace.
     #[error("no namespace has the id {0}")]
-    NoSuchNamespace(NamespaceId),
+    NamespaceNotFound(NamespaceId),
     /// The name belongs to a namespace of another shape.
     #[error("namespace {0:?} already exists with other settings")]
     NamespaceExists(String),
@@ -333,15 +333,15 @@ pub enum Refusal {
     Invalid(String),
 }
 
-impl Final {
+impl HighWaterMark {
     /// Makes a final of `section` in namespace `namespace`.
     pub fn new(
         namespace: NamespaceId,
         section: SectionId,
         generation: Generation,
         value: u64,
-    ) -> Final {
-        Final {
+    ) -> HighWaterMark {
+        HighWaterMark {
             section: SectionKey { namespace, section },
             generation,
             value,

@@ -32,7 +32,7 @@ pub enum Geometry {
 
 /// Whether a namespace takes uids or keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum GeometryKind {
     /// Takes uids below `max_uid`.
     Dense,
     /// Takes keys; a number is the key of its decimal text.
@@ -48,10 +48,10 @@ pub const SLOTS_MAX: u32 = 1 << 14;
 
 impl Geometry {
     /// Returns whether it is dense or keyed.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> GeometryKind {
         match self {
-            Geometry::Dense { .. } => Kind::Dense,
-            Geometry::Keyed { .. } => Kind::Keyed,
+            Geometry::Dense { .. } => GeometryKind::Dense,
+            Geometry::Keyed { .. } => GeometryKind::Keyed,
         }
     }
 
@@ -80,7 +80,7 @@ impl Geometry {
     pub fn locate_key(&self, key: &[u8]) -> Option<SectionId> {
         match *self {
             Geometry::Keyed { sections } => {
-                Some(SectionId((hash(key) % u64::from(sections)) as u32))
+                Some(SectionId((key_hash(key) % u64::from(sections)) as u32))
             }
             Geometry::Dense { .. } => None,
         }
@@ -98,7 +98,7 @@ impl Geometry {
     }
 
     /// Rejects geometries outside the documented bounds; the text says which bound.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn validate(&self) -> Result<(), String> {
         match *self {
             Geometry::Dense {
                 section_size,
@@ -128,14 +128,14 @@ impl Geometry {
 }
 
 /// Returns the hash of a key: XXH3, 64 bits, seed 0.
-pub fn hash(key: &[u8]) -> u64 {
+pub fn key_hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
 /// Mixes (namespace, section) into 64 well-spread bits: the finalizer of SplitMix64 (Steele, Lea,
 /// Flood 2014) over `namespace << 32 | section`, after one addition of the golden gamma.
 #[inline]
-pub fn mix(namespace: NamespaceId, section: SectionId) -> u64 {
+pub fn mix_section(namespace: NamespaceId, section: SectionId) -> u64 {
     let mut z =
         (u64::from(namespace.0) << 32 | u64::from(section.0)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -146,7 +146,7 @@ pub fn mix(namespace: NamespaceId, section: SectionId) -> u64 {
 /// Returns the slot of a section in a cluster of `slots` slots (1 ..= [`SLOTS_MAX`]).
 #[inline]
 pub fn slot_of(key: SectionKey, slots: u32) -> Slot {
-    let mixed = mix(key.namespace, key.section);
+    let mixed = mix_section(key.namespace, key.section);
     let slots = u64::from(slots);
     // The usual numbers of slots need no division.
     Slot(match slots.is_power_of_two() {
@@ -165,8 +165,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pinned_mix() {
-        let m = |n, s| mix(NamespaceId(n), SectionId(s));
+    fn mix_section_matches_pinned_values() {
+        let m = |n, s| mix_section(NamespaceId(n), SectionId(s));
         // The first is SplitMix64's published first output for seed 0; all four and the hashes
         // below were also computed by an independent implementation in Python.
         assert_eq!(m(0, 0), 0xe220_a839_7b1d_cdaf);
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn pinned_hash() {
-        assert_eq!(hash(b""), 0x2d06_8005_38d3_94c2);
-        assert_eq!(hash(b"alice"), 0x4da1_0dd6_1a01_16b0);
-        assert_eq!(hash(b"42"), 0x1217_cb28_c0ef_2191);
+    fn key_hash_matches_pinned_values() {
+        assert_eq!(key_hash(b""), 0x2d06_8005_38d3_94c2);
+        assert_eq!(key_hash(b"alice"), 0x4da1_0dd6_1a01_16b0);
+        assert_eq!(key_hash(b"42"), 0x1217_cb28_c0ef_2191);
     }
 
     #[test]
-    fn dense_sections() {
+    fn dense_geometry_locates_uids() {
         let g = Geometry::Dense {
             section_size: 100_000,
             max_uid: 1 << 32,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_spread_evenly() {
+    fn slot_of_spreads_sections_evenly() {
         let mut load = [0u32; 1024];
         for s in 0..42_950 {
             load[slot_of(
@@ -223,7 +223,7 @@ mod tests {
                 section_size: 0,
                 max_uid: 1
             }
-            .check()
+            .validate()
             .is_err()
         );
         assert!(
@@ -231,7 +231,7 @@ mod tests {
                 section_size: 1,
                 max_uid: 1 << 33
             }
-            .check()
+            .validate()
             .is_err()
         );
         assert!(
@@ -239,10 +239,10 @@ mod tests {
                 section_size: 1,
                 max_uid: 1 << 32
             }
-            .check()
+            .validate()
             .is_ok()
         );
-        assert!(Geometry::Keyed { sections: 0 }.check().is_err());
-        assert!(Geometry::Keyed { sections: 4096 }.check().is_ok());
+        assert!(Geometry::Keyed { sections: 0 }.validate().is_err());
+        assert!(Geometry::Keyed { sections: 4096 }.validate().is_ok());
     }
 }

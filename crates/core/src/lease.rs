@@ -14,27 +14,27 @@ use std::time::Duration;
 /// One reading of a process's two clocks, in nanoseconds since arbitrary origins. Owner: BOOTTIME
 /// and MONOTONIC_RAW. Arbiter: MONOTONIC and MONOTONIC_RAW. Never wall time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClockReading {
     /// BOOTTIME (owner) or MONOTONIC (arbiter).
     pub main_ns: u64,
     /// MONOTONIC_RAW.
     pub raw_ns: u64,
 }
 
-impl Reading {
+impl ClockReading {
     /// Returns the elapsed time as an owner must count it: the larger of the two.
-    pub fn elapsed_owner(self, since: Reading) -> Duration {
-        let (main, raw) = self.since(since);
+    pub fn elapsed_owner(self, since: ClockReading) -> Duration {
+        let (main, raw) = self.elapsed_on_each(since);
         Duration::from_nanos(main.max(raw))
     }
 
     /// Returns the elapsed time as the arbiter must count it: the smaller of the two.
-    pub fn elapsed_arbiter(self, since: Reading) -> Duration {
-        let (main, raw) = self.since(since);
+    pub fn elapsed_arbiter(self, since: ClockReading) -> Duration {
+        let (main, raw) = self.elapsed_on_each(since);
         Duration::from_nanos(main.min(raw))
     }
 
-    fn since(self, since: Reading) -> (u64, u64) {
+    fn elapsed_on_each(self, since: ClockReading) -> (u64, u64) {
         (
             self.main_ns.saturating_sub(since.main_ns),
             self.raw_ns.saturating_sub(since.raw_ns),
@@ -63,33 +63,33 @@ pub fn renew_timeout(lease: Duration) -> Duration {
 /// An owner's lease: counted from `t0`, read before the keep-alive was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    t0: Reading,
+    t0: ClockReading,
     duration: Duration,
 }
 
 impl Lease {
     /// Makes the lease of a renewal sent at `t0`.
-    pub fn new(t0: Reading, duration: Duration) -> Lease {
+    pub fn new(t0: ClockReading, duration: Duration) -> Lease {
         Lease { t0, duration }
     }
 
     /// Returns whether it still holds at a reading made *after* the request was received.
-    pub fn holds(&self, now: Reading) -> bool {
+    pub fn is_valid_at(&self, now: ClockReading) -> bool {
         now.elapsed_owner(self.t0) < self.duration
     }
 
     /// Returns the two deadlines; the lease holds while both clocks are before theirs. Equal to
     /// [`Lease::holds`], for the hot path.
-    pub fn deadline(&self) -> Reading {
+    pub fn deadline(&self) -> ClockReading {
         let d = u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX);
-        Reading {
+        ClockReading {
             main_ns: self.t0.main_ns.saturating_add(d),
             raw_ns: self.t0.raw_ns.saturating_add(d),
         }
     }
 
     /// Returns the lease of the later of two requests: answers may arrive out of order.
-    pub fn later(self, other: Lease) -> Lease {
+    pub fn later_of(self, other: Lease) -> Lease {
         if other.t0.main_ns > self.t0.main_ns {
             other
         } else {
@@ -98,9 +98,9 @@ impl Lease {
     }
 }
 
-impl Reading {
+impl ClockReading {
     /// Returns whether both clocks are before `deadline`.
-    pub fn is_before(self, deadline: Reading) -> bool {
+    pub fn is_before(self, deadline: ClockReading) -> bool {
         self.main_ns < deadline.main_ns && self.raw_ns < deadline.raw_ns
     }
 }
@@ -113,25 +113,25 @@ mod tests {
 
     const D: Duration = Duration::from_secs(3);
 
-    fn at(main_ms: u64, raw_ms: u64) -> Reading {
-        Reading {
+    fn at(main_ms: u64, raw_ms: u64) -> ClockReading {
+        ClockReading {
             main_ns: main_ms * 1_000_000,
             raw_ns: raw_ms * 1_000_000,
         }
     }
 
     #[test]
-    fn a_suspended_owner_sees_the_true_time() {
+    fn lease_of_a_suspended_owner_ends_in_true_time() {
         let lease = Lease::new(at(1_000, 500), D);
-        assert!(lease.holds(at(3_999, 3_499)));
+        assert!(lease.is_valid_at(at(3_999, 3_499)));
         // Suspend: only BOOTTIME continued.
-        assert!(!lease.holds(at(4_000, 600)));
+        assert!(!lease.is_valid_at(at(4_000, 600)));
         // BOOTTIME slewed slow: MONOTONIC_RAW shows it.
-        assert!(!lease.holds(at(1_001, 3_500)));
+        assert!(!lease.is_valid_at(at(1_001, 3_500)));
     }
 
     #[test]
-    fn the_arbiter_takes_the_smaller() {
+    fn elapsed_arbiter_takes_the_smaller_clock() {
         assert_eq!(
             at(9_000, 1_000).elapsed_arbiter(at(0, 0)),
             Duration::from_secs(1)
@@ -139,17 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn wait_covers_ten_per_cent_drift_on_both_sides() {
+    fn takeover_wait_covers_ten_per_cent_drift_on_both_sides() {
         let w = takeover_wait(D);
         assert!(D.as_secs_f64() / 0.9 < w.as_secs_f64() / 1.1);
     }
 
     proptest! {
         #[test]
-        fn deadline_equals_holds(t0 in (0u64..10_000, 0u64..10_000), now in (0u64..20_000, 0u64..20_000)) {
+        fn lease_deadline_agrees_with_is_valid_at(t0 in (0u64..10_000, 0u64..10_000), now in (0u64..20_000, 0u64..20_000)) {
             let lease = Lease::new(at(t0.0, t0.1), D);
             let now = at(now.0, now.1);
-            prop_assert_eq!(lease.holds(now), now.is_before(lease.deadline()));
+            prop_assert_eq!(lease.is_valid_at(now), now.is_before(lease.deadline()));
         }
     }
 }

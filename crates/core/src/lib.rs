@@ -71,7 +71,7 @@ macro_rules! limit {
 #[macro_export]
 macro_rules! reached {
     ($branch:literal) => {
-        $crate::sim::reach($branch)
+        $crate::sim::count_reached($branch)
     };
 }
 

@@ -7,9 +7,9 @@ use crate::id::NamespaceId;
 use crate::progression::Progression;
 
 /// The dense namespace that exists from the start.
-pub const DEFAULT: &str = "default";
+pub const DEFAULT_NAMESPACE: &str = "default";
 /// The keyed namespace that exists from the start.
-pub const KEYS: &str = "keys";
+pub const DEFAULT_KEYED_NAMESPACE: &str = "keys";
 /// Default step of a new namespace, in numbers.
 pub const STEP_DEFAULT: u32 = 10_000;
 /// Most numbers one raise may add, in any namespace. With at most half a window left at a refill,
@@ -24,7 +24,7 @@ pub const STRIDE_MAX: u32 = 65_536;
 
 /// Limits of a namespace, which may be changed after creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct NamespaceLimits {
     /// Most numbers one raise may add; the adaptive step stays between `step` and this. Equal to
     /// `step`: the step is pinned. At least `step`, at most [`STEP_MAX`].
     pub step_max: u32,
@@ -37,7 +37,7 @@ pub struct Limits {
 
 /// Change of step and limits; a value that is None stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct NamespaceChange {
     /// New step.
     pub step: Option<u32>,
     /// New [`Limits::step_max`].
@@ -48,10 +48,10 @@ pub struct Change {
     pub strict: Option<bool>,
 }
 
-impl Change {
+impl NamespaceChange {
     /// Returns step and limits of a namespace after this change.
-    pub fn of(&self, spec: &Spec) -> (u32, Limits) {
-        let limits = Limits {
+    pub fn apply_to(&self, spec: &NamespaceSpec) -> (u32, NamespaceLimits) {
+        let limits = NamespaceLimits {
             step_max: self.step_max.unwrap_or(spec.limits.step_max),
             raise_to_max: self.raise_to_max.unwrap_or(spec.limits.raise_to_max),
             strict: self.strict.unwrap_or(spec.limits.strict),
@@ -66,14 +66,14 @@ pub struct Namespace {
     /// Id given by the store.
     pub id: NamespaceId,
     /// Settings that the creator chose.
-    pub spec: Spec,
+    pub spec: NamespaceSpec,
     /// Table version of the last change.
     pub version: u64,
 }
 
 /// Settings that the creator of a namespace chooses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
+pub struct NamespaceSpec {
     /// 1 to 64 of `a-z A-Z 0-9 _ . -`, beginning with a letter or digit.
     pub name: String,
     /// Geometry. Immutable.
@@ -83,22 +83,22 @@ pub struct Spec {
     /// Numbers a cold section's raise adds, 1 ..= `limits.step_max`.
     pub step: u32,
     /// Limits. May be altered.
-    pub limits: Limits,
+    pub limits: NamespaceLimits,
 }
 
-impl Limits {
+impl NamespaceLimits {
     /// Default limits of a new namespace.
-    pub const DEFAULT: Limits = Limits {
+    pub const DEFAULT: NamespaceLimits = NamespaceLimits {
         step_max: 1 << 27,
         raise_to_max: 1_000_000_000,
         strict: false,
     };
 }
 
-impl Spec {
+impl NamespaceSpec {
     /// Makes a namespace with the defaults of everything but name and geometry.
-    pub fn new(name: &str, geometry: Geometry) -> Spec {
-        Spec {
+    pub fn new(name: &str, geometry: Geometry) -> NamespaceSpec {
+        NamespaceSpec {
             name: name.to_owned(),
             geometry,
             progression: Progression {
@@ -107,14 +107,14 @@ impl Spec {
                 offset: 0,
             },
             step: STEP_DEFAULT,
-            limits: Limits::DEFAULT,
+            limits: NamespaceLimits::DEFAULT,
         }
     }
 
     /// Returns the spec of `default`: 2^32 uids in sections of 100,000.
-    pub fn default_dense() -> Spec {
-        Spec::new(
-            DEFAULT,
+    pub fn default_dense() -> NamespaceSpec {
+        NamespaceSpec::new(
+            DEFAULT_NAMESPACE,
             Geometry::Dense {
                 section_size: 100_000,
                 max_uid: 1 << 32,
@@ -123,8 +123,8 @@ impl Spec {
     }
 
     /// Returns the spec of `keys`: 4,096 sections.
-    pub fn default_keyed() -> Spec {
-        Spec::new(KEYS, Geometry::Keyed { sections: 4_096 })
+    pub fn default_keyed() -> NamespaceSpec {
+        NamespaceSpec::new(DEFAULT_KEYED_NAMESPACE, Geometry::Keyed { sections: 4_096 })
     }
 
     /// Returns the most numbers one call may take here: [`COUNT_MAX`], and never above what a
@@ -134,9 +134,9 @@ impl Spec {
     }
 
     /// Rejects values outside the documented bounds; the text says which bound.
-    pub fn check(&self) -> Result<(), String> {
-        check_name("namespace", &self.name)?;
-        self.geometry.check()?;
+    pub fn validate(&self) -> Result<(), String> {
+        validate_name("namespace", &self.name)?;
+        self.geometry.validate()?;
         let Progression {
             start,
             stride,
@@ -155,12 +155,12 @@ impl Spec {
                 "start must be 1 to 2^63-1 and leave room for a number, not {start}"
             ));
         }
-        check_step(self.step, &self.limits)
+        validate_step(self.step, &self.limits)
     }
 }
 
 /// Checks a step against the limits that apply to it.
-pub fn check_step(step: u32, limits: &Limits) -> Result<(), String> {
+pub fn validate_step(step: u32, limits: &NamespaceLimits) -> Result<(), String> {
     if limits.step_max == 0 || limits.step_max > STEP_MAX {
         return Err(format!(
             "step-max must be 1 to {STEP_MAX}, not {}",
@@ -177,7 +177,7 @@ pub fn check_step(step: u32, limits: &Limits) -> Result<(), String> {
 }
 
 /// Checks a namespace's or AllocSvr's name.
-pub fn check_name(what: &str, name: &str) -> Result<(), String> {
+pub fn validate_name(what: &str, name: &str) -> Result<(), String> {
     let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.' | b'-');
     let first = name
         .as_bytes()

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes, KnownLayout};
 ///
 /// # Panics
 /// If the system has no more memory.
-pub fn zeroed<T>(n: usize) -> &'static [T]
+pub fn zeroed_slice<T>(n: usize) -> &'static [T]
 where
     T: FromZeros + 'static,
     [T]: FromBytes + IntoBytes + KnownLayout,
@@ -36,15 +36,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_zero_and_apart() {
+    fn zeroed_slices_are_zero_and_unshared() {
         for n in [1, 1_000, 1 << 20] {
-            let (a, b) = (zeroed::<AtomicU32>(n), zeroed::<AtomicU64>(n));
+            let (a, b) = (zeroed_slice::<AtomicU32>(n), zeroed_slice::<AtomicU64>(n));
             assert_eq!((a.len(), b.len()), (n, n));
             a.iter().for_each(|a| a.store(1, Relaxed));
             assert!(b.iter().all(|b| b.load(Relaxed) == 0));
             b.iter().for_each(|b| b.store(2, Relaxed));
             assert!(a.iter().all(|a| a.load(Relaxed) == 1));
         }
-        assert!(zeroed::<AtomicU64>(0).is_empty());
+        assert!(zeroed_slice::<AtomicU64>(0).is_empty());
     }
 }

@@ -20,14 +20,14 @@ pub struct Progression {
 
 impl Progression {
     /// Returns max_seq of a section that was never opened.
-    pub fn floor(&self) -> u64 {
+    pub fn max_seq_floor(&self) -> u64 {
         self.start - 1
     }
 
     /// Returns the smallest number of the progression above `n`; None when it would pass
     /// [`SEQ_MAX`].
     pub fn first_after(&self, n: u64) -> Option<u64> {
-        let low = n.max(self.floor()).checked_add(1)?;
+        let low = n.max(self.max_seq_floor()).checked_add(1)?;
         let stride = u64::from(self.stride);
         let behind = (u64::from(self.offset) + stride - low % stride) % stride;
         low.checked_add(behind).filter(|m| *m <= SEQ_MAX)
@@ -40,7 +40,7 @@ impl Progression {
 
     /// Returns the `count`-th number above `base`, or the last one that exists; None when there is
     /// none.
-    pub fn advance(&self, base: u64, count: u64) -> Option<u64> {
+    pub fn nth_after(&self, base: u64, count: u64) -> Option<u64> {
         let first = self.first_after(base)?;
         let room = (SEQ_MAX - first) / u64::from(self.stride);
         let more = count.saturating_sub(1).min(room);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_numbers() {
+    fn progression_of_odd_numbers_counts_them() {
         let odd = Progression {
             start: 1,
             stride: 2,
@@ -72,19 +72,19 @@ mod tests {
         assert_eq!(odd.first_after(0), Some(1));
         assert_eq!(odd.first_after(1), Some(3));
         assert_eq!(odd.round_up(4), Some(5));
-        assert_eq!(odd.advance(0, 10_000), Some(19_999));
+        assert_eq!(odd.nth_after(0, 10_000), Some(19_999));
         assert_eq!(odd.count_between(0, 19_999), 10_000);
     }
 
     #[test]
-    fn end_of_range() {
+    fn progression_ends_at_the_last_number() {
         let all = Progression {
             start: SEQ_MAX - 1,
             stride: 1,
             offset: 0,
         };
         assert_eq!(all.first_after(0), Some(SEQ_MAX - 1));
-        assert_eq!(all.advance(0, 10_000), Some(SEQ_MAX));
+        assert_eq!(all.nth_after(0, 10_000), Some(SEQ_MAX));
         assert_eq!(all.first_after(SEQ_MAX), None);
         assert_eq!(all.round_up(u64::MAX), None);
     }
@@ -95,13 +95,13 @@ mod tests {
             let p = Progression { start, stride, offset: offset % stride };
             let expect = (n + 1..).find(|m| *m >= start && m % u64::from(stride) == u64::from(p.offset));
             prop_assert_eq!(p.first_after(n), expect);
-            prop_assert!(p.floor() < p.first_after(0).unwrap());
+            prop_assert!(p.max_seq_floor() < p.first_after(0).unwrap());
         }
 
         #[test]
-        fn advance_and_count_agree(start in 1u64..500, stride in 1u32..50, offset in 0u32..50, base in 0u64..1000, count in 1u64..10_000) {
+        fn nth_after_and_count_between_agree(start in 1u64..500, stride in 1u32..50, offset in 0u32..50, base in 0u64..1000, count in 1u64..10_000) {
             let p = Progression { start, stride, offset: offset % stride };
-            let last = p.advance(base, count).unwrap();
+            let last = p.nth_after(base, count).unwrap();
             prop_assert_eq!(p.count_between(base, last), count);
             prop_assert_eq!(p.round_up(last), Some(last));
         }

@@ -6,13 +6,13 @@
 
 use hashbrown::HashMap;
 
-use crate::geometry::{Geometry, Kind, slot_of, uid_as_key};
+use crate::geometry::{Geometry, GeometryKind, slot_of, uid_as_key};
 use crate::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
 use crate::namespace::Namespace;
 
 /// Owner of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct SlotOwner {
     /// Its session.
     pub session: SessionId,
     /// Name of the AllocSvr.
@@ -27,14 +27,14 @@ pub struct Route {
     /// Epoch of the slot.
     pub epoch: Epoch,
     /// Owner of the slot; None: no owner at the moment.
-    pub owner: Option<Owner>,
+    pub owner: Option<SlotOwner>,
     /// Table version of the last change.
     pub version: u64,
 }
 
 /// Changes from `base` to `version`. `base` 0: the full table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delta {
+pub struct RoutingDelta {
     /// Cluster it belongs to.
     pub cluster: ClusterId,
     /// Version it builds on.
@@ -51,7 +51,7 @@ pub struct Delta {
 
 /// Reason why a delta was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum RoutingUpdateError {
     /// The delta is of another cluster, whose table must never mix with this one.
     #[error("the routing table is of cluster {theirs}, ours is {ours}")]
     OtherCluster {
@@ -63,7 +63,7 @@ pub enum Error {
     /// The delta builds on a version that this table does not have yet: the caller needs the full
     /// table.
     #[error("the delta builds on version {base}, ours is {ours}")]
-    Gap {
+    MissingVersions {
         /// Version of this table.
         ours: u64,
         /// The delta's base.
@@ -71,7 +71,7 @@ pub enum Error {
     },
     /// The delta names a slot outside the table.
     #[error("slot {0} is outside the table")]
-    NoSuchSlot(Slot),
+    SlotNotFound(Slot),
 }
 
 /// A routing table at one version.
@@ -95,12 +95,12 @@ pub enum KeyRef<'a> {
 
 /// Reason why a key has no place in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
+pub enum LocateError {
     /// A key in a dense namespace.
     #[error(
         "namespace {0:?} is dense and takes a uid (a number), not a key; use a keyed namespace such as `keys`"
     )]
-    WantsUid(String),
+    NotAUid(String),
     /// A uid at or above max_uid.
     #[error(
         "uid {uid} is not below the max_uid {max_uid} of namespace {namespace:?}; use a keyed namespace for sparse ids"
@@ -120,7 +120,7 @@ pub enum PlaceError {
 
 impl RoutingTable {
     /// Makes a table from a full delta (`base` 0).
-    pub fn new(full: Delta) -> Result<RoutingTable, Error> {
+    pub fn new(full: RoutingDelta) -> Result<RoutingTable, RoutingUpdateError> {
         let mut table = RoutingTable {
             cluster: full.cluster,
             version: 0,
@@ -128,20 +128,20 @@ impl RoutingTable {
             by_name: HashMap::new(),
             routes: vec![Route::default(); full.slot_count as usize],
         };
-        table.apply(full)?;
+        table.apply_delta(full)?;
         Ok(table)
     }
 
     /// Applies a delta. Returns whether it held anything newer.
-    pub fn apply(&mut self, delta: Delta) -> Result<bool, Error> {
+    pub fn apply_delta(&mut self, delta: RoutingDelta) -> Result<bool, RoutingUpdateError> {
         if delta.cluster != self.cluster {
-            return Err(Error::OtherCluster {
+            return Err(RoutingUpdateError::OtherCluster {
                 ours: self.cluster,
                 theirs: delta.cluster,
             });
         }
         if delta.base > self.version {
-            return Err(Error::Gap {
+            return Err(RoutingUpdateError::MissingVersions {
                 ours: self.version,
                 base: delta.base,
             });
@@ -154,7 +154,7 @@ impl RoutingTable {
             .iter()
             .find(|(slot, _)| usize::from(slot.0) >= self.routes.len())
         {
-            return Err(Error::NoSuchSlot(*slot));
+            return Err(RoutingUpdateError::SlotNotFound(*slot));
         }
         for namespace in delta.namespaces {
             match self.namespaces.iter_mut().find(|n| n.id == namespace.id) {
@@ -179,14 +179,14 @@ impl RoutingTable {
 
     /// Returns what a table of version `base` misses; the full table if `base` is 0 or above this
     /// one's version.
-    pub fn delta_since(&self, base: u64) -> Delta {
+    pub fn delta_since(&self, base: u64) -> RoutingDelta {
         let base = if base > self.version { 0 } else { base };
         let routes = self
             .routes
             .iter()
             .enumerate()
             .filter(|(_, r)| base == 0 || r.version > base);
-        Delta {
+        RoutingDelta {
             cluster: self.cluster,
             base,
             version: self.version,
@@ -260,11 +260,11 @@ impl RoutingTable {
 
     /// Returns the section and slot of a key.
     #[inline]
-    pub fn place(
+    pub fn locate(
         &self,
         namespace: &Namespace,
         key: KeyRef<'_>,
-    ) -> Result<(SectionKey, Slot), PlaceError> {
+    ) -> Result<(SectionKey, Slot), LocateError> {
         let section = SectionKey {
             namespace: namespace.id,
             section: section_of(namespace, key)?,
@@ -275,37 +275,37 @@ impl RoutingTable {
 
 /// Returns the section of a key in a namespace, or why it has none.
 #[inline]
-pub fn section_of(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, PlaceError> {
+pub fn section_of(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, LocateError> {
     // The usual case, small enough to be inlined into a caller that looks up many keys.
     if let KeyRef::Uid(uid) = key
         && let Some((section, _)) = namespace.spec.geometry.locate_uid(uid)
     {
         return Ok(section);
     }
-    section_or_why(namespace, key)
+    section_or_error(namespace, key)
 }
 
 #[inline(never)]
-fn section_or_why(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, PlaceError> {
+fn section_or_error(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, LocateError> {
     let name = || namespace.spec.name.clone();
     let geometry = &namespace.spec.geometry;
     match (geometry.kind(), key) {
-        (Kind::Dense, KeyRef::Uid(uid)) => match (geometry.locate_uid(uid), *geometry) {
+        (GeometryKind::Dense, KeyRef::Uid(uid)) => match (geometry.locate_uid(uid), *geometry) {
             (Some((section, _)), _) => Ok(section),
-            (None, Geometry::Dense { max_uid, .. }) => Err(PlaceError::UidTooLarge {
+            (None, Geometry::Dense { max_uid, .. }) => Err(LocateError::UidTooLarge {
                 uid: uid.0,
                 max_uid,
                 namespace: name(),
             }),
-            (None, Geometry::Keyed { .. }) => Err(PlaceError::WantsUid(name())),
+            (None, Geometry::Keyed { .. }) => Err(LocateError::NotAUid(name())),
         },
-        (Kind::Dense, KeyRef::Key(_)) => Err(PlaceError::WantsUid(name())),
-        (Kind::Keyed, KeyRef::Uid(uid)) => {
-            section_or_why(namespace, KeyRef::Key(uid_as_key(uid).as_bytes()))
+        (GeometryKind::Dense, KeyRef::Key(_)) => Err(LocateError::NotAUid(name())),
+        (GeometryKind::Keyed, KeyRef::Uid(uid)) => {
+            section_or_error(namespace, KeyRef::Key(uid_as_key(uid).as_bytes()))
         }
-        (Kind::Keyed, KeyRef::Key(key)) => match geometry.locate_key(key) {
+        (GeometryKind::Keyed, KeyRef::Key(key)) => match geometry.locate_key(key) {
             Some(section) if (1..=crate::geometry::KEY_MAX).contains(&key.len()) => Ok(section),
-            _ => Err(PlaceError::KeyLength(key.len())),
+            _ => Err(LocateError::KeyLength(key.len())),
         },
     }
 }

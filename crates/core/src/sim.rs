@@ -19,7 +19,7 @@ thread_local! {
 }
 
 /// Begins a run on this thread: its seed, and the bugs that are planted in it.
-pub fn begin(seed: u64, planted: Vec<String>) {
+pub fn begin_run(seed: u64, planted: Vec<String>) {
     SEED.set(seed);
     PROCESS.set(0);
     BOOTS.with_borrow_mut(BTreeMap::clear);
@@ -30,12 +30,12 @@ pub fn begin(seed: u64, planted: Vec<String>) {
 }
 
 /// Sets the process whose code runs from here on: the number of its start, unique in the run.
-pub fn enter(process: u64) {
+pub fn enter_process(process: u64) {
     PROCESS.set(process);
 }
 
 /// Returns the process whose code runs.
-pub fn process() -> u64 {
+pub fn current_process() -> u64 {
     PROCESS.get()
 }
 
@@ -45,13 +45,13 @@ pub fn set_boot(process: u64, boot: String) {
 }
 
 /// Returns the boot of the process whose code runs.
-pub fn boot() -> String {
+pub fn current_boot() -> String {
     let process = PROCESS.get();
     BOOTS.with_borrow(|boots| boots.get(&process).cloned().unwrap_or_default())
 }
 
 /// Mixes two numbers into one (the finalizer of splitmix64).
-pub fn mix(a: u64, b: u64) -> u64 {
+pub fn mix_bits(a: u64, b: u64) -> u64 {
     let z = a ^ b.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -59,21 +59,24 @@ pub fn mix(a: u64, b: u64) -> u64 {
 }
 
 /// Returns the hash of a text (FNV-1a).
-pub fn hash(text: &str) -> u64 {
+pub fn hash_text(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// Draws the next number for a purpose of the process that runs. Each purpose has numbers of its
 /// own, so that a change at one place does not shift those of all others.
-pub fn draw(purpose: &'static str) -> u64 {
+pub fn draw_number(purpose: &'static str) -> u64 {
     let process = PROCESS.get();
     let count = DRAWN.with_borrow_mut(|drawn| {
         let count = drawn.entry((process, purpose)).or_default();
         *count += 1;
         *count
     });
-    mix(mix(mix(SEED.get(), hash(purpose)), process), count)
+    mix_bits(
+        mix_bits(mix_bits(SEED.get(), hash_text(purpose)), process),
+        count,
+    )
 }
 
 /// Returns whether a bug is planted in this run.
@@ -92,7 +95,7 @@ pub fn limit(name: &str, usual: usize) -> usize {
 }
 
 /// Counts that a branch was reached.
-pub fn reach(branch: &'static str) {
+pub fn count_reached(branch: &'static str) {
     REACHED.with_borrow_mut(|reached| *reached.entry(branch).or_default() += 1);
 }
 

@@ -10,11 +10,13 @@ use std::num::NonZeroU32;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use seqsvr_core::section::{Current, Key, Open, Range, Refusal, Section};
+use seqsvr_core::section::{
+    CounterKey, CurrentValue, NumberRange, Section, SectionGrant, TakeError,
+};
 
 const ONE: NonZeroU32 = NonZeroU32::MIN;
-const A: Key<'static> = Key::Dense(0);
-const B: Key<'static> = Key::Dense(1);
+const A: CounterKey<'static> = CounterKey::Dense(0);
+const B: CounterKey<'static> = CounterKey::Dense(1);
 /// Greatest offset of a 32-bit cell.
 const NARROW_MAX: u64 = u32::MAX as u64 - 16;
 
@@ -24,8 +26,8 @@ fn model(test: impl Fn() + Sync + Send + 'static) {
     builder.check(test);
 }
 
-fn open(max_seq: u64) -> Open {
-    Open {
+fn open(max_seq: u64) -> SectionGrant {
+    SectionGrant {
         generation: 1,
         base: 0,
         max_seq,
@@ -44,7 +46,7 @@ fn keyed(max_seq: u64) -> Arc<Section> {
 
 /// Makes the chunk before the threads start, for tests that are not about first touch.
 fn touch(section: &Section) {
-    section.raise_to(Key::Dense(1), 1).unwrap();
+    section.raise_to(CounterKey::Dense(1), 1).unwrap();
 }
 
 fn spawn<T: 'static>(
@@ -56,7 +58,7 @@ fn spawn<T: 'static>(
 }
 
 /// Returns what one thread got by `times` calls: its numbers, each greater than the one before.
-fn take(section: &Section, key: Key<'_>, times: usize) -> Vec<u64> {
+fn take(section: &Section, key: CounterKey<'_>, times: usize) -> Vec<u64> {
     let numbers: Vec<u64> = (0..times)
         .filter_map(|_| section.next(key, ONE).ok())
         .map(|range| range.last)
@@ -73,7 +75,7 @@ fn merge(a: Vec<u64>, b: Vec<u64>) -> Vec<u64> {
 
 fn wait_drained(section: &Section) -> u64 {
     loop {
-        match section.final_seq() {
+        match section.high_water_mark() {
             Some(last) => return last,
             None => thread::yield_now(),
         }
@@ -83,7 +85,7 @@ fn wait_drained(section: &Section) -> u64 {
 /// Fails if an adder can enter between "sealed" and "no adder inside", or if its writes are not
 /// visible to the thread that saw it leave.
 #[test]
-fn nothing_is_handed_out_after_drained() {
+fn drained_section_hands_out_nothing() {
     model(|| {
         let section = dense(10);
         touch(&section);
@@ -101,12 +103,12 @@ fn nothing_is_handed_out_after_drained() {
 
 /// A counter found before the seal hands nothing out after drained: finding is not entering.
 #[test]
-fn a_spot_found_before_the_seal_enters_like_any_other() {
+fn counter_ref_found_before_the_seal_enters_like_any_other() {
     model(|| {
         let section = dense(10);
         touch(&section);
         let by_spot = spawn(&section, |s| {
-            let spot = s.spot(s.sought(A).unwrap()).unwrap();
+            let spot = s.find_counter(s.prepare_lookup(A).unwrap()).unwrap();
             let numbers = (0..2).filter_map(|_| spot.next(ONE).ok());
             numbers.map(|range| range.last).collect::<Vec<u64>>()
         });
@@ -121,7 +123,7 @@ fn a_spot_found_before_the_seal_enters_like_any_other() {
 
 /// A batch that entered before the seal may finish; the final number covers all of it.
 #[test]
-fn drained_waits_for_a_batch() {
+fn drain_waits_for_a_batch() {
     model(|| {
         let section = dense(10);
         touch(&section);
@@ -142,7 +144,7 @@ fn drained_waits_for_a_batch() {
 
 /// A RaiseTo that was acknowledged is covered by the final number; a refused one changed nothing.
 #[test]
-fn an_acknowledged_raise_to_is_in_the_final_number() {
+fn acknowledged_raise_to_is_in_the_high_water_mark() {
     model(|| {
         let section = dense(10);
         touch(&section);
@@ -153,16 +155,16 @@ fn an_acknowledged_raise_to_is_in_the_final_number() {
         let raised = raise.join().unwrap();
         let next = next.join().unwrap();
         match (raised, next) {
-            (Ok(now), Ok(Range { first, .. })) => {
-                assert!(matches!(now, Current::Touched(7)));
+            (Ok(now), Ok(NumberRange { first, .. })) => {
+                assert!(matches!(now, CurrentValue::Touched(7)));
                 assert!(first == 1 || first == 8);
                 assert_eq!(last, first.max(7));
             }
             (Ok(_), Err(_)) => assert_eq!(last, 7),
             (Err(refusal), next) => {
-                assert_eq!(refusal, Refusal::Sealed);
+                assert_eq!(refusal, TakeError::Sealed);
                 assert_eq!(last, 1);
-                assert!(next.is_err() || next == Ok(Range { first: 1, last: 1 }));
+                assert!(next.is_err() || next == Ok(NumberRange { first: 1, last: 1 }));
             }
         }
     });
@@ -170,7 +172,7 @@ fn an_acknowledged_raise_to_is_in_the_final_number() {
 
 /// Two threads request four numbers of a window of three.
 #[test]
-fn one_counter_never_repeats_nor_passes_the_window() {
+fn counter_never_repeats_nor_passes_the_window() {
     model(|| {
         let section = dense(3);
         touch(&section);
@@ -178,13 +180,16 @@ fn one_counter_never_repeats_nor_passes_the_window() {
         let b = take(&section, A, 2);
         assert!(section.highest_offset() <= 3);
         assert_eq!(merge(a.join().unwrap(), b), [1, 2, 3]);
-        assert_eq!(section.next(A, ONE), Err(Refusal::Empty { needed: 4 }));
+        assert_eq!(
+            section.next(A, ONE),
+            Err(TakeError::WindowExhausted { needed: 4 })
+        );
     });
 }
 
 /// The section hands out a number above the old window only after it received the wider one.
 #[test]
-fn widen_while_handing_out() {
+fn window_widened_while_numbers_are_taken_repeats_nothing() {
     model(|| {
         let section = dense(1);
         touch(&section);
@@ -192,53 +197,56 @@ fn widen_while_handing_out() {
         let raised = durable.clone();
         let widen = spawn(&section, move |s| {
             raised.store(true, Ordering::Release);
-            s.widen(3);
-            s.widen(2);
+            s.widen_to(3);
+            s.widen_to(2);
         });
-        assert_eq!(section.next(A, ONE), Ok(Range { first: 1, last: 1 }));
+        assert_eq!(section.next(A, ONE), Ok(NumberRange { first: 1, last: 1 }));
         match section.next(A, ONE) {
-            Ok(Range { last: 2, .. }) => assert!(durable.load(Ordering::Acquire)),
-            Err(Refusal::Empty { needed: 2 }) => {}
+            Ok(NumberRange { last: 2, .. }) => assert!(durable.load(Ordering::Acquire)),
+            Err(TakeError::WindowExhausted { needed: 2 }) => {}
             other => panic!("{other:?}"),
         }
         widen.join().unwrap();
-        assert_eq!((section.limit(), section.max_seq()), (3, 3));
+        assert_eq!((section.offset_limit(), section.max_seq()), (3, 3));
         assert!(section.next(A, ONE).is_ok());
     });
 }
 
 /// Two threads cross the 32-bit edge together; a reader watches.
 #[test]
-fn growing_wide_repeats_nothing_and_never_goes_back() {
+fn counter_that_grows_wide_repeats_nothing_and_never_goes_back() {
     model(|| {
         let section = dense(NARROW_MAX * 2);
         section.raise_to(A, NARROW_MAX - 1).unwrap();
         let a = spawn(&section, |s| take(s, A, 2));
         let b = spawn(&section, |s| take(s, A, 1));
-        let Current::Touched(seen) = section.current(A).unwrap() else {
+        let CurrentValue::Touched(seen) = section.current(A).unwrap() else {
             panic!("the key was touched");
         };
-        let Current::Touched(seen_later) = section.current(A).unwrap() else {
+        let CurrentValue::Touched(seen_later) = section.current(A).unwrap() else {
             panic!("the key was touched");
         };
         assert!(seen <= seen_later);
         let all = merge(a.join().unwrap(), b.join().unwrap());
         assert_eq!(all, [NARROW_MAX, NARROW_MAX + 1, NARROW_MAX + 2]);
-        assert_eq!(section.current(A), Ok(Current::Touched(NARROW_MAX + 2)));
+        assert_eq!(
+            section.current(A),
+            Ok(CurrentValue::Touched(NARROW_MAX + 2))
+        );
         section.seal();
-        assert_eq!(section.final_seq(), Some(NARROW_MAX + 2));
+        assert_eq!(section.high_water_mark(), Some(NARROW_MAX + 2));
     });
 }
 
 /// A RaiseTo far above moves the key to a wide counter while adders use it.
 #[test]
-fn raise_to_wide_while_handing_out() {
+fn raise_to_wide_while_numbers_are_taken_repeats_nothing() {
     model(|| {
         let far = NARROW_MAX + 1_000;
         let section = dense(NARROW_MAX * 2);
         touch(&section);
         let raise = spawn(&section, move |s| {
-            assert_eq!(s.raise_to(A, far), Ok(Current::Touched(far)));
+            assert_eq!(s.raise_to(A, far), Ok(CurrentValue::Touched(far)));
             s.next(A, ONE).unwrap().last
         });
         let taken = take(&section, A, 2);
@@ -253,13 +261,13 @@ fn raise_to_wide_while_handing_out() {
 
 /// A RaiseTo overtaken by adders lowers nothing.
 #[test]
-fn a_late_raise_to_lowers_nothing() {
+fn late_raise_to_lowers_nothing() {
     model(|| {
         let section = dense(10);
         touch(&section);
         let raise = spawn(&section, |s| s.raise_to(A, 2));
         let taken = take(&section, A, 3);
-        let Ok(Current::Touched(now)) = raise.join().unwrap() else {
+        let Ok(CurrentValue::Touched(now)) = raise.join().unwrap() else {
             panic!("the window reaches");
         };
         assert!(now >= 2);
@@ -271,50 +279,53 @@ fn a_late_raise_to_lowers_nothing() {
 
 /// Two threads touch one new uid: one chunk, one counter.
 #[test]
-fn first_touch_of_a_dense_key() {
+fn first_touch_of_a_dense_key_makes_one_chunk() {
     model(|| {
         let section = dense(10);
         let a = spawn(&section, |s| take(s, A, 1));
         let b = take(&section, A, 1);
         assert_eq!(merge(a.join().unwrap(), b), [1, 2]);
-        assert_eq!(section.touched(), 1);
+        assert_eq!(section.keys_touched(), 1);
     });
 }
 
 /// Two threads touch one new key: one entry.
 #[test]
-fn first_touch_of_a_keyed_key() {
+fn first_touch_of_a_keyed_key_makes_one_entry() {
     model(|| {
         let section = keyed(10);
-        let a = spawn(&section, |s| take(s, Key::Keyed(b"a"), 1));
-        let b = take(&section, Key::Keyed(b"a"), 2);
+        let a = spawn(&section, |s| take(s, CounterKey::Keyed(b"a"), 1));
+        let b = take(&section, CounterKey::Keyed(b"a"), 2);
         assert_eq!(merge(a.join().unwrap(), b), [1, 2, 3]);
-        assert_eq!(section.touched(), 1);
+        assert_eq!(section.keys_touched(), 1);
     });
 }
 
 /// Under loom a first level takes one key: new keys open levels while an old one is in use.
 #[test]
-fn keys_stay_found_while_levels_open() {
+fn keys_stay_found_while_levels_are_added() {
     model(|| {
         let section = keyed(10);
-        assert_eq!(take(&section, Key::Keyed(b"old"), 1), [1]);
+        assert_eq!(take(&section, CounterKey::Keyed(b"old"), 1), [1]);
         let grow = spawn(&section, |s| {
-            assert_eq!(take(s, Key::Keyed(b"x"), 1), [1]);
-            assert_eq!(take(s, Key::Keyed(b"y"), 1), [1]);
-            take(s, Key::Keyed(b"old"), 1)
+            assert_eq!(take(s, CounterKey::Keyed(b"x"), 1), [1]);
+            assert_eq!(take(s, CounterKey::Keyed(b"y"), 1), [1]);
+            take(s, CounterKey::Keyed(b"old"), 1)
         });
-        let here = take(&section, Key::Keyed(b"old"), 2);
+        let here = take(&section, CounterKey::Keyed(b"old"), 2);
         assert_eq!(merge(grow.join().unwrap(), here), [2, 3, 4]);
         for key in [b"x", b"y"] {
-            assert_eq!(section.current(Key::Keyed(key)), Ok(Current::Touched(1)));
+            assert_eq!(
+                section.current(CounterKey::Keyed(key)),
+                Ok(CurrentValue::Touched(1))
+            );
         }
     });
 }
 
 /// Once a thread saw drained, the next owner may go further: no `current` that begins then answers.
 #[test]
-fn current_is_silent_after_drained() {
+fn current_of_a_drained_section_is_rejected() {
     model(|| {
         let section = dense(10);
         touch(&section);

@@ -8,13 +8,13 @@
 use std::alloc::System;
 use std::num::NonZeroU32;
 
-use seqsvr_core::section::{Key, Open, Section};
+use seqsvr_core::section::{CounterKey, Section, SectionGrant};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const OPEN: Open = Open {
+const OPEN: SectionGrant = SectionGrant {
     generation: 1,
     base: 0,
     max_seq: 10_000,
@@ -27,7 +27,7 @@ const KEYS: usize = 1_000_000;
 
 /// One test, because the allocator counts the whole process.
 #[test]
-fn counters_are_small() {
+fn counter_memory_matches_its_account() {
     let keyed = keyed();
     dense();
     next_allocates_nothing(&keyed);
@@ -40,7 +40,7 @@ fn held(region: &Region<'_, System>) -> usize {
 
 /// Checks how far off the section's own account is: a memory budget relies on it.
 fn account_is_true(sections: &[Section], measured: usize) {
-    let told: usize = sections.iter().map(Section::bytes).sum();
+    let told: usize = sections.iter().map(Section::memory_bytes).sum();
     let off = told.abs_diff(measured) as f64 / measured as f64;
     assert!(off < 0.05, "told {told}, measured {measured}");
 }
@@ -65,7 +65,8 @@ fn dense() {
 /// Makes sections with a uid touched in each page of memory: a page is resident as a whole or not
 /// at all.
 fn dense_touched(sections: usize, size: u32) -> Vec<Section> {
-    let first = |section: &Section, index| section.next(Key::Dense(index), ONE).unwrap().first;
+    let first =
+        |section: &Section, index| section.next(CounterKey::Dense(index), ONE).unwrap().first;
     let all: Vec<Section> = (0..sections).map(|_| Section::dense(OPEN, size)).collect();
     for section in &all {
         for index in (0..size).step_by(256) {
@@ -91,12 +92,12 @@ fn keyed() -> Vec<Section> {
         .collect();
     let empty = held(&region) / SECTIONS;
     for section in &sections {
-        section.next(Key::Keyed(b"only"), ONE).unwrap();
+        section.next(CounterKey::Keyed(b"only"), ONE).unwrap();
     }
     let one = held(&region) / SECTIONS;
     for id in ids().take(KEYS) {
         section_of(&sections, id)
-            .next(Key::Keyed(&id.to_le_bytes()), ONE)
+            .next(CounterKey::Keyed(&id.to_le_bytes()), ONE)
             .unwrap();
     }
     let bytes = resident() - before;
@@ -113,8 +114,8 @@ fn next_allocates_nothing(sections: &[Section]) {
     for id in ids().take(1_000) {
         let id_bytes = id.to_le_bytes();
         let section = section_of(sections, id);
-        section.next(Key::Keyed(&id_bytes), ONE).unwrap();
-        section.current(Key::Keyed(&id_bytes)).unwrap();
+        section.next(CounterKey::Keyed(&id_bytes), ONE).unwrap();
+        section.current(CounterKey::Keyed(&id_bytes)).unwrap();
     }
     assert_eq!(region.change().allocations, 0);
 }

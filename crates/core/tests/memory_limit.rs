@@ -4,9 +4,11 @@
 
 use std::num::NonZeroU32;
 
-use seqsvr_core::section::{Key, Open, Range, Refusal, Section, add_memory_limit, memory};
+use seqsvr_core::section::{
+    CounterKey, NumberRange, Section, SectionGrant, TakeError, add_memory_limit, counter_memory,
+};
 
-const OPEN: Open = Open {
+const OPEN: SectionGrant = SectionGrant {
     generation: 1,
     base: 0,
     max_seq: 10_000,
@@ -20,47 +22,47 @@ const SLACK: usize = 64 << 20;
 const SIZE: u32 = 100_000;
 const CHUNK: usize = 1_024;
 
-fn next(section: &Section, key: Key<'_>) -> Result<Range, Refusal> {
+fn next(section: &Section, key: CounterKey<'_>) -> Result<NumberRange, TakeError> {
     section.next(key, NonZeroU32::MIN)
 }
 
 fn in_use() -> usize {
-    memory().mapped - memory().free
+    counter_memory().mapped - counter_memory().free
 }
 
 /// Schedule: callers touch every uid of more sections than there is memory for, and none is closed.
 #[test]
-fn above_limit_and_slack_no_key_is_touched_until_a_section_is_closed() {
+fn memory_above_limit_and_slack_waits_for_a_closed_section() {
     add_memory_limit(LIMIT as u64);
     let mut sections = Vec::new();
     let refused = loop {
         let section = Section::dense(OPEN, SIZE);
         let mut uids = (0..SIZE).step_by(CHUNK);
-        let refused = uids.find_map(|uid| next(&section, Key::Dense(uid)).err());
+        let refused = uids.find_map(|uid| next(&section, CounterKey::Dense(uid)).err());
         sections.push(section);
-        assert!(in_use() <= LIMIT + SLACK, "{:?}", memory());
+        assert!(in_use() <= LIMIT + SLACK, "{:?}", counter_memory());
         if let Some(refusal) = refused {
             break refusal;
         }
     };
-    assert_eq!(refused, Refusal::NoMemory);
+    assert_eq!(refused, TakeError::MemoryExhausted);
     assert!(in_use() > LIMIT + SLACK - 4 * CHUNK);
-    assert!(memory().is_tight());
+    assert!(counter_memory().is_tight());
 
     // A key that already has a counter is served; a keyed section gets no large level either.
-    assert_eq!(next(&sections[0], Key::Dense(0)).unwrap().first, 2);
+    assert_eq!(next(&sections[0], CounterKey::Dense(0)).unwrap().first, 2);
     let keyed = Section::keyed(OPEN, [1, 2]);
     let touched =
-        (0..10_000_u32).find_map(|key| next(&keyed, Key::Keyed(&key.to_le_bytes())).err());
-    assert_eq!(touched, Some(Refusal::NoMemory));
-    assert_eq!(next(&keyed, Key::Keyed(&[0; 4])).unwrap().first, 2);
+        (0..10_000_u32).find_map(|key| next(&keyed, CounterKey::Keyed(&key.to_le_bytes())).err());
+    assert_eq!(touched, Some(TakeError::MemoryExhausted));
+    assert_eq!(next(&keyed, CounterKey::Keyed(&[0; 4])).unwrap().first, 2);
 
     // Two closed sections make room for as much.
     sections.truncate(sections.len() - 2);
     let again = Section::dense(OPEN, SIZE);
     for uid in (0..SIZE).step_by(CHUNK) {
-        assert_eq!(next(&again, Key::Dense(uid)).unwrap().first, 1);
+        assert_eq!(next(&again, CounterKey::Dense(uid)).unwrap().first, 1);
     }
     sections.truncate(sections.len() / 2);
-    assert!(!memory().is_tight());
+    assert!(!counter_memory().is_tight());
 }

@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-use seqsvr_core::section::{Key, Open, Section, add_memory_limit, memory};
+use seqsvr_core::section::{CounterKey, Section, SectionGrant, add_memory_limit, counter_memory};
 
-const OPEN: Open = Open {
+const OPEN: SectionGrant = SectionGrant {
     generation: 1,
     base: 0,
     max_seq: 10_000,
@@ -34,7 +34,7 @@ impl Loaded {
     }
 
     fn bytes(&self) -> usize {
-        self.sections.iter().map(Section::bytes).sum()
+        self.sections.iter().map(Section::memory_bytes).sum()
     }
 
     /// Touches uids of many sections in turn, so that neighboring chunks belong to different
@@ -44,7 +44,7 @@ impl Loaded {
             let all: Vec<_> = (0..25).map(|_| Section::dense(OPEN, 100_000)).collect();
             for chunk in 0..20 {
                 for section in &all {
-                    let taken = section.next(Key::Dense(chunk * 1_024), ONE).unwrap();
+                    let taken = section.next(CounterKey::Dense(chunk * 1_024), ONE).unwrap();
                     assert_eq!(taken.first, 1, "not zero when it came");
                 }
             }
@@ -63,14 +63,18 @@ impl Loaded {
         while bytes < LIMIT + LIMIT / 4 {
             let section = Section::keyed(OPEN, [1, 2]);
             for key in 0..keys {
-                let taken = section.next(Key::Keyed(&key.to_le_bytes()), ONE).unwrap();
+                let taken = section
+                    .next(CounterKey::Keyed(&key.to_le_bytes()), ONE)
+                    .unwrap();
                 assert_eq!(taken.first, 1, "not zero when it came");
             }
             for key in 0..keys {
-                let taken = section.next(Key::Keyed(&key.to_le_bytes()), ONE).unwrap();
+                let taken = section
+                    .next(CounterKey::Keyed(&key.to_le_bytes()), ONE)
+                    .unwrap();
                 assert_eq!(taken.first, 2, "another key's counter");
             }
-            bytes += section.bytes();
+            bytes += section.memory_bytes();
             self.sections.push_back(section);
             self.close_above_the_limit();
         }
@@ -80,14 +84,14 @@ impl Loaded {
 /// Schedule: dense load up to the budget, then keyed load whose levels need larger pieces, and so
 /// on.
 #[test]
-fn phases_of_other_kinds_take_no_more_than_the_limit() {
+fn memory_of_alternating_kinds_stays_within_the_limit() {
     add_memory_limit(LIMIT as u64);
     let mut loaded = Loaded::default();
     for round in 0..3 {
         loaded.dense();
-        let dense = memory();
+        let dense = counter_memory();
         loaded.keyed(5_000 << (2 * round));
-        let keyed = memory();
+        let keyed = counter_memory();
         println!("round {round}: {dense:?} after dense, {keyed:?} after keyed load");
         for now in [dense, keyed] {
             assert!(now.mapped <= LIMIT + SLACK, "{now:?}");

@@ -9,14 +9,16 @@ use seqsvr_core::SEQ_MAX;
 use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::id::{ClusterId, Epoch, Generation, NamespaceId};
 use seqsvr_core::state::State;
-use seqsvr_core::state::restore::{Error, MARGIN_MAX, Margin, Margins, RESTORED};
+use seqsvr_core::state::restore::{
+    MARGIN_MAX, RESTORED_TABLE_VERSION, RestoreError, RestoreMargin, RestoreMargins,
+};
 
 use world::{SECTIONS, THIRDS, World, ops, section};
 
 const NEW: ClusterId = ClusterId(2);
 
-fn at_least(margins: Margins, least: Margins) -> Margins {
-    Margins {
+fn at_least(margins: RestoreMargins, least: RestoreMargins) -> RestoreMargins {
+    RestoreMargins {
         max_seq: margins.max_seq.max(least.max_seq),
         start: margins.start.max(least.start),
         epoch: margins.epoch.max(least.epoch),
@@ -26,7 +28,7 @@ fn at_least(margins: Margins, least: Margins) -> Margins {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
     #[test]
-    fn nothing_used_before_is_used_again(before in ops(60), after in ops(60), more in ops(60)) {
+    fn restored_cluster_reuses_nothing(before in ops(60), after in ops(60), more in ops(60)) {
         let mut old = World::new();
         old.assign_all();
         before.into_iter().for_each(|op| old.step(op));
@@ -37,7 +39,7 @@ proptest! {
 
         prop_assert_eq!(state.cluster().unwrap().id, NEW);
         prop_assert_eq!(state.sessions().count(), 0);
-        prop_assert!(state.table_version() > RESTORED.max(old.state.table_version()));
+        prop_assert!(state.table_version() > RESTORED_TABLE_VERSION.max(old.state.table_version()));
         prop_assert_eq!(State::from_rows(state.rows()).unwrap(), state.clone());
         for (key, row) in state.sections() {
             prop_assert!(!row.open);
@@ -67,7 +69,7 @@ proptest! {
                 let Reply::Opened { base, .. } = new.open(key, 1) else {
                     return Err(TestCaseError::fail("it opens"));
                 };
-                prop_assert_ne!(base, progression.floor(), "`never` would be answered");
+                prop_assert_ne!(base, progression.max_seq_floor(), "`never` would be answered");
                 let peak = old.peak.get(&key).copied().unwrap_or(0);
                 prop_assert!(progression.first_after(base).unwrap() > peak, "{key}: {base} {peak}");
             }
@@ -75,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn margins_below_the_least_are_refused(before in ops(60), which in 0..3usize) {
+    fn margins_below_the_least_are_rejected(before in ops(60), which in 0..3usize) {
         let mut old = World::new();
         old.assign_all();
         before.into_iter().for_each(|op| old.step(op));
@@ -83,23 +85,23 @@ proptest! {
         prop_assert!(old.state.restored(NEW, least).is_ok());
         let mut small = least;
         let (margin, value) = [
-            (Margin::MaxSeq, &mut small.max_seq),
-            (Margin::Start, &mut small.start),
-            (Margin::Epoch, &mut small.epoch),
+            (RestoreMargin::MaxSeq, &mut small.max_seq),
+            (RestoreMargin::Start, &mut small.start),
+            (RestoreMargin::Epoch, &mut small.epoch),
         ].into_iter().nth(which).unwrap();
         prop_assume!(*value > 0);
         *value -= 1;
         let (given, least) = (*value, *value + 1);
         prop_assert_eq!(
             old.state.restored(NEW, small),
-            Err(Error::TooSmall { margin, given, least })
+            Err(RestoreError::TooSmall { margin, given, least })
         );
     }
 }
 
 /// The schedule of the head comment: with the exact margin nothing repeats, with one less it does.
 #[test]
-fn one_number_less_than_was_added_repeats_one() {
+fn margin_of_one_number_less_repeats_one() {
     let mut old = World::new();
     old.assign_all();
     let (known, new) = (section(THIRDS, 0), section(THIRDS, 1));
@@ -109,10 +111,10 @@ fn one_number_less_than_was_added_repeats_one() {
     old.open(new, 700);
     let exact = old.gone_on(&backup);
     assert_eq!((exact.max_seq, exact.start), (900, 700));
-    let begins = |margins: Margins, key| {
+    let begins = |margins: RestoreMargins, key| {
         let margins = at_least(
             margins,
-            Margins {
+            RestoreMargins {
                 epoch: 1,
                 ..margins
             },
@@ -128,12 +130,12 @@ fn one_number_less_than_was_added_repeats_one() {
         };
         base + 3
     };
-    let low = Margins {
+    let low = RestoreMargins {
         start: 700,
         ..exact
     };
     assert_eq!(begins(low, known), old.peak[&known] + 3);
-    let less = Margins {
+    let less = RestoreMargins {
         max_seq: 899,
         ..exact
     };
@@ -144,7 +146,7 @@ fn one_number_less_than_was_added_repeats_one() {
     );
     assert!(begins(exact, new) > old.peak[&new]);
     // One number is left out anyway, so that `never` is not answered: two less.
-    let less = Margins {
+    let less = RestoreMargins {
         start: 698,
         ..exact
     };
@@ -152,7 +154,7 @@ fn one_number_less_than_was_added_repeats_one() {
 }
 
 #[test]
-fn the_end_of_the_range_is_an_end() {
+fn restore_past_the_last_number_is_rejected() {
     let mut old = World::new();
     old.assign_all();
     let key = section(NamespaceId(1), 0);
@@ -160,16 +162,16 @@ fn the_end_of_the_range_is_an_end() {
     old.raise(key, SEQ_MAX - 10).unwrap();
     let backup = old.backed_up();
     let margins = at_least(
-        Margins {
+        RestoreMargins {
             max_seq: 1_000,
-            ..Margins::default()
+            ..RestoreMargins::default()
         },
         backup.least_margins(),
     );
     // What it proves is above what a margin may be: its own window is most of the range.
     assert_eq!(
         backup.restored(NEW, margins),
-        Err(Error::TooLarge(Margin::MaxSeq))
+        Err(RestoreError::TooLarge(RestoreMargin::MaxSeq))
     );
     let row = old.state.section(key).unwrap().clone();
     old.play(Command::CloseSection {
@@ -180,7 +182,7 @@ fn the_end_of_the_range_is_an_end() {
     let closed = old.backed_up();
     let least = closed.least_margins();
     let margins = at_least(
-        Margins {
+        RestoreMargins {
             max_seq: 1_000,
             ..least
         },
@@ -192,8 +194,8 @@ fn the_end_of_the_range_is_an_end() {
     };
     assert_eq!(new.state.section(key).unwrap().max_seq, SEQ_MAX);
     new.assign_all();
-    assert!(matches!(new.open(key, 1), Reply::Refused(_)));
-    let far = Margins {
+    assert!(matches!(new.open(key, 1), Reply::Rejected(_)));
+    let far = RestoreMargins {
         start: MARGIN_MAX,
         ..margins
     };
@@ -205,9 +207,9 @@ fn the_end_of_the_range_is_an_end() {
             Err(e) => break e,
         }
     };
-    assert!(matches!(refused, Error::PastEnd(_)), "{refused}");
+    assert!(matches!(refused, RestoreError::PastEnd(_)), "{refused}");
     assert_eq!(
         State::default().restored(NEW, margins),
-        Err(Error::NoCluster)
+        Err(RestoreError::NoCluster)
     );
 }

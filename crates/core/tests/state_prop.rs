@@ -26,7 +26,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::id::ClusterId;
-use seqsvr_core::route::{Error, RoutingTable};
+use seqsvr_core::route::{RoutingTable, RoutingUpdateError};
 use seqsvr_core::state::{RowKey, State};
 
 use checker::{Ledger, Transition};
@@ -87,7 +87,7 @@ impl Run {
             command,
             Command::Assign { .. } | Command::CloseSection { .. } | Command::MoveSlot { .. }
         );
-        let same = retry == reply || fenced && matches!(retry, Reply::Refused(_));
+        let same = retry == reply || fenced && matches!(retry, Reply::Rejected(_));
         prop_assert!(same, "{:?}: first {:?}, then {:?}", command, reply, retry);
         prop_assert_eq!(
             &self.state,
@@ -132,7 +132,7 @@ fn full(state: &State) -> RoutingTable {
 proptest! {
     /// A state made of rows, or by a restore, keeps the counts of its rows.
     #[test]
-    fn a_rebuilt_state_keeps_its_counts(ops in prop::collection::vec(op(), 1..120)) {
+    fn rebuilt_state_keeps_its_counts(ops in prop::collection::vec(op(), 1..120)) {
         let mut run = Run::new();
         for op in ops {
             run.op(op)?;
@@ -158,7 +158,7 @@ proptest! {
     /// One batch is the same as its commands one by one, and a replica that gets the same entries
     /// ends in the same state.
     #[test]
-    fn a_batch_is_its_commands_in_order(ops in prop::collection::vec(op(), 1..60)) {
+    fn batch_equals_its_commands_in_order(ops in prop::collection::vec(op(), 1..60)) {
         let mut run = Run::new();
         for op in ops.into_iter().filter(|op| !matches!(op, Op::NewTerm)) {
             run.op(op)?;
@@ -199,10 +199,10 @@ proptest! {
         let mut table = full(start.get(&states));
         for pick in &order {
             let before = table.clone();
-            match table.apply(pick.get(&deltas).clone()) {
+            match table.apply_delta(pick.get(&deltas).clone()) {
                 Ok(newer) => prop_assert_eq!(newer, table.version() > before.version()),
                 Err(error) => {
-                    let gap = matches!(error, Error::Gap { .. });
+                    let gap = matches!(error, RoutingUpdateError::MissingVersions { .. });
                     prop_assert!(gap, "{:?}", error);
                     prop_assert_eq!(&table, &before);
                 }
@@ -215,11 +215,11 @@ proptest! {
         }
         for base in [table.version(), bases[0].get(&states).table_version().min(table.version()), 0] {
             let mut table = table.clone();
-            table.apply(run.state.delta_since(base).unwrap()).unwrap();
+            table.apply_delta(run.state.delta_since(base).unwrap()).unwrap();
             prop_assert_eq!(&table, &full(&run.state));
             // A table that a node passes on is as good as the one the store sends.
             let mut relayed = full(&states[0]);
-            relayed.apply(table.delta_since(relayed.version())).unwrap();
+            relayed.apply_delta(table.delta_since(relayed.version())).unwrap();
             prop_assert_eq!(&relayed, &full(&run.state));
         }
     }
@@ -228,7 +228,7 @@ proptest! {
 /// The sequences reach what they are meant to test. Without this test a generator that only
 /// produces refusals would pass everything.
 #[test]
-fn the_generator_reaches_every_reply() {
+fn generator_reaches_every_reply() {
     let mut runner = TestRunner::deterministic();
     let mut seen = BTreeMap::<String, u32>::new();
     for _ in 0..100 {

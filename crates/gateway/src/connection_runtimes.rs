@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 /// Runtimes, with the number of connections that each serves.
 #[derive(Clone, Debug)]
-pub struct Runtimes(Arc<[RuntimeSlot]>);
+pub struct ConnectionRuntimes(Arc<[RuntimeSlot]>);
 
 /// One runtime, and the number of its connections.
 #[derive(Debug)]
@@ -21,14 +21,14 @@ struct RuntimeSlot {
 /// A count of one connection, released at its drop.
 struct ConnectionCount(Arc<AtomicUsize>);
 
-impl Runtimes {
+impl ConnectionRuntimes {
     /// Creates a set of these runtimes; there must be at least one.
-    pub fn new(runtimes: impl IntoIterator<Item = Handle>) -> Runtimes {
+    pub fn new(runtimes: impl IntoIterator<Item = Handle>) -> ConnectionRuntimes {
         let slot = |runtime| RuntimeSlot {
             runtime,
             connections: Arc::default(),
         };
-        Runtimes(runtimes.into_iter().map(slot).collect())
+        ConnectionRuntimes(runtimes.into_iter().map(slot).collect())
     }
 
     /// Serves a connection in the runtime that has the fewest connections.
@@ -86,7 +86,7 @@ mod tests {
             thread::spawn(move || runtime.block_on(stopped.changed()));
             handle
         });
-        let (runtimes, tasks) = (Runtimes::new(runtimes), TaskTracker::new());
+        let (runtimes, tasks) = (ConnectionRuntimes::new(runtimes), TaskTracker::new());
         let (serves, mut served) = mpsc::unbounded_channel();
         // Each connection reports its thread. It ends, with success or a panic, when the test ends
         // it.

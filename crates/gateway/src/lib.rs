@@ -19,9 +19,9 @@ mod stride;
 #[cfg(test)]
 mod test_util;
 
-pub use connection_runtimes::Runtimes;
+pub use connection_runtimes::ConnectionRuntimes;
 pub use http::{
-    HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_DEFAULT, HTTP_PORT, HttpDoor, HttpOptions, STORE_HTTP_PORT,
-    WATCHING_CONNECTIONS,
+    HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_TIMEOUT_DEFAULT, HTTP_PORT, HttpOptions, HttpServer,
+    OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT,
 };
-pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisDoor, RedisOptions};
+pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisOptions, RedisServer};

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_proto::transport::{Connections, Io, Listener};
+use seqsvr_proto::transport::{ByteStream, ConnectionLimiter, Listener};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection_runtimes::Runtimes;
+use crate::connection_runtimes::ConnectionRuntimes;
 
 /// Delay after a failed accept (no file descriptor left), so that the loop does not spin.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -20,7 +20,7 @@ const CONNECTION_DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// A connection that was accepted.
 pub(crate) struct AcceptedConnection {
-    pub(crate) io: Box<dyn Io>,
+    pub(crate) io: Box<dyn ByteStream>,
     pub(crate) remote: SocketAddr,
     /// Canceled when the connection must answer the requests that it has received, and end.
     pub(crate) shutdown: CancellationToken,
@@ -41,7 +41,7 @@ impl ProtocolListener {
     pub(crate) fn start<F>(
         protocol: &'static str,
         mut listener: Box<dyn Listener>,
-        runtimes: Option<Runtimes>,
+        runtimes: Option<ConnectionRuntimes>,
         connections_max: usize,
         rejection: &'static [u8],
         serve: impl Fn(AcceptedConnection) -> F + Send + Sync + 'static,
@@ -56,9 +56,9 @@ impl ProtocolListener {
             tasks: TaskTracker::new(),
         };
         let accept_loop = AcceptLoop {
-            connections: Connections::new(connections_max),
+            connections: ConnectionLimiter::new(connections_max),
             rejection,
-            runtimes: runtimes.unwrap_or_else(|| Runtimes::new([Handle::current()])),
+            runtimes: runtimes.unwrap_or_else(|| ConnectionRuntimes::new([Handle::current()])),
             shutdown: protocol_listener.shutdown.clone(),
             tasks: protocol_listener.tasks.clone(),
         };
@@ -92,9 +92,9 @@ impl ProtocolListener {
 
 /// State of the task that accepts connections.
 struct AcceptLoop {
-    connections: Arc<Connections>,
+    connections: Arc<ConnectionLimiter>,
     rejection: &'static [u8],
-    runtimes: Runtimes,
+    runtimes: ConnectionRuntimes,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -114,9 +114,9 @@ impl AcceptLoop {
                     continue;
                 }
             };
-            let Some(permit) = self.connections.admit() else {
+            let Some(permit) = self.connections.try_admit() else {
                 if let Ok(io) = open_socket() {
-                    self.connections.refuse(io, self.rejection.to_vec());
+                    self.connections.reject(io, self.rejection.to_vec());
                 }
                 continue;
             };

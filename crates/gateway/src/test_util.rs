@@ -2,7 +2,7 @@
 
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
-use seqsvr_proto::transport::Share;
+use seqsvr_proto::transport::ConnectionQuota;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Response, Status, Streaming};
@@ -12,14 +12,14 @@ use tonic::{Request, Response, Status, Streaming};
 pub(crate) struct NoopSequence(pub(crate) Option<v1::NextResponse>);
 
 impl LocalSequence for NoopSequence {
-    fn take(&self, _: &str, _: KeyRef<'_>, _: u32) -> Option<v1::NextResponse> {
+    fn try_next(&self, _: &str, _: KeyRef<'_>, _: u32) -> Option<v1::NextResponse> {
         self.0.clone()
     }
 
-    async fn take_many(
+    async fn next_many_local(
         &self,
         _: v1::NextManyRequest,
-        _: &Share,
+        _: &ConnectionQuota,
     ) -> Result<v1::NextManyResponse, Status> {
         Err(unavailable())
     }

@@ -12,7 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 /// Upper bounds of the buckets; one more bucket takes longer durations.
-pub const BOUNDS: [Duration; 17] = [
+pub const BUCKET_BOUNDS: [Duration; 17] = [
     Duration::from_micros(50),
     Duration::from_micros(100),
     Duration::from_micros(250),
@@ -43,20 +43,20 @@ pub struct Histogram([HistogramShard; SHARDS]);
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct HistogramShard {
-    buckets: [AtomicU64; BOUNDS.len() + 1],
+    buckets: [AtomicU64; BUCKET_BOUNDS.len() + 1],
     sum_ns: AtomicU64,
 }
 
 impl Histogram {
     /// Counts one duration.
     pub fn observe(&self, duration: Duration) {
-        self.observe_each(duration, 1);
+        self.observe_many(duration, 1);
     }
 
     /// Counts `n` observations of this duration each.
-    pub fn observe_each(&self, duration: Duration, n: u64) {
+    pub fn observe_many(&self, duration: Duration, n: u64) {
         let shard = &self.0[thread_shard_index()];
-        let bucket = BOUNDS.partition_point(|bound| *bound < duration);
+        let bucket = BUCKET_BOUNDS.partition_point(|bound| *bound < duration);
         shard.buckets[bucket].fetch_add(n, Relaxed);
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         shard.sum_ns.fetch_add(ns.wrapping_mul(n), Relaxed);
@@ -67,7 +67,7 @@ impl Histogram {
         self.bucket_counts().iter().sum()
     }
 
-    fn bucket_counts(&self) -> [u64; BOUNDS.len() + 1] {
+    fn bucket_counts(&self) -> [u64; BUCKET_BOUNDS.len() + 1] {
         std::array::from_fn(|bucket| {
             let loads = self
                 .0
@@ -81,7 +81,7 @@ impl Histogram {
         let sum_ns = self.0.iter().map(|shard| shard.sum_ns.load(Relaxed));
         let sum = sum_ns.sum::<u64>() as f64 / 1e9;
         let counts = self.bucket_counts();
-        let bounds = BOUNDS.iter().map(Duration::as_secs_f64);
+        let bounds = BUCKET_BOUNDS.iter().map(Duration::as_secs_f64);
         let buckets: Vec<_> = bounds.chain([f64::INFINITY]).zip(counts).collect();
         encoder.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)
     }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((counts[0], counts[1]), (2, 1));
         assert_eq!((counts[16], counts[17]), (1, 2));
         assert_eq!(histogram.count(), 6);
-        assert!(BOUNDS.is_sorted());
+        assert!(BUCKET_BOUNDS.is_sorted());
     }
 
     #[test]

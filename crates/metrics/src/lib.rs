@@ -14,9 +14,9 @@ mod histogram;
 mod metric_sample;
 mod server_probe;
 
-pub use histogram::{BOUNDS, Histogram};
-pub use metric_sample::{Figure, Kind, by_name, encode};
+pub use histogram::{BUCKET_BOUNDS, Histogram};
+pub use metric_sample::{MetricKind, MetricSample, encode_samples, to_counter_map};
 pub use prometheus_client::collector::Collector;
 pub use prometheus_client::encoding::{DescriptorEncoder, text};
 pub use prometheus_client::registry::Registry;
-pub use server_probe::{Check, Watched};
+pub use server_probe::{HealthCheck, ServerProbe};

@@ -9,20 +9,20 @@ use prometheus_client::metrics::MetricType;
 
 /// Meaning of a figure's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Count that grows since the start of the process.
     Counter,
     /// Microseconds that grow since the start of the process; the name ends in `_us`.
-    CounterUs,
+    CounterMicros,
     /// Present value.
     Gauge,
     /// Present value in milliseconds; the name ends in `_ms`.
-    GaugeMs,
+    GaugeMillis,
 }
 
 /// A number and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Figure {
+pub struct MetricSample {
     /// Name in `status --json`. Prometheus receives seconds instead of `_us` and `_ms`, and
     /// `_total` behind the name of a value that grows.
     pub name: &'static str,
@@ -31,34 +31,38 @@ pub struct Figure {
     /// Help text of one line.
     pub help: &'static str,
     /// Meaning of the value.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The number.
     pub value: u64,
 }
 
-impl Figure {
+impl MetricSample {
     /// Makes a figure that only grows.
-    pub fn counter(name: &'static str, help: &'static str, value: u64) -> Figure {
-        Figure {
+    pub fn counter(name: &'static str, help: &'static str, value: u64) -> MetricSample {
+        MetricSample {
             name,
             label: None,
             help,
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             value,
         }
     }
 
     /// Makes a figure of a present value.
-    pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Figure {
-        Figure {
-            kind: Kind::Gauge,
-            ..Figure::counter(name, help, value)
+    pub fn gauge(name: &'static str, help: &'static str, value: u64) -> MetricSample {
+        MetricSample {
+            kind: MetricKind::Gauge,
+            ..MetricSample::counter(name, help, value)
         }
     }
 
     /// Returns this figure with a label and its value.
-    pub fn of(self, label: &'static str, value: impl Into<Cow<'static, str>>) -> Figure {
-        Figure {
+    pub fn with_label(
+        self,
+        label: &'static str,
+        value: impl Into<Cow<'static, str>>,
+    ) -> MetricSample {
+        MetricSample {
             label: Some((label, value.into())),
             ..self
         }
@@ -66,22 +70,22 @@ impl Figure {
 
     fn encode_value(&self, encoder: &mut MetricEncoder) -> fmt::Result {
         match self.kind {
-            Kind::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(&self.value, None),
-            Kind::CounterUs => {
+            MetricKind::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(&self.value, None),
+            MetricKind::CounterMicros => {
                 encoder.encode_counter::<NoLabelSet, _, u64>(&(self.value as f64 / 1e6), None)
             }
-            Kind::Gauge => encoder.encode_gauge(&self.value),
-            Kind::GaugeMs => encoder.encode_gauge(&(self.value as f64 / 1e3)),
+            MetricKind::Gauge => encoder.encode_gauge(&self.value),
+            MetricKind::GaugeMillis => encoder.encode_gauge(&(self.value as f64 / 1e3)),
         }
     }
 
     fn is_counter(&self) -> bool {
-        matches!(self.kind, Kind::Counter | Kind::CounterUs)
+        matches!(self.kind, MetricKind::Counter | MetricKind::CounterMicros)
     }
 }
 
 /// Returns figures by name, as in `status --json`; a label's value is a part of the name.
-pub fn by_name(prefix: &str, figures: Vec<Figure>) -> HashMap<String, u64> {
+pub fn to_counter_map(prefix: &str, figures: Vec<MetricSample>) -> HashMap<String, u64> {
     let named = figures.into_iter().map(|figure| {
         let label = figure.label.map(|(_, value)| format!("_{value}"));
         let name = format!("{prefix}{}{}", figure.name, label.unwrap_or_default());
@@ -94,7 +98,7 @@ pub fn by_name(prefix: &str, figures: Vec<Figure>) -> HashMap<String, u64> {
 ///
 /// # Errors
 /// Those of the writer.
-pub fn encode(figures: &[Figure], encoder: &mut DescriptorEncoder) -> fmt::Result {
+pub fn encode_samples(figures: &[MetricSample], encoder: &mut DescriptorEncoder) -> fmt::Result {
     for family in figures.chunk_by(|a, b| a.name == b.name) {
         let Some(first) = family.first() else {
             continue;

@@ -14,7 +14,7 @@
 use seqsvr_core::id::ClusterId;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
-use crate::error::Fault;
+use crate::error::RpcError;
 use crate::v1;
 use crate::v1::Reason;
 
@@ -31,7 +31,7 @@ impl ClusterTag {
     pub const NONE: ClusterTag = ClusterTag(0);
 
     /// Returns the tag of a cluster; never [`ClusterTag::NONE`].
-    pub fn of(cluster: ClusterId) -> ClusterTag {
+    pub fn from_cluster_id(cluster: ClusterId) -> ClusterTag {
         ClusterTag((cluster.0 as u64).max(1))
     }
 
@@ -45,7 +45,7 @@ impl ClusterTag {
     ///
     /// # Errors
     /// The value is not a tag.
-    pub fn from_metadata(metadata: &MetadataMap) -> Result<ClusterTag, Fault> {
+    pub fn from_metadata(metadata: &MetadataMap) -> Result<ClusterTag, RpcError> {
         let Some(value) = metadata.get(METADATA_KEY) else {
             return Ok(ClusterTag::NONE);
         };
@@ -53,7 +53,7 @@ impl ClusterTag {
         let tag = text.and_then(|text| u64::from_str_radix(text, 16).ok());
         tag.map(ClusterTag).ok_or_else(|| {
             let text = format!("metadata {METADATA_KEY} must have 16 hexadecimal digits");
-            Fault::new(Reason::Invalid, text)
+            RpcError::new(Reason::Invalid, text)
         })
     }
 
@@ -74,24 +74,24 @@ impl std::fmt::Display for ClusterTag {
 }
 
 /// Returns the error of a caller and a server that belong to different clusters.
-pub fn mismatch(server: ClusterTag, caller: ClusterTag) -> Fault {
+pub fn mismatch_error(server: ClusterTag, caller: ClusterTag) -> RpcError {
     let text = format!(
         "cluster mismatch: the server belongs to cluster ..{server}, the caller to ..{caller}; correct the address, or make a new client if the cluster was made again or restored from a backup"
     );
-    Fault::new(Reason::ClusterMismatch, text)
+    RpcError::new(Reason::ClusterMismatch, text)
 }
 
 /// A message that names its cluster.
-pub trait NamesCluster {
+pub trait ClusterTagged {
     /// Returns the cluster it names.
     fn cluster_tag(&self) -> ClusterTag;
     /// Sets the cluster it names.
     fn set_cluster_tag(&mut self, tag: ClusterTag);
 }
 
-macro_rules! names_cluster {
+macro_rules! impl_cluster_tagged {
     ($($message:ident),* $(,)?) => {$(
-        impl NamesCluster for v1::$message {
+        impl ClusterTagged for v1::$message {
             fn cluster_tag(&self) -> ClusterTag {
                 ClusterTag(self.cluster_tag)
             }
@@ -103,7 +103,7 @@ macro_rules! names_cluster {
     )*};
 }
 
-names_cluster!(
+impl_cluster_tagged!(
     NextRequest,
     NextResponse,
     NextManyRequest,
@@ -136,14 +136,17 @@ mod tests {
 
     #[test]
     fn only_two_named_clusters_conflict() {
-        let [one, two] = [ClusterId(1 << 64 | 1), ClusterId(2)].map(ClusterTag::of);
+        let [one, two] = [ClusterId(1 << 64 | 1), ClusterId(2)].map(ClusterTag::from_cluster_id);
         assert!(one.conflicts_with(two) && !one.conflicts_with(one));
         assert!(!one.conflicts_with(ClusterTag::NONE) && !ClusterTag::NONE.conflicts_with(one));
-        assert_ne!(ClusterTag::of(ClusterId(1 << 64)), ClusterTag::NONE);
+        assert_ne!(
+            ClusterTag::from_cluster_id(ClusterId(1 << 64)),
+            ClusterTag::NONE
+        );
     }
 
     #[test]
-    fn metadata_carries_a_tag_or_none() {
+    fn cluster_tag_metadata_is_optional() {
         let mut metadata = MetadataMap::new();
         assert_eq!(
             ClusterTag::from_metadata(&metadata).unwrap(),

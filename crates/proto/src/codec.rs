@@ -14,15 +14,15 @@ use tonic_prost::ProstEncoder;
 
 /// The codec of all services.
 #[derive(Clone, Debug)]
-pub(crate) struct Codec<T, U>(PhantomData<(T, U)>);
+pub(crate) struct MessageCodec<T, U>(PhantomData<(T, U)>);
 
-impl<T, U> Default for Codec<T, U> {
-    fn default() -> Codec<T, U> {
-        Codec(PhantomData)
+impl<T, U> Default for MessageCodec<T, U> {
+    fn default() -> MessageCodec<T, U> {
+        MessageCodec(PhantomData)
     }
 }
 
-impl<T, U> tonic::codec::Codec for Codec<T, U>
+impl<T, U> tonic::codec::Codec for MessageCodec<T, U>
 where
     T: Message + 'static,
     U: Message + Default + 'static,
@@ -30,22 +30,22 @@ where
     type Encode = T;
     type Decode = U;
     type Encoder = ProstEncoder<T>;
-    type Decoder = Whole<U>;
+    type Decoder = ContiguousDecoder<U>;
 
     fn encoder(&mut self) -> ProstEncoder<T> {
         ProstEncoder::default()
     }
 
-    fn decoder(&mut self) -> Whole<U> {
-        Whole(PhantomData)
+    fn decoder(&mut self) -> ContiguousDecoder<U> {
+        ContiguousDecoder(PhantomData)
     }
 }
 
 /// Reads messages.
 #[derive(Clone, Debug)]
-pub(crate) struct Whole<U>(PhantomData<U>);
+pub(crate) struct ContiguousDecoder<U>(PhantomData<U>);
 
-impl<U: Message + Default> Decoder for Whole<U> {
+impl<U: Message + Default> Decoder for ContiguousDecoder<U> {
     type Item = U;
     type Error = Status;
 

@@ -59,14 +59,14 @@ struct RetryInfo {
     retry_delay: Option<prost_types::Duration>,
 }
 
-const TYPE_URL: &str = "type.googleapis.com/seqsvr.v1.ErrorDetail";
-const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
-const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+const ERROR_DETAIL_URL: &str = "type.googleapis.com/seqsvr.v1.ErrorDetail";
+const ERROR_INFO_URL: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+const RETRY_INFO_URL: &str = "type.googleapis.com/google.rpc.RetryInfo";
 /// Domain of the reasons, which separates them from those of other services that a caller may meet.
-const DOMAIN: &str = "seqsvr";
+const ERROR_DOMAIN: &str = "seqsvr";
 
 /// Returns the code that belongs to a reason.
-pub fn code_of(reason: Reason) -> Code {
+pub fn code_for_reason(reason: Reason) -> Code {
     match reason {
         Reason::Unspecified => Code::Internal,
         Reason::NotOwner | Reason::NoLease | Reason::NoWindow | Reason::Unreachable => {
@@ -86,7 +86,7 @@ pub fn code_of(reason: Reason) -> Code {
 
 /// An error with its detail, before it becomes a [`Status`].
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub struct RpcError {
     /// Canonical code.
     pub code: Code,
     /// What happened and what to do.
@@ -95,11 +95,11 @@ pub struct Fault {
     pub detail: Box<ErrorDetail>,
 }
 
-impl Fault {
+impl RpcError {
     /// Makes a fault with the reason's usual code.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Fault {
-        Fault {
-            code: code_of(reason),
+    pub fn new(reason: Reason, message: impl Into<String>) -> RpcError {
+        RpcError {
+            code: code_for_reason(reason),
             message: message.into(),
             detail: Box::new(ErrorDetail {
                 reason: reason.into(),
@@ -109,31 +109,31 @@ impl Fault {
     }
 
     /// Overrides the code (for example, a limit that is the caller's mistake is INVALID_ARGUMENT).
-    pub fn with_code(mut self, code: Code) -> Fault {
+    pub fn with_code(mut self, code: Code) -> RpcError {
         self.code = code;
         self
     }
 
     /// Attaches routing-table changes.
-    pub fn with_routes(mut self, routes: Option<RoutingTable>) -> Fault {
+    pub fn with_routes(mut self, routes: Option<RoutingTable>) -> RpcError {
         self.detail.routes = routes;
         self
     }
 
     /// Attaches the address of the leader.
-    pub fn with_leader(mut self, leader: Option<String>) -> Fault {
+    pub fn with_leader(mut self, leader: Option<String>) -> RpcError {
         self.detail.leader = leader.unwrap_or_default();
         self
     }
 
     /// Attaches the delay after which a retry makes sense.
-    pub fn with_retry_after_ms(mut self, ms: u32) -> Fault {
+    pub fn with_retry_after_ms(mut self, ms: u32) -> RpcError {
         self.detail.retry_after_ms = ms;
         self
     }
 
     /// Names the cluster that answers.
-    pub fn with_cluster_tag(mut self, tag: ClusterTag) -> Fault {
+    pub fn with_cluster_tag(mut self, tag: ClusterTag) -> RpcError {
         self.detail.cluster_tag = tag.0;
         self
     }
@@ -144,12 +144,15 @@ impl Fault {
     }
 
     /// Reads a status; one without this detail has [`Reason::Unspecified`].
-    pub fn from_status(status: &Status) -> Fault {
+    pub fn from_status(status: &Status) -> RpcError {
         let detail = RpcStatus::decode(status.details()).ok().and_then(|s| {
-            let any = s.details.into_iter().find(|d| d.type_url == TYPE_URL)?;
+            let any = s
+                .details
+                .into_iter()
+                .find(|d| d.type_url == ERROR_DETAIL_URL)?;
             ErrorDetail::decode(any.value.as_slice()).ok()
         });
-        Fault {
+        RpcError {
             code: status.code(),
             message: status.message().to_owned(),
             detail: Box::new(detail.unwrap_or_default()),
@@ -157,27 +160,27 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl Error for Fault {}
+impl Error for RpcError {}
 
-impl From<Fault> for Status {
-    fn from(fault: Fault) -> Status {
+impl From<RpcError> for Status {
+    fn from(fault: RpcError) -> Status {
         let mut details = Vec::with_capacity(3);
-        details.push(any(TYPE_URL, &*fault.detail));
+        details.push(to_any(ERROR_DETAIL_URL, &*fault.detail));
         if fault.reason() != Reason::Unspecified {
-            details.push(any(ERROR_INFO, &error_info(&fault.detail)));
+            details.push(to_any(ERROR_INFO_URL, &error_info(&fault.detail)));
         }
         if fault.detail.retry_after_ms > 0 {
             let delay = Duration::from_millis(fault.detail.retry_after_ms.into());
             let retry = RetryInfo {
                 retry_delay: prost_types::Duration::try_from(delay).ok(),
             };
-            details.push(any(RETRY_INFO, &retry));
+            details.push(to_any(RETRY_INFO_URL, &retry));
         }
         let rpc = RpcStatus {
             code: fault.code as i32,
@@ -188,7 +191,7 @@ impl From<Fault> for Status {
     }
 }
 
-fn any(type_url: &str, message: &impl Message) -> prost_types::Any {
+fn to_any(type_url: &str, message: &impl Message) -> prost_types::Any {
     prost_types::Any {
         type_url: type_url.to_owned(),
         value: message.encode_to_vec(),
@@ -200,7 +203,7 @@ fn error_info(detail: &ErrorDetail) -> ErrorInfo {
     let leader = Some(&detail.leader).filter(|leader| !leader.is_empty());
     ErrorInfo {
         reason: name.strip_prefix("REASON_").unwrap_or(name).to_owned(),
-        domain: DOMAIN.to_owned(),
+        domain: ERROR_DOMAIN.to_owned(),
         metadata: leader
             .map(|leader| ("leader".to_owned(), leader.clone()))
             .into_iter()
@@ -208,15 +211,15 @@ fn error_info(detail: &ErrorDetail) -> ErrorInfo {
     }
 }
 
-impl From<crate::convert::Malformed> for Fault {
-    fn from(e: crate::convert::Malformed) -> Fault {
-        Fault::new(Reason::Invalid, e.to_string())
+impl From<crate::convert::DecodeError> for RpcError {
+    fn from(e: crate::convert::DecodeError) -> RpcError {
+        RpcError::new(Reason::Invalid, e.to_string())
     }
 }
 
-impl From<seqsvr_core::route::PlaceError> for Fault {
-    fn from(e: seqsvr_core::route::PlaceError) -> Fault {
-        Fault::new(Reason::Invalid, e.to_string())
+impl From<seqsvr_core::route::LocateError> for RpcError {
+    fn from(e: seqsvr_core::route::LocateError) -> RpcError {
+        RpcError::new(Reason::Invalid, e.to_string())
     }
 }
 
@@ -225,28 +228,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_survives_the_wire() {
-        let fault = Fault::new(Reason::NotLeader, "ask the leader")
+    fn rpc_error_survives_the_wire() {
+        let fault = RpcError::new(Reason::NotLeader, "ask the leader")
             .with_leader(Some("127.0.0.1:7801".into()));
-        let back = Fault::from_status(&Status::from(fault));
+        let back = RpcError::from_status(&Status::from(fault));
         assert_eq!(back.code, Code::FailedPrecondition);
         assert_eq!(back.reason(), Reason::NotLeader);
         assert_eq!(back.detail.leader, "127.0.0.1:7801");
         assert_eq!(back.message, "ask the leader");
     }
 
-    fn details(fault: Fault) -> Vec<prost_types::Any> {
+    fn details(fault: RpcError) -> Vec<prost_types::Any> {
         let status = Status::from(fault);
         RpcStatus::decode(status.details()).unwrap().details
     }
 
     #[test]
-    fn the_standard_details_follow_ours() {
-        let fault = Fault::new(Reason::TooMany, "wait")
+    fn standard_error_details_follow_ours() {
+        let fault = RpcError::new(Reason::TooMany, "wait")
             .with_leader(Some("a:1".into()))
             .with_retry_after_ms(1_250);
         let [ours, info, retry] = details(fault).try_into().unwrap();
-        assert_eq!(ours.type_url, TYPE_URL);
+        assert_eq!(ours.type_url, ERROR_DETAIL_URL);
         assert_eq!(info.type_url, "type.googleapis.com/google.rpc.ErrorInfo");
         let info = ErrorInfo::decode(&*info.value).unwrap();
         assert_eq!((&*info.reason, &*info.domain), ("TOO_MANY", "seqsvr"));
@@ -258,26 +261,26 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_at_once_and_no_reason_cost_nothing() {
-        assert_eq!(details(Fault::new(Reason::NotOwner, "m")).len(), 2);
-        assert_eq!(details(Fault::new(Reason::Unspecified, "m")).len(), 1);
+    fn absent_retry_and_reason_add_no_detail() {
+        assert_eq!(details(RpcError::new(Reason::NotOwner, "m")).len(), 2);
+        assert_eq!(details(RpcError::new(Reason::Unspecified, "m")).len(), 1);
     }
 
     /// Routes come with each NOT_OWNER of a plain call.
     #[test]
-    fn the_standard_details_are_small() {
-        let with = Status::from(Fault::new(Reason::NotOwner, "m"))
+    fn standard_error_details_are_small() {
+        let with = Status::from(RpcError::new(Reason::NotOwner, "m"))
             .details()
             .len();
-        let without = Status::from(Fault::new(Reason::Unspecified, "m"))
+        let without = Status::from(RpcError::new(Reason::Unspecified, "m"))
             .details()
             .len();
         assert!(with - without <= 70, "{with} {without}");
     }
 
     #[test]
-    fn a_foreign_status_has_no_reason() {
-        let fault = Fault::from_status(&Status::unavailable("connection refused"));
+    fn status_of_another_server_has_no_reason() {
+        let fault = RpcError::from_status(&Status::unavailable("connection refused"));
         assert_eq!(
             (fault.code, fault.reason()),
             (Code::Unavailable, Reason::Unspecified)

@@ -7,20 +7,20 @@ pub const ITEMS_MAX: usize = 10_000;
 /// Most numbers one NextMany may take in all.
 pub const NUMBERS_MAX: u64 = 10_000_000;
 /// Largest message accepted, bytes.
-pub const MESSAGE_MAX: usize = 4 * 1024 * 1024;
+pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most commands of one Submit.
-pub const SUBMIT_MAX: usize = 1_000;
+pub const SUBMIT_COMMANDS_MAX: usize = 1_000;
 /// Most sections or slots of one Read.
-pub const READ_MAX: usize = 10_000;
+pub const READ_ROWS_MAX: usize = 10_000;
 /// Most connections of one server at a time, unless configured.
 pub const CONNECTIONS_DEFAULT: usize = 16_384;
 /// Most calls of one connection at a time, unless configured.
-pub const STREAMS_DEFAULT: u32 = 4_096;
+pub const CALLS_PER_CONNECTION_DEFAULT: u32 = 4_096;
 /// Most items of calls that wait in one AllocSvr at a time, unless configured.
-pub const WAITING_DEFAULT: usize = 200_000;
+pub const QUEUED_ITEMS_DEFAULT: usize = 200_000;
 /// Default port of an AllocSvr.
 pub const ALLOC_PORT: u16 = 7700;
 /// Default port of a StoreSvr.
 pub const STORE_PORT: u16 = 7800;
 /// How long a client keeps trying, unless configured.
-pub const DEADLINE_DEFAULT: std::time::Duration = std::time::Duration::from_secs(5);
+pub const CALL_TIMEOUT_DEFAULT: std::time::Duration = std::time::Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use seqsvr_core::route::KeyRef;
 use tonic::Status;
 
-use crate::transport::Share;
+use crate::transport::ConnectionQuota;
 use crate::v1::sequence_server::Sequence;
 use crate::v1::{NextManyRequest, NextManyResponse, NextResponse};
 
@@ -12,7 +12,7 @@ pub trait LocalSequence: Sequence {
     /// Takes `count` numbers of a key at once, if this process owns it and has them in memory. The
     /// answer has no news of routes. None: a call finds out why not, and what to do. An empty
     /// namespace means that of the key's kind.
-    fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse>;
+    fn try_next(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse>;
 
     /// Does [`Sequence::next_many`] for a caller of this connection, without what is made for a
     /// network, and without news of routes. `lasts` is empty if every item takes one number, and
@@ -20,9 +20,9 @@ pub trait LocalSequence: Sequence {
     ///
     /// # Errors
     /// Those of the call.
-    fn take_many(
+    fn next_many_local(
         &self,
         request: NextManyRequest,
-        share: &Share,
+        share: &ConnectionQuota,
     ) -> impl Future<Output = Result<NextManyResponse, Status>> + Send;
 }

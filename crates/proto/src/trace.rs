@@ -9,23 +9,23 @@ use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 pub const TRACEPARENT: &str = "traceparent";
 
 /// Version, trace id, parent id and flags in hexadecimal, with hyphens between them.
-const LENGTHS: [usize; 4] = [2, 32, 16, 2];
+const FIELD_LENGTHS: [usize; 4] = [2, 32, 16, 2];
 
 /// A valid `traceparent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace(MetadataValue<Ascii>);
+pub struct TraceContext(MetadataValue<Ascii>);
 
-impl Trace {
+impl TraceContext {
     /// Returns the trace of a call; None: the call has none, or none that is valid.
-    pub fn of(metadata: &MetadataMap) -> Option<Trace> {
+    pub fn extract(metadata: &MetadataMap) -> Option<TraceContext> {
         let value = metadata.get(TRACEPARENT)?;
-        valid(value.to_str().ok()?).then(|| Trace(value.clone()))
+        is_valid_traceparent(value.to_str().ok()?).then(|| TraceContext(value.clone()))
     }
 
     /// Returns the trace in a header's text.
-    pub fn parse(text: &str) -> Option<Trace> {
-        let value = text.parse().ok().filter(|_| valid(text))?;
-        Some(Trace(value))
+    pub fn parse(text: &str) -> Option<TraceContext> {
+        let value = text.parse().ok().filter(|_| is_valid_traceparent(text))?;
+        Some(TraceContext(value))
     }
 
     /// Returns the trace id: 32 hexadecimal digits.
@@ -35,17 +35,17 @@ impl Trace {
     }
 
     /// Adds the trace to a request.
-    pub fn pass_on<T>(&self, request: &mut Request<T>) {
+    pub fn inject<T>(&self, request: &mut Request<T>) {
         request.metadata_mut().insert(TRACEPARENT, self.0.clone());
     }
 }
 
-fn valid(text: &str) -> bool {
+fn is_valid_traceparent(text: &str) -> bool {
     let mut parts = text.split('-');
     let hex = |part: &str, length| {
         part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     };
-    let fit = LENGTHS
+    let fit = FIELD_LENGTHS
         .iter()
         .all(|n| parts.next().is_some_and(|part| hex(part, *n)));
     // A later version may have more parts; ids of zeros alone are invalid.
@@ -61,13 +61,13 @@ mod tests {
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn only_what_the_standard_has_is_taken() {
+    fn trace_context_accepts_only_valid_headers() {
         assert_eq!(
-            Trace::parse(GOOD).unwrap().id(),
+            TraceContext::parse(GOOD).unwrap().id(),
             "4bf92f3577b34da6a3ce929d0e0e4736"
         );
         let later = format!("cc{}-more", &GOOD[2..]);
-        assert!(Trace::parse(&later).is_some());
+        assert!(TraceContext::parse(&later).is_some());
         for bad in [
             "",
             "00",
@@ -80,17 +80,17 @@ mod tests {
             &format!("ff{}", &GOOD[2..]),
             &format!("{GOOD}\r\nforged: 1"),
         ] {
-            assert_eq!(Trace::parse(bad), None, "{bad}");
+            assert_eq!(TraceContext::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
-    fn it_is_passed_on_as_it_came() {
+    fn trace_context_is_injected_unchanged() {
         let mut request = Request::new(());
-        assert_eq!(Trace::of(request.metadata()), None);
-        let trace = Trace::parse(GOOD).unwrap();
-        trace.pass_on(&mut request);
+        assert_eq!(TraceContext::extract(request.metadata()), None);
+        let trace = TraceContext::parse(GOOD).unwrap();
+        trace.inject(&mut request);
         assert_eq!(request.metadata().get(TRACEPARENT).unwrap(), GOOD);
-        assert_eq!(Trace::of(request.metadata()), Some(trace));
+        assert_eq!(TraceContext::extract(request.metadata()), Some(trace));
     }
 }

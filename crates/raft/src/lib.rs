@@ -37,10 +37,10 @@ mod types;
 
 pub use error::{ConfirmError, Error, MemberError, ProposeError};
 pub use limits::{ADDRESS_BYTES_MAX, ENTRY_BYTES_MAX, MEMBERS_MAX};
-pub use node::leadership::{Leadership, Role};
-pub use node::{Member, Node, RaftCounters};
+pub use node::leadership::{Leadership, RaftRole};
+pub use node::{GroupMember, RaftCounters, RaftNode};
 pub use options::Options;
 pub use rpc::server::RaftService;
 pub use state::applied_state::AppliedPosition;
-pub use storage::identity::Identity;
+pub use storage::identity::NodeIdentity;
 pub use storage::{backup, restore, salvage};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
-use seqsvr_core::state::LEVEL_MAX;
+use seqsvr_core::state::FORMAT_LEVEL_MAX;
 use seqsvr_proto::os;
 
 use crate::error::Error;
@@ -61,7 +61,7 @@ impl Options {
             snapshot_every_entries: 20_000,
             keep_entries: 5_000,
             log_file_bytes: 4 << 20,
-            level_max: LEVEL_MAX,
+            level_max: FORMAT_LEVEL_MAX,
             moved_data_dir: false,
         }
     }
@@ -86,9 +86,9 @@ impl Options {
                 self.heartbeat_ms, self.election_min_ms, self.election_max_ms
             ));
         }
-        if !(1..=LEVEL_MAX).contains(&self.level_max) {
+        if !(1..=FORMAT_LEVEL_MAX).contains(&self.level_max) {
             return wrong(format!(
-                "the format level must be 1 to {LEVEL_MAX}, not {}",
+                "the format level must be 1 to {FORMAT_LEVEL_MAX}, not {}",
                 self.level_max
             ));
         }

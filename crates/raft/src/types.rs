@@ -70,7 +70,7 @@ impl HasFormatLevel for Payload {
         match self {
             Payload::Blank | Payload::Membership(_) => 1,
             Payload::Normal(proposal) => {
-                let levels = proposal.0.commands.iter().map(Command::level);
+                let levels = proposal.0.commands.iter().map(Command::format_level);
                 levels.max().unwrap_or(1)
             }
         }

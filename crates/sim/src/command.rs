@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-use seqsvr_core::sim::{hash, mix};
+use seqsvr_core::sim::{hash_text, mix_bits};
 
 use crate::plan::{RunPlan, draw_plan};
 use crate::planted_bugs::find_planted_bugs;
@@ -121,7 +121,7 @@ impl Args {
             compares_hashes: self.twice,
             prints_passed: self.seed.is_some(),
         };
-        let base = hash(&self.base);
+        let base = hash_text(&self.base);
         let seeds_default = if self.seconds.is_some() {
             u64::MAX
         } else {
@@ -130,7 +130,7 @@ impl Args {
         let seeds = self.seeds.unwrap_or(seeds_default);
         let plans = |n| match self.seed {
             Some(seed) => (n == 0).then(|| self.plan_for_seed(seed)),
-            None => (n < seeds).then(|| self.plan_for_seed(mix(base, n))),
+            None => (n < seeds).then(|| self.plan_for_seed(mix_bits(base, n))),
         };
         let sweep = SeedSweep::default();
         sweep.run_plans(plans, self.jobs, deadline, options);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use seqsvr_core::sim::mix;
+use seqsvr_core::sim::mix_bits;
 
 /// Maximum events kept as text. Above it, the oldest one is dropped.
 const LAST_EVENTS_MAX: usize = 400;
@@ -27,7 +27,7 @@ impl EventTrace {
         self.event_count += 1;
         self.hash = numbers
             .iter()
-            .fold(mix(self.hash, now), |hash, n| mix(hash, *n));
+            .fold(mix_bits(self.hash, now), |hash, n| mix_bits(hash, *n));
         if self.is_printing {
             println!("{now:>7} {}", words());
         }

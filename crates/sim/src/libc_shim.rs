@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 
-use seqsvr_core::sim::mix;
+use seqsvr_core::sim::mix_bits;
 
 thread_local! {
     /// Simulated time, ns; None: outside of a run.
@@ -44,7 +44,7 @@ unsafe extern "C" fn getrandom(buf: *mut libc::c_void, len: usize, flags: u32) -
     let count = count + 1;
     let _ = RANDOM_STATE.try_with(|state| state.set(Some((seed, count))));
     for index in 0..len {
-        let byte = mix(mix(seed, count), index as u64) as u8;
+        let byte = mix_bits(mix_bits(seed, count), index as u64) as u8;
         unsafe { buf.cast::<u8>().add(index).write(byte) };
     }
     len as isize

@@ -1,6 +1,6 @@
 //! Random numbers of a run.
 
-use seqsvr_core::sim::{hash, mix};
+use seqsvr_core::sim::{hash_text, mix_bits};
 
 /// Stream of random numbers of a seed, one for each purpose.
 pub struct RandomStream {
@@ -12,7 +12,7 @@ impl RandomStream {
     /// Creates the stream of a purpose.
     pub fn new(seed: u64, purpose: &str) -> RandomStream {
         RandomStream {
-            state: mix(seed, hash(purpose)),
+            state: mix_bits(seed, hash_text(purpose)),
             count: 0,
         }
     }
@@ -20,7 +20,7 @@ impl RandomStream {
     /// Returns the next number.
     pub fn next_number(&mut self) -> u64 {
         self.count += 1;
-        mix(self.state, self.count)
+        mix_bits(self.state, self.count)
     }
 
     /// Returns a number below `end`; 0 if `end` is 0.

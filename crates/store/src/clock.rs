@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use rustix::time::{ClockId, clock_gettime};
-use seqsvr_core::lease::Reading;
+use seqsvr_core::lease::ClockReading;
 
 /// Reads the arbiter's two clocks, now.
-pub type ArbiterClock = Arc<dyn Fn() -> Reading + Send + Sync>;
+pub type ArbiterClock = Arc<dyn Fn() -> ClockReading + Send + Sync>;
 
 /// Returns the machine's own clocks.
 pub fn system_clock() -> ArbiterClock {
-    Arc::new(|| Reading {
+    Arc::new(|| ClockReading {
         main_ns: read_clock_ns(ClockId::Monotonic),
         raw_ns: read_clock_ns(ClockId::MonotonicRaw),
     })

@@ -10,11 +10,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::id::{SessionId, Slot};
-use seqsvr_proto::cluster_tag::{ClusterTag, mismatch};
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::transport::Connections;
+use seqsvr_proto::cluster_tag::{ClusterTag, mismatch_error};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::transport::ConnectionLimiter;
 use seqsvr_proto::v1;
-use seqsvr_raft::{ConfirmError, Leadership, Node, ProposeError, Role};
+use seqsvr_raft::{ConfirmError, Leadership, ProposeError, RaftNode, RaftRole};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +33,7 @@ const LEADERSHIP_READY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Parts of one store that its services and its arbiter use.
 pub(crate) struct StoreContext {
-    pub(crate) node: Node,
+    pub(crate) node: RaftNode,
     pub(crate) address: String,
     pub(crate) proposer: Proposer,
     pub(crate) read_index: ReadIndexBatcher,
@@ -42,7 +42,7 @@ pub(crate) struct StoreContext {
     pub(crate) arbiter_due: Notify,
     pub(crate) clock: ArbiterClock,
     pub(crate) watch_permits: Arc<Semaphore>,
-    pub(crate) connections: Arc<Connections>,
+    pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) backup_permits: Arc<Semaphore>,
     /// Held from reading a namespace until its alteration is applied.
     pub(crate) alteration_lock: tokio::sync::Mutex<()>,
@@ -51,11 +51,11 @@ pub(crate) struct StoreContext {
 
 impl StoreContext {
     pub(crate) fn new(
-        node: Node,
+        node: RaftNode,
         address: String,
         read_index: ReadIndexBatcher,
         clock: ArbiterClock,
-        connections: Arc<Connections>,
+        connections: Arc<ConnectionLimiter>,
     ) -> StoreContext {
         StoreContext {
             node,
@@ -75,17 +75,17 @@ impl StoreContext {
 
     /// Returns the term this node leads in, by its own view. Rejects the request if it does not
     /// lead.
-    pub(crate) fn require_leader(&self) -> Result<u64, Fault> {
+    pub(crate) fn require_leader(&self) -> Result<u64, RpcError> {
         self.require_cluster()?;
         let leadership = self.leadership();
         match leadership.role {
-            Role::Leader => Ok(leadership.term),
+            RaftRole::Leader => Ok(leadership.term),
             _ => Err(rpc_errors::not_leader(to_address(leadership.leader))),
         }
     }
 
     /// Rejects a request while this store belongs to no cluster.
-    pub(crate) fn require_cluster(&self) -> Result<(), Fault> {
+    pub(crate) fn require_cluster(&self) -> Result<(), RpcError> {
         match self.node.identity().cluster {
             Some(_) => Ok(()),
             None => Err(rpc_errors::not_initialized()),
@@ -95,14 +95,14 @@ impl StoreContext {
     /// Returns the tag of the cluster that this store belongs to, if it does.
     pub(crate) fn cluster_tag(&self) -> ClusterTag {
         let cluster = self.node.identity().cluster;
-        cluster.map_or(ClusterTag::NONE, ClusterTag::of)
+        cluster.map_or(ClusterTag::NONE, ClusterTag::from_cluster_id)
     }
 
     /// Rejects a request that names another cluster.
-    pub(crate) fn check_cluster(&self, caller: ClusterTag) -> Result<(), Fault> {
+    pub(crate) fn check_cluster(&self, caller: ClusterTag) -> Result<(), RpcError> {
         let own = self.cluster_tag();
         match own.conflicts_with(caller) {
-            true => Err(mismatch(own, caller).with_cluster_tag(own)),
+            true => Err(mismatch_error(own, caller).with_cluster_tag(own)),
             false => Ok(()),
         }
     }
@@ -119,7 +119,7 @@ impl StoreContext {
 
     /// Confirms, by a quorum round that starts after this call, that this node leads, and that
     /// everything committed before is applied here. Returns the term it led in before *and* after.
-    pub(crate) async fn confirm_leadership(&self) -> Result<u64, Fault> {
+    pub(crate) async fn confirm_leadership(&self) -> Result<u64, RpcError> {
         let term = self.require_leader()?;
         self.read_index
             .confirm_leadership()
@@ -138,11 +138,11 @@ impl StoreContext {
     }
 
     /// Has one command committed; a refusal is a fault.
-    pub(crate) async fn propose(&self, command: Command) -> Result<Reply, Fault> {
+    pub(crate) async fn propose(&self, command: Command) -> Result<Reply, RpcError> {
         self.require_leader()?;
         let reply = self.proposer.propose_one(command).await;
         match reply.map_err(rpc_errors::from_proposal_error)? {
-            Reply::Refused(refusal) => Err(rpc_errors::from_refusal(&refusal)),
+            Reply::Rejected(refusal) => Err(rpc_errors::from_refusal(&refusal)),
             reply => Ok(reply),
         }
     }
@@ -206,13 +206,17 @@ impl StoreContext {
 
     /// Runs one quorum round: the batcher's way into Raft.
     pub(crate) async fn run_quorum_round(&self) -> Result<(), ReadIndexError> {
-        self.node.confirm().await.map(drop).map_err(|e| match e {
-            ConfirmError::NotLeader { leader } => ReadIndexError::NotLeader {
-                leader: to_address(leader),
-            },
-            ConfirmError::NoQuorum => ReadIndexError::NoQuorum,
-            ConfirmError::Stopped(_) => ReadIndexError::Stopped,
-        })
+        self.node
+            .confirm_leadership()
+            .await
+            .map(drop)
+            .map_err(|e| match e {
+                ConfirmError::NotLeader { leader } => ReadIndexError::NotLeader {
+                    leader: to_address(leader),
+                },
+                ConfirmError::NoQuorum => ReadIndexError::NoQuorum,
+                ConfirmError::Stopped(_) => ReadIndexError::Stopped,
+            })
     }
 }
 

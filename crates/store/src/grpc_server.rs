@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_proto::cluster_tag::ClusterTag;
-use seqsvr_proto::limits::MESSAGE_MAX;
-use seqsvr_proto::transport::{Listener, incoming};
+use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
+use seqsvr_proto::transport::{Listener, accept_connections};
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::store_server::StoreServer;
 use tonic::service::interceptor::InterceptedService;
@@ -69,13 +69,13 @@ pub(crate) fn serve(
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(
             StoreServer::new(service.clone())
-                .max_decoding_message_size(MESSAGE_MAX)
-                .max_encoding_message_size(MESSAGE_MAX),
+                .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(MESSAGE_BYTES_MAX),
         )
         .add_service(InterceptedService::new(
             AdminServer::new(service)
-                .max_decoding_message_size(MESSAGE_MAX)
-                .max_encoding_message_size(MESSAGE_MAX),
+                .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(MESSAGE_BYTES_MAX),
             check,
         ))
         .add_service(context.node.service())
@@ -89,7 +89,7 @@ pub(crate) fn serve(
         // The others are answered independently of this store's state.
         let raft = ServingStatus::Serving;
         reporter.set_service_status("seqsvr.v1.Raft", raft).await;
-        let incoming = incoming(listener, context.connections.clone());
+        let incoming = accept_connections(listener, context.connections.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, stop.cancelled());
         let drained = async {
             stop.cancelled().await;

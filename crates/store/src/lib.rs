@@ -35,4 +35,4 @@ pub use seqsvr_raft::{backup, restore, salvage};
 
 pub use error::Error;
 pub use options::Options;
-pub use store_server::{Environment, Store};
+pub use store_server::{StoreEnvironment, StoreServer};

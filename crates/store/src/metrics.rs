@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use seqsvr_metrics::{Check, Collector, DescriptorEncoder, Figure, Registry, encode};
+use seqsvr_metrics::{
+    Collector, DescriptorEncoder, HealthCheck, MetricSample, Registry, encode_samples,
+};
 
 use crate::context::StoreContext;
 
@@ -14,8 +16,8 @@ const METRIC_PREFIX: &str = "seqsvr_store";
 const UNAPPLIED_ENTRIES_MAX: u64 = 1_000;
 
 /// Returns all samples except those of the Raft node.
-pub(crate) fn collect_samples(context: &StoreContext) -> Vec<Figure> {
-    let (gauge, counter) = (Figure::gauge, Figure::counter);
+pub(crate) fn collect_samples(context: &StoreContext) -> Vec<MetricSample> {
+    let (gauge, counter) = (MetricSample::gauge, MetricSample::counter);
     let arbiter = context.arbiter.lock().counters();
     let sessions_stamped = context.renewal_ages().len() as u64;
     let (sessions, slots, free) = context.node.with_state(|state| {
@@ -58,12 +60,12 @@ pub(crate) fn collect_samples(context: &StoreContext) -> Vec<Figure> {
         gauge(
             "connections",
             "Connections open",
-            context.connections.open(),
+            context.connections.connections_open(),
         ),
         counter(
             "connections_refused",
             "Connections refused as too many",
-            context.connections.refused(),
+            context.connections.connections_rejected(),
         ),
     ]);
     samples
@@ -82,7 +84,7 @@ impl fmt::Debug for StoreCollector {
 
 impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        encode(&collect_samples(&self.0), &mut encoder)
+        encode_samples(&collect_samples(&self.0), &mut encoder)
     }
 }
 
@@ -94,20 +96,20 @@ pub(crate) fn register_collectors(context: &Arc<StoreContext>, registry: &mut Re
 }
 
 /// Returns the health checks of a store.
-pub(crate) fn health_checks(context: &StoreContext) -> Vec<Check> {
+pub(crate) fn health_checks(context: &StoreContext) -> Vec<HealthCheck> {
     let node = &context.node;
     let counters = node.counters();
     let unapplied = counters
         .committed_index
         .saturating_sub(counters.applied_index);
     vec![
-        Check::new("cluster", context.require_cluster().is_ok(), || {
+        HealthCheck::new("cluster", context.require_cluster().is_ok(), || {
             "this store belongs to no cluster yet: run `seqsvr init`, or `seqsvr member add` to add it to a cluster".into()
         }),
-        Check::new("leader", node.leader_answers(), || {
+        HealthCheck::new("leader", node.has_responsive_leader(), || {
             "no leader answers: check that a majority of the stores runs and that they reach each other (`seqsvr member list`)".into()
         }),
-        Check::new("applied", unapplied < UNAPPLIED_ENTRIES_MAX, || {
+        HealthCheck::new("applied", unapplied < UNAPPLIED_ENTRIES_MAX, || {
             format!(
                 "{unapplied} committed entries are not applied yet: wait while the store catches up; if it does not, check its disk"
             )

@@ -3,18 +3,18 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use seqsvr_proto::limits::{CONNECTIONS_DEFAULT, STREAMS_DEFAULT};
+use seqsvr_proto::limits::{CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT};
 
 /// Options of one StoreSvr. Times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// This store's id in the cluster, above 0.
-    pub node: u64,
+    pub store_id: u64,
     /// Address it listens on; port 0 takes a free one.
-    pub listen: SocketAddr,
+    pub listen_address: SocketAddr,
     /// Address at which other stores and AllocSvrs reach it, `host:port`. None: the address it
     /// listens on.
-    pub advertise: Option<String>,
+    pub advertise_address: Option<String>,
     /// Directory of this store only; created if absent.
     pub data_dir: PathBuf,
     /// The data directory was moved or copied on purpose, and nothing uses the original any more.
@@ -36,12 +36,12 @@ pub struct Options {
 
 impl Options {
     /// Returns the default options.
-    pub fn new(node: u64, listen: SocketAddr, data_dir: impl Into<PathBuf>) -> Options {
-        let raft = seqsvr_raft::Options::new(node, String::new(), data_dir);
+    pub fn new(store_id: u64, listen_address: SocketAddr, data_dir: impl Into<PathBuf>) -> Options {
+        let raft = seqsvr_raft::Options::new(store_id, String::new(), data_dir);
         Options {
-            node,
-            listen,
-            advertise: None,
+            store_id,
+            listen_address,
+            advertise_address: None,
             data_dir: raft.data_dir,
             moved_data_dir: raft.moved_data_dir,
             heartbeat_ms: raft.heartbeat_ms,
@@ -49,12 +49,12 @@ impl Options {
             election_max_ms: raft.election_max_ms,
             snapshot_every_entries: raft.snapshot_every_entries,
             connections_max: CONNECTIONS_DEFAULT,
-            streams_max: STREAMS_DEFAULT,
+            streams_max: CALLS_PER_CONNECTION_DEFAULT,
         }
     }
 
     /// Returns the options of the Raft node below; others reach it at `address`.
-    pub fn raft(&self, address: String) -> seqsvr_raft::Options {
+    pub fn raft_options(&self, address: String) -> seqsvr_raft::Options {
         seqsvr_raft::Options {
             heartbeat_ms: self.heartbeat_ms,
             election_min_ms: self.election_min_ms,
@@ -62,7 +62,7 @@ impl Options {
             snapshot_every_entries: self.snapshot_every_entries,
             keep_entries: self.snapshot_every_entries / 4,
             moved_data_dir: self.moved_data_dir,
-            ..seqsvr_raft::Options::new(self.node, address, self.data_dir.clone())
+            ..seqsvr_raft::Options::new(self.store_id, address, self.data_dir.clone())
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Faults as callers see them: reason, code, and a text that says what to do.
 
-use seqsvr_core::command::Refusal;
-use seqsvr_proto::error::Fault;
+use seqsvr_core::command::CommandRejection;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
@@ -12,55 +12,55 @@ use crate::read_index::ReadIndexError;
 /// Delay after which a caller rejected by a full queue may retry.
 const FULL_RETRY_AFTER_MS: u32 = 50;
 
-pub(crate) fn not_initialized() -> Fault {
+pub(crate) fn not_initialized() -> RpcError {
     let text = "this store belongs to no cluster yet: run `seqsvr init --stores ...` once, naming every store";
-    Fault::new(Reason::NotInitialised, text)
+    RpcError::new(Reason::NotInitialised, text)
 }
 
-pub(crate) fn not_leader(leader: Option<String>) -> Fault {
+pub(crate) fn not_leader(leader: Option<String>) -> RpcError {
     let text = match &leader {
         Some(address) => format!("this store does not lead: send the request to {address}"),
         None => {
             "this store does not lead and has no leader yet: retry, or use another store".to_owned()
         }
     };
-    Fault::new(Reason::NotLeader, text).with_leader(leader)
+    RpcError::new(Reason::NotLeader, text).with_leader(leader)
 }
 
-pub(crate) fn invalid_request(text: impl Into<String>) -> Fault {
-    Fault::new(Reason::Invalid, text)
+pub(crate) fn invalid_request(text: impl Into<String>) -> RpcError {
+    RpcError::new(Reason::Invalid, text)
 }
 
-pub(crate) fn too_many(text: impl Into<String>) -> Fault {
-    Fault::new(Reason::TooMany, text).with_retry_after_ms(FULL_RETRY_AFTER_MS)
+pub(crate) fn too_many(text: impl Into<String>) -> RpcError {
+    RpcError::new(Reason::TooMany, text).with_retry_after_ms(FULL_RETRY_AFTER_MS)
 }
 
 /// Makes the fault for a limit that the caller itself ignored: no retry helps.
-pub(crate) fn over_limit(text: impl Into<String>) -> Fault {
-    Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
+pub(crate) fn over_limit(text: impl Into<String>) -> RpcError {
+    RpcError::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
 }
 
-pub(crate) fn unavailable(text: impl Into<String>) -> Fault {
-    Fault::new(Reason::Unreachable, text)
+pub(crate) fn unavailable(text: impl Into<String>) -> RpcError {
+    RpcError::new(Reason::Unreachable, text)
 }
 
-pub(crate) fn no_such_session(session: u64) -> Fault {
+pub(crate) fn no_such_session(session: u64) -> RpcError {
     let text = format!("session {session} has ended: open another session");
-    Fault::new(Reason::NoSuchSession, text)
+    RpcError::new(Reason::NoSuchSession, text)
 }
 
 pub(crate) fn from_renewal_error(
     session: u64,
     error: RenewalError,
     leader: Option<String>,
-) -> Fault {
+) -> RpcError {
     match error {
         RenewalError::NotLeader => not_leader(leader),
         RenewalError::NoSuchSession | RenewalError::SessionExpiring => no_such_session(session),
     }
 }
 
-pub(crate) fn from_proposal_error(error: ProposalError) -> Fault {
+pub(crate) fn from_proposal_error(error: ProposalError) -> RpcError {
     match error {
         ProposalError::Full => too_many(error.to_string()),
         ProposalError::NotLeader { leader } => not_leader(leader),
@@ -68,7 +68,7 @@ pub(crate) fn from_proposal_error(error: ProposalError) -> Fault {
     }
 }
 
-pub(crate) fn from_read_index_error(error: ReadIndexError) -> Fault {
+pub(crate) fn from_read_index_error(error: ReadIndexError) -> RpcError {
     match error {
         ReadIndexError::Full => too_many(error.to_string()),
         ReadIndexError::NotLeader { leader } => not_leader(leader),
@@ -76,27 +76,27 @@ pub(crate) fn from_read_index_error(error: ReadIndexError) -> Fault {
     }
 }
 
-pub(crate) fn from_refusal(refusal: &Refusal) -> Fault {
+pub(crate) fn from_refusal(refusal: &CommandRejection) -> RpcError {
     let reason = match refusal {
-        Refusal::NotInitialised => return not_initialized(),
-        Refusal::NoSuchSession(session) => return no_such_session(session.0),
-        Refusal::NameTaken { .. } => {
+        CommandRejection::NotInitialized => return not_initialized(),
+        CommandRejection::SessionNotFound(session) => return no_such_session(session.0),
+        CommandRejection::NameTaken { .. } => {
             let text = format!(
                 "{refusal}: give this AllocSvr another name, or stop the other one; if that one is dead, its session expires soon"
             );
-            return Fault::new(Reason::NameTaken, text);
+            return RpcError::new(Reason::NameTaken, text);
         }
-        Refusal::NamespaceExists(_) => {
+        CommandRejection::NamespaceExists(_) => {
             let text = format!("{refusal}: choose another name, or repeat the same settings");
-            return Fault::new(Reason::Refused, text).with_code(Code::AlreadyExists);
+            return RpcError::new(Reason::Refused, text).with_code(Code::AlreadyExists);
         }
-        Refusal::NoSuchNamespace(_) => Reason::NoSuchNamespace,
-        Refusal::Exhausted(_) => Reason::SequenceExhausted,
-        Refusal::AboveBound { .. } => Reason::AboveBound,
-        Refusal::Invalid(_) => Reason::Invalid,
-        Refusal::AlreadyInitialised(_)
-        | Refusal::NotOwner { .. }
-        | Refusal::StaleGeneration { .. } => Reason::Refused,
+        CommandRejection::NamespaceNotFound(_) => Reason::NoSuchNamespace,
+        CommandRejection::SequenceExhausted(_) => Reason::SequenceExhausted,
+        CommandRejection::JumpTooLarge { .. } => Reason::AboveBound,
+        CommandRejection::Invalid(_) => Reason::Invalid,
+        CommandRejection::AlreadyInitialized(_)
+        | CommandRejection::NotOwner { .. }
+        | CommandRejection::StaleGeneration { .. } => Reason::Refused,
     };
-    Fault::new(reason, refusal.to_string())
+    RpcError::new(reason, refusal.to_string())
 }

@@ -4,9 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use seqsvr_metrics::{Check, Registry, Watched};
-use seqsvr_proto::transport::{Connections, Listener, Tcp, Transport};
-use seqsvr_raft::Node;
+use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
+use seqsvr_proto::transport::{ConnectionLimiter, Listener, TcpTransport, Transport};
+use seqsvr_raft::RaftNode;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
@@ -21,68 +21,71 @@ use crate::read_index;
 
 /// Clocks and transport of a store: a simulation brings its own.
 #[derive(Clone)]
-pub struct Environment {
+pub struct StoreEnvironment {
     /// The arbiter's clocks.
     pub clock: ArbiterClock,
     /// Network through which it reaches others, and they reach it.
     pub transport: Arc<dyn Transport>,
 }
 
-impl Environment {
+impl StoreEnvironment {
     /// Returns this machine's environment.
-    pub fn system() -> Environment {
-        Environment {
+    pub fn system() -> StoreEnvironment {
+        StoreEnvironment {
             clock: clock::system_clock(),
-            transport: Arc::new(Tcp),
+            transport: Arc::new(TcpTransport),
         }
     }
 }
 
 /// Handle to a running store; clones are cheap. Dropping it does not stop the store.
 #[derive(Clone)]
-pub struct Store {
+pub struct StoreServer {
     context: Arc<StoreContext>,
     tasks: TaskTracker,
     listen_address: SocketAddr,
     server_failure: watch::Receiver<Option<String>>,
 }
 
-impl Store {
+impl StoreServer {
     /// Starts a store: listens, opens the data directory, takes part. A store that belongs to no
     /// cluster waits for `seqsvr init`.
     ///
     /// # Errors
     /// The address is in use, or the data directory is not this store's or damaged; see [`Error`].
-    pub async fn start(options: Options) -> Result<Store, Error> {
-        Store::start_in(options, Environment::system()).await
+    pub async fn start(options: Options) -> Result<StoreServer, Error> {
+        StoreServer::start_in(options, StoreEnvironment::system()).await
     }
 
     /// Starts a store, as [`Store::start`] does, in another environment.
     ///
     /// # Errors
     /// As [`Store::start`].
-    pub async fn start_in(options: Options, environment: Environment) -> Result<Store, Error> {
-        let Environment { clock, transport } = environment;
-        let listener = bind_listener(transport.as_ref(), options.listen).await?;
+    pub async fn start_in(
+        options: Options,
+        environment: StoreEnvironment,
+    ) -> Result<StoreServer, Error> {
+        let StoreEnvironment { clock, transport } = environment;
+        let listener = bind_listener(transport.as_ref(), options.listen_address).await?;
         let listen_address = listener.local_addr().map_err(|source| Error::Listen {
-            address: options.listen,
+            address: options.listen_address,
             source,
         })?;
-        let address = match &options.advertise {
+        let address = match &options.advertise_address {
             Some(address) => address.clone(),
             None if listen_address.ip().is_unspecified() => {
-                return Err(Error::NoAdvertise(listen_address));
+                return Err(Error::NoAdvertiseAddress(listen_address));
             }
             None => listen_address.to_string(),
         };
-        let node = Node::open(options.raft(address.clone()), transport).await?;
+        let node = RaftNode::open(options.raft_options(address.clone()), transport).await?;
         let (read_index, read_index_runner) = read_index::create_batcher();
         let context = Arc::new(StoreContext::new(
             node,
             address,
             read_index,
             clock,
-            Connections::new(options.connections_max),
+            ConnectionLimiter::new(options.connections_max),
         ));
         let serving = match grpc_server::serve(&context, listener, options.streams_max) {
             Ok(serving) => serving,
@@ -114,7 +117,7 @@ impl Store {
         });
         tasks.spawn(arbiter::driver::run(context.clone()));
         tasks.close();
-        Ok(Store {
+        Ok(StoreServer {
             context,
             tasks,
             listen_address,
@@ -128,19 +131,19 @@ impl Store {
     }
 
     /// Returns the address at which others reach it.
-    pub fn address(&self) -> &str {
+    pub fn advertise_address(&self) -> &str {
         &self.context.address
     }
 
     /// Returns the identity of this store.
-    pub fn identity(&self) -> seqsvr_raft::Identity {
+    pub fn identity(&self) -> seqsvr_raft::NodeIdentity {
         self.context.node.identity()
     }
 
     /// Waits until the store has stopped by itself, and returns why: mostly a failed disk. The
     /// process should end with that as its last line.
-    pub async fn failed(&self) -> String {
-        let mut raft = self.context.node.failed();
+    pub async fn wait_for_failure(&self) -> String {
+        let mut raft = self.context.node.watch_failure();
         let mut server = self.server_failure.clone();
         let reason = tokio::select! {
             Ok(reason) = raft.wait_for(Option::is_some) => reason.clone(),
@@ -159,24 +162,24 @@ impl Store {
     }
 }
 
-impl Watched for Store {
-    fn register(&self, registry: &mut Registry) {
+impl ServerProbe for StoreServer {
+    fn register_metrics(&self, registry: &mut Registry) {
         metrics::register_collectors(&self.context, registry);
     }
 
-    fn failed_with(&self) -> Option<String> {
-        let raft = self.context.node.failed().borrow().clone();
+    fn permanent_failure(&self) -> Option<String> {
+        let raft = self.context.node.watch_failure().borrow().clone();
         raft.or_else(|| self.server_failure.borrow().clone())
     }
 
-    fn checks(&self) -> Vec<Check> {
+    fn health_checks(&self) -> Vec<HealthCheck> {
         metrics::health_checks(&self.context)
     }
 }
 
 /// View of a running store for the judges of a simulation.
 #[cfg(sim)]
-impl Store {
+impl StoreServer {
     /// Returns a view of the node of this store. Waits for nothing.
     pub fn look(&self) -> seqsvr_raft::sim::NodeView {
         self.context.node.look()

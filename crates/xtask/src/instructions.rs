@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use seqsvr_tests::process::build_of;
+use seqsvr_tests::process::build_executable;
 
 /// A program that runs paths.
 struct Program {
@@ -111,7 +111,7 @@ pub fn run() -> Result<(), String> {
             "--example",
             program.example,
         ];
-        let example = build_of(program.example, &args);
+        let example = build_executable(program.example, &args);
         let (short, long) = program.rounds;
         for path in program.paths {
             let mut more = Vec::new();

@@ -7,9 +7,9 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::cluster::ProcessCluster;
 use seqsvr_tests::process;
-use seqsvr_tests::vitals::Vitals;
+use seqsvr_tests::vitals::ProcessStats;
 
 /// Lease of the cluster: its default.
 const LEASE_MS: u32 = 3_000;
@@ -50,12 +50,12 @@ pub struct Options {
 /// A phase could not be run, or its calls failed.
 pub async fn run(options: &Options) -> Result<bool, String> {
     let budget = options.budget_mib.to_string();
-    let cluster = Cluster::start_with(1, 1, LEASE_MS, &[], &["--memory-mib", &budget]).await;
+    let cluster = ProcessCluster::start_with(1, 1, LEASE_MS, &[], &["--memory-mib", &budget]).await;
     let (pid, address) = (cluster.allocs[0].pid(), &cluster.alloc_addresses[0]);
     let resident = || {
-        let vitals = Vitals::read(pid, None);
+        let vitals = ProcessStats::read(pid, None);
         let vitals = vitals.map_err(|e| format!("cannot read the memory of the AllocSvr: {e}"))?;
-        Ok::<u64, String>(vitals.memory >> 20)
+        Ok::<u64, String>(vitals.memory_bytes >> 20)
     };
     let bound = options.budget_mib + options.base_mib;
     println!(
@@ -101,12 +101,12 @@ pub async fn run(options: &Options) -> Result<bool, String> {
     Ok(fine)
 }
 
-async fn counter(cluster: &Cluster, name: &str) -> u64 {
-    cluster.counter(&cluster.alloc_addresses, name).await
+async fn counter(cluster: &ProcessCluster, name: &str) -> u64 {
+    cluster.sum_counter(&cluster.alloc_addresses, name).await
 }
 
 fn start(address: &str, keyed: bool, keys: u64, time: Duration) -> Result<Load, String> {
-    let mut command = Command::new(process::binary());
+    let mut command = Command::new(process::release_binary());
     command
         .args(["bench", "--json", "--mode", "next-many", "--batch", "1000"])
         .args(["--in-flight", "16", "--warm-up", "0s", "--server", address])

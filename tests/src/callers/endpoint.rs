@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::attempt::{AttemptResult, retry_all};
 use super::test_call::{ItemOutcome, TestCall};
 use super::{http, redis};
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::test_keys::TestKey;
 
 /// Time after which a call fails, retries included.
@@ -33,7 +33,7 @@ enum EndpointClient {
 
 impl EndpointCaller {
     /// Creates a Redis and an HTTP caller for the AllocSvrs at these addresses.
-    pub fn redis_and_http(cluster: &Cluster, addresses: &[String]) -> [EndpointCaller; 2] {
+    pub fn redis_and_http(cluster: &ProcessCluster, addresses: &[String]) -> [EndpointCaller; 2] {
         let ports = || {
             let all = cluster.alloc_addresses.iter().zip(&cluster.endpoint_ports);
             all.filter(|(address, _)| addresses.contains(address))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use seqsvr_check::Answer;
+use seqsvr_check::CallAnswer;
 use seqsvr_client::{Client, Key};
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{
@@ -53,7 +53,7 @@ impl GrpcCaller {
         let owner = |test_key: &TestKey| {
             let table = table.as_ref()?;
             let namespace = table.namespace(test_key.namespace)?;
-            let (_, slot) = table.place(namespace, test_key.key.as_ref()).ok()?;
+            let (_, slot) = table.locate(namespace, test_key.key.as_ref()).ok()?;
             Some(table.route(slot)?.owner.as_ref()?.address.clone())
         };
         let mut parts: BTreeMap<usize, Vec<&TestKey>> = BTreeMap::new();
@@ -175,8 +175,8 @@ async fn send_request(
             let response = client.raise_to(request).await?.into_inner();
             Ok(vec![Ok((
                 Some(response.epoch),
-                Answer::RaiseTo {
-                    asked: value,
+                CallAnswer::RaiseTo {
+                    requested: value,
                     to: response.value,
                 },
             ))])
@@ -186,9 +186,9 @@ async fn send_request(
 
 fn current_outcome(kind: CurrentKind, value: u64, epoch: u64) -> ItemOutcome {
     match kind {
-        CurrentKind::Exact => Ok((Some(epoch), Answer::Exact(value))),
-        CurrentKind::Never => Ok((Some(epoch), Answer::Never)),
-        CurrentKind::AtMost => Ok((Some(epoch), Answer::AtMost(value))),
+        CurrentKind::Exact => Ok((Some(epoch), CallAnswer::Exact(value))),
+        CurrentKind::Never => Ok((Some(epoch), CallAnswer::Never)),
+        CurrentKind::AtMost => Ok((Some(epoch), CallAnswer::AtMost(value))),
         CurrentKind::Unspecified => Err("an answer without a kind".to_owned()),
     }
 }

@@ -5,7 +5,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use seqsvr_check::Answer;
+use seqsvr_check::CallAnswer;
 use seqsvr_client::Key;
 use serde_json::{Value, json};
 
@@ -102,13 +102,13 @@ fn read_item(call: TestCall, answer: &Value, test_key: &TestKey) -> AttemptResul
     };
     let answer = match (call, answer["kind"].as_str()) {
         (TestCall::Next(_), _) => next_answer(number("first"), number("last"), test_key),
-        (TestCall::RaiseTo(value), _) => Answer::RaiseTo {
-            asked: value,
+        (TestCall::RaiseTo(value), _) => CallAnswer::RaiseTo {
+            requested: value,
             to: number("value"),
         },
-        (TestCall::Current, Some("exact")) => Answer::Exact(number("value")),
-        (TestCall::Current, Some("never")) => Answer::Never,
-        (TestCall::Current, Some("at_most")) => Answer::AtMost(number("value")),
+        (TestCall::Current, Some("exact")) => CallAnswer::Exact(number("value")),
+        (TestCall::Current, Some("never")) => CallAnswer::Never,
+        (TestCall::Current, Some("at_most")) => CallAnswer::AtMost(number("value")),
         (TestCall::Current, kind) => panic!("a number of kind {kind:?}"),
     };
     AttemptResult::Done(Ok((Some(number("epoch")), answer)))

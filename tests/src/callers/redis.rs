@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, ErrorKind, RedisError, RedisResult};
-use seqsvr_check::Answer;
+use seqsvr_check::CallAnswer;
 use seqsvr_client::Key;
 use tokio::sync::Mutex;
 
@@ -85,7 +85,7 @@ async fn read_current(
     mut connection: MultiplexedConnection,
     items: &[&TestKey],
 ) -> Vec<AttemptResult> {
-    let answer = |value: Option<u64>| value.map_or(Answer::Never, Answer::AtMost);
+    let answer = |value: Option<u64>| value.map_or(CallAnswer::Never, CallAnswer::AtMost);
     if let [one] = items {
         let value = Cmd::get(redis_key(one)).query_async(&mut connection).await;
         return vec![to_attempt_result(value.map(answer))];
@@ -120,7 +120,10 @@ async fn raise_with_set(
         // The error text contains the present number.
         Err(error) => parse_present_number(&error).ok_or(error),
     };
-    to_attempt_result(to.map(|to| Answer::RaiseTo { asked: value, to }))
+    to_attempt_result(to.map(|to| CallAnswer::RaiseTo {
+        requested: value,
+        to,
+    }))
 }
 
 fn parse_present_number(error: &RedisError) -> Option<u64> {
@@ -129,7 +132,7 @@ fn parse_present_number(error: &RedisError) -> Option<u64> {
     rest.split_once(" already")?.0.parse().ok()
 }
 
-fn to_attempt_result(result: RedisResult<Answer>) -> AttemptResult {
+fn to_attempt_result(result: RedisResult<CallAnswer>) -> AttemptResult {
     match result {
         Ok(answer) => AttemptResult::Done(Ok((None, answer))),
         Err(error) => {

@@ -1,6 +1,6 @@
 //! A call and its result, as every caller makes it and a history records it.
 
-use seqsvr_check::Answer;
+use seqsvr_check::CallAnswer;
 
 use crate::test_keys::TestKey;
 
@@ -16,11 +16,11 @@ pub enum TestCall {
 }
 
 /// Epoch (if the protocol reports it) and answer of an item, or the error text.
-pub type ItemOutcome = std::result::Result<(Option<u64>, Answer), String>;
+pub type ItemOutcome = std::result::Result<(Option<u64>, CallAnswer), String>;
 
 /// Converts numbers to the form that a history records.
-pub(crate) fn next_answer(first: u64, last: u64, test_key: &TestKey) -> Answer {
-    Answer::Next {
+pub(crate) fn next_answer(first: u64, last: u64, test_key: &TestKey) -> CallAnswer {
+    CallAnswer::Next {
         first,
         last,
         stride: test_key.stride,

@@ -1,8 +1,8 @@
 //! One interface for every kind of caller: the SDK, a plain gRPC caller that always calls an
 //! AllocSvr that does not own the key, and clients of other protocols.
 
-use seqsvr_check::Answer;
-use seqsvr_client::{Client, Current, CurrentKind, Error, NextItem, Numbers};
+use seqsvr_check::CallAnswer;
+use seqsvr_client::{Client, Current, CurrentKind, Error, IssuedRange, NextItem};
 
 use super::endpoint::EndpointCaller;
 use super::grpc::GrpcCaller;
@@ -83,8 +83,8 @@ async fn call_client(client: &Client, call: TestCall, items: &[&TestKey]) -> Vec
             let raised = raised.map(|r| {
                 (
                     Some(r.epoch),
-                    Answer::RaiseTo {
-                        asked: value,
+                    CallAnswer::RaiseTo {
+                        requested: value,
                         to: r.value,
                     },
                 )
@@ -94,7 +94,10 @@ async fn call_client(client: &Client, call: TestCall, items: &[&TestKey]) -> Vec
     }
 }
 
-fn numbers_outcome(answer: std::result::Result<Numbers, Error>, test_key: &TestKey) -> ItemOutcome {
+fn numbers_outcome(
+    answer: std::result::Result<IssuedRange, Error>,
+    test_key: &TestKey,
+) -> ItemOutcome {
     let numbers = answer.map_err(|e| e.to_string())?;
     Ok((
         Some(numbers.epoch),
@@ -105,9 +108,9 @@ fn numbers_outcome(answer: std::result::Result<Numbers, Error>, test_key: &TestK
 fn current_outcome(answer: std::result::Result<Current, Error>) -> ItemOutcome {
     let current = answer.map_err(|e| e.to_string())?;
     let answer = match current.kind {
-        CurrentKind::Exact => Answer::Exact(current.value),
-        CurrentKind::Never => Answer::Never,
-        CurrentKind::AtMost => Answer::AtMost(current.value),
+        CurrentKind::Exact => CallAnswer::Exact(current.value),
+        CurrentKind::Never => CallAnswer::Never,
+        CurrentKind::AtMost => CallAnswer::AtMost(current.value),
     };
     Ok((Some(current.epoch), answer))
 }

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::process::{Process, Signal, free_ports, run};
-use crate::scenario::Outcome;
+use crate::process::{ServerProcess, Signal, free_ports, run_command};
+use crate::scenario::ScenarioOutcome;
 
 /// Maximum time to end after SIGTERM, when there is no caller left to serve.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -15,8 +15,8 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 const COMMAND_LEAD_TIME: Duration = Duration::from_secs(1);
 
 /// Serves numbers, is killed, continues above them, and ends on SIGTERM.
-pub async fn dev() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn dev() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Start `dev`.
     let dir = tempfile::tempdir().unwrap();
@@ -34,10 +34,10 @@ pub async fn dev() -> Outcome {
         &store_port,
     ];
     let started = Instant::now();
-    let mut dev = Process::start(dir.path(), "dev", args.map(str::to_owned).to_vec());
+    let mut dev = ServerProcess::start(dir.path(), "dev", args.map(str::to_owned).to_vec());
 
     let run_client = async |args: &[&str]| {
-        let out = run(&[args, &["--server", &server]].concat()).await;
+        let out = run_command(&[args, &["--server", &server]].concat()).await;
         let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
         let stdout = String::from_utf8_lossy(&out.stdout).trim().to_owned();
         match out.status.success() {

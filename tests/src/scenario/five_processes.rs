@@ -5,23 +5,23 @@
 
 use std::time::Instant;
 
-use seqsvr_check::{Rule, check_file};
+use seqsvr_check::{HistoryRule, check_file};
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
-use crate::process::run;
+use crate::process::run_command;
 use crate::recorded_load::RecordedLoad;
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys::{self, TEST_KEYS};
 
 const CALLS: u64 = 200_000;
 
 /// Every call is answered, the check passes, and it detects planted faults.
-pub async fn five_processes() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn five_processes() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Make all calls through every kind of caller.
-    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
     let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
     test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
@@ -40,11 +40,13 @@ pub async fn five_processes() -> Outcome {
 
     // 2. Every call was answered, many through forwarding, and the history holds.
     cluster.assert_none_ended();
-    let forwarded = cluster.counter(&cluster.alloc_addresses, "forwarded").await;
+    let forwarded = cluster
+        .sum_counter(&cluster.alloc_addresses, "forwarded")
+        .await;
     outcome.note(format!("forwarded for plain callers: {forwarded}"));
     assert!(forwarded > CALLS / 10);
     let report = history.check();
-    assert_eq!((report.answered(), report.calls), (CALLS, CALLS));
+    assert_eq!((report.answered_calls(), report.calls), (CALLS, CALLS));
     assert_eq!(report.sequences, TEST_KEYS);
     assert!(report.raise_to > 1_000 && report.current > 10_000);
     assert!(report.ordered_pairs > 1_000_000 && report.concurrency_max > 4);
@@ -55,12 +57,12 @@ pub async fn five_processes() -> Outcome {
     for (name, rule, lines) in [
         (
             "duplicate",
-            Rule::Duplicate,
+            HistoryRule::Duplicate,
             vec![(b, replace_numbers(b, a))],
         ),
         (
             "swap",
-            Rule::Order,
+            HistoryRule::Order,
             vec![(a, replace_numbers(a, b)), (b, replace_numbers(b, a))],
         ),
     ] {
@@ -71,14 +73,14 @@ pub async fn five_processes() -> Outcome {
         let path = path.with_extension(name);
         std::fs::write(&path, planted).unwrap();
         let report = check_file(&path).unwrap();
-        outcome.note(format!("one planted {name}: {:?}", report.broken));
-        assert!(report.broken.contains_key(&rule), "{name}: {report}");
-        let out = run(&["check", &path.display().to_string()]).await;
+        outcome.note(format!("one planted {name}: {:?}", report.broken_rules));
+        assert!(report.broken_rules.contains_key(&rule), "{name}: {report}");
+        let out = run_command(&["check", &path.display().to_string()]).await;
         assert_eq!(out.status.code(), Some(1), "{name}: {out:?}");
     }
 
     // 4. The command `check` passes the original.
-    let out = run(&["check", &path.display().to_string()]).await;
+    let out = run_command(&["check", &path.display().to_string()]).await;
     assert_eq!(out.status.code(), Some(0), "{out:?}");
     outcome
 }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use seqsvr_client::{Client, NextItem, Options};
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::Uid;
-use seqsvr_core::namespace::Spec;
+use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::route::KeyRef;
 
 use super::faults::owner_killed::count_timer_restarts;
-use crate::cluster::Cluster;
-use crate::scenario::Outcome;
+use crate::cluster::ProcessCluster;
+use crate::scenario::ScenarioOutcome;
 use crate::wait::wait_until;
 
 const LEASE_MS: u32 = 3_000;
@@ -37,9 +37,9 @@ const TAKEOVER_ADDED_LIMIT: Duration = Duration::from_millis(500);
 const ATTEMPTS: usize = 3;
 
 /// Fills the stores, then measures.
-pub async fn large() -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut cluster = Cluster::start(3, 1, LEASE_MS).await;
+pub async fn large() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
+    let mut cluster = ProcessCluster::start(3, 1, LEASE_MS).await;
     let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     fill_stores(&mut outcome, &cluster, &client).await;
     measure_store_restarts(&mut outcome, &mut cluster).await;
@@ -54,7 +54,7 @@ fn namespace_name(n: u32) -> String {
 }
 
 /// Takes one number of each section.
-async fn fill_stores(outcome: &mut Outcome, cluster: &Cluster, client: &Client) {
+async fn fill_stores(outcome: &mut ScenarioOutcome, cluster: &ProcessCluster, client: &Client) {
     let began = Instant::now();
     for n in 0..NAMESPACES {
         // Each uid has its own section.
@@ -62,7 +62,7 @@ async fn fill_stores(outcome: &mut Outcome, cluster: &Cluster, client: &Client) 
             section_size: 1,
             max_uid: SECTIONS_PER_NAMESPACE,
         };
-        let spec = Spec::new(&namespace_name(n), geometry);
+        let spec = NamespaceSpec::new(&namespace_name(n), geometry);
         client
             .admin()
             .create_namespace(&spec)
@@ -78,7 +78,7 @@ async fn fill_stores(outcome: &mut Outcome, cluster: &Cluster, client: &Client) 
             }
         }
     }
-    let opens = cluster.counter(&cluster.alloc_addresses, "opens").await;
+    let opens = cluster.sum_counter(&cluster.alloc_addresses, "opens").await;
     assert!(
         opens >= u64::from(NAMESPACES) * SECTIONS_PER_NAMESPACE,
         "{opens} opens"
@@ -90,7 +90,7 @@ async fn fill_stores(outcome: &mut Outcome, cluster: &Cluster, client: &Client) 
 }
 
 /// Restarts each store alone, then all at once.
-async fn measure_store_restarts(outcome: &mut Outcome, cluster: &mut Cluster) {
+async fn measure_store_restarts(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCluster) {
     // 1. Each store alone.
     let admin = cluster.new_client().admin();
     let mut best = Duration::MAX;
@@ -140,7 +140,7 @@ async fn measure_store_restarts(outcome: &mut Outcome, cluster: &mut Cluster) {
 }
 
 /// Starts an AllocSvr with a new name, which must answer a call.
-async fn measure_new_alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
+async fn measure_new_alloc(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCluster) {
     let mut best = Duration::MAX;
     for i in 0..ATTEMPTS {
         let began = Instant::now();
@@ -168,7 +168,7 @@ async fn measure_new_alloc(outcome: &mut Outcome, cluster: &mut Cluster) {
 }
 
 /// Kills the only owner of all slots. Another AllocSvr takes them over.
-async fn measure_takeover(outcome: &mut Outcome, cluster: &mut Cluster) {
+async fn measure_takeover(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCluster) {
     // This client has all addresses. The only owner cannot send it elsewhere after its death.
     let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let mut best = Duration::MAX;
@@ -225,7 +225,7 @@ async fn one_uid_per_slot(client: &Client) -> Vec<NextItem> {
     let namespace = table.namespace("default").expect("there is one");
     let mut of_each = vec![None; table.slot_count() as usize];
     for uid in (0..42_950).map(|section| section * 100_000) {
-        let placed = table.place(namespace, KeyRef::Uid(Uid(uid)));
+        let placed = table.locate(namespace, KeyRef::Uid(Uid(uid)));
         let (_, slot) = placed.expect("a place");
         of_each[usize::from(slot.0)] = Some(uid);
     }
@@ -234,10 +234,10 @@ async fn one_uid_per_slot(client: &Client) -> Vec<NextItem> {
 }
 
 /// Notes a measurement, and records it as missed if it is over its limit.
-fn judge_duration(outcome: &mut Outcome, what: &str, took: Duration, within: Duration) {
+fn judge_duration(outcome: &mut ScenarioOutcome, what: &str, took: Duration, within: Duration) {
     let text = format!("{what} {took:.2?}, in the best attempt; at most {within:.2?} is allowed");
     match took <= within {
         true => outcome.note(text),
-        false => outcome.missed.push(text),
+        false => outcome.missed_limits.push(text),
     }
 }

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::cluster::Cluster;
-use crate::process::{Process, free_ports};
-use crate::scenario::Outcome;
+use crate::cluster::ProcessCluster;
+use crate::process::{ServerProcess, free_ports};
+use crate::scenario::ScenarioOutcome;
 use crate::wait::wait_until;
 
 /// Time that the second AllocSvr of a name waits for the first; more than three times W at a lease
@@ -17,11 +17,11 @@ const NAME_WAIT: &str = "5s";
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The second AllocSvr of a name waits for the first to end, gives up, and disturbs no session.
-pub async fn second_alloc_of_a_name() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn second_alloc_of_a_name() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. a1 serves.
-    let mut cluster = Cluster::start(1, 1, 1_000).await;
+    let mut cluster = ProcessCluster::start(1, 1, 1_000).await;
     let client = cluster.new_client();
     let before = outcome.measure_call(client.next("", 42, 1)).await;
 
@@ -40,7 +40,7 @@ pub async fn second_alloc_of_a_name() -> Outcome {
         NAME_WAIT,
     ];
     let args = args.map(str::to_owned).to_vec();
-    let mut second = Process::start(cluster.dir(), "second", args);
+    let mut second = ServerProcess::start(cluster.dir(), "second", args);
     let mut last = before;
     wait_until("the second to give up", TEST_TIMEOUT, async || {
         let numbers = outcome.measure_call(client.next("", 42, 1)).await;
@@ -52,7 +52,7 @@ pub async fn second_alloc_of_a_name() -> Outcome {
     .await;
 
     // 3. Its last line names the living AllocSvr and the flag.
-    outcome.inside = outcome.calls - 1;
+    outcome.calls_during_fault = outcome.calls - 1;
     let status = second.wait_for_exit(TEST_TIMEOUT).await;
     assert!(!status.success(), "{status}");
     let log = second.log();
@@ -68,16 +68,16 @@ pub async fn second_alloc_of_a_name() -> Outcome {
 }
 
 /// A StoreSvr on another cluster's directory stays out. On its own directory it is a member again.
-pub async fn store_on_foreign_directory() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn store_on_foreign_directory() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Stop a cluster, and start another one.
-    let mut other = Cluster::start(3, 1, 3_000).await;
+    let mut other = ProcessCluster::start(3, 1, 3_000).await;
     for process in other.all_processes() {
         process.kill();
         process.reap();
     }
-    let mut cluster = Cluster::start(3, 1, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let client = cluster.new_client();
     let before = outcome.measure_call(client.next("", 42, 1)).await;
 
@@ -97,7 +97,7 @@ pub async fn store_on_foreign_directory() -> Outcome {
 
     // 3. The cluster serves without it.
     let numbers = outcome.measure_call(client.next("", 42, 1)).await;
-    outcome.inside = 1;
+    outcome.calls_during_fault = 1;
     assert_eq!(numbers.first, before.last + 1);
 
     // 4. The foreign directory is unchanged. On its own directory the store is a member again.
@@ -131,11 +131,11 @@ pub async fn store_on_foreign_directory() -> Outcome {
 
 /// A StoreSvr on a copy of a running store's directory does not start. A clone that its files do
 /// not reveal ends once the original is elected. No call fails.
-pub async fn copied_store() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn copied_store() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. A cluster serves.
-    let mut cluster = Cluster::start(3, 1, 1_000).await;
+    let mut cluster = ProcessCluster::start(3, 1, 1_000).await;
     let client = cluster.new_client();
     let mut last = outcome.measure_call(client.next("", 42, 1)).await.last;
 
@@ -159,8 +159,8 @@ pub async fn copied_store() -> Outcome {
         &copy,
     ];
     let args = args.map(str::to_owned).to_vec();
-    let mut twin = Process::start(cluster.dir(), "copy", args);
-    let last_line = |twin: &Process| twin.log().lines().last().unwrap_or_default().to_owned();
+    let mut twin = ServerProcess::start(cluster.dir(), "copy", args);
+    let last_line = |twin: &ServerProcess| twin.log().lines().last().unwrap_or_default().to_owned();
     let status = twin.wait_for_exit(TEST_TIMEOUT).await;
     let error = last_line(&twin);
     assert!(!status.success(), "{status}: {error}");
@@ -188,7 +188,7 @@ pub async fn copied_store() -> Outcome {
         twin.has_ended().then_some(())
     })
     .await;
-    outcome.inside = outcome.calls - 1;
+    outcome.calls_during_fault = outcome.calls - 1;
 
     // 4. Its last line names the other process.
     let status = twin.wait_for_exit(TEST_TIMEOUT).await;

@@ -26,7 +26,7 @@ use futures::future::LocalBoxFuture;
 use seqsvr_client::Client;
 
 pub use faults::deposed_owner as deposed;
-pub use outcome::Outcome;
+pub use outcome::ScenarioOutcome;
 
 use faults::{
     deposed_owner, disk_faults, fast_restart, full_outage, owner_killed, paused_processes,
@@ -35,7 +35,7 @@ use faults::{
 use operations::{backup, membership, planned_moves, rolling_restart};
 
 use crate::callers::{EndpointCaller, GrpcCaller, TestCaller};
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::test_keys::{self, TestKey};
 use crate::wait::wait_until;
 
@@ -81,20 +81,20 @@ macro_rules! scenarios {
 
 /// One scenario.
 #[derive(Clone, Copy)]
-pub struct Scenario {
+pub struct ClusterScenario {
     /// Name for `--only`.
     pub name: &'static str,
     /// Summary in one line.
     pub about: &'static str,
     /// Runs the scenario. Panics when its guarantee is broken. The future stays on the thread that
     /// blocks on it.
-    pub run: fn() -> LocalBoxFuture<'static, Outcome>,
+    pub run: fn() -> LocalBoxFuture<'static, ScenarioOutcome>,
 }
 
 macro_rules! list {
     ($($module:ident::$name:ident: $about:literal;)*) => {
         /// All scenarios, in the order in which they run.
-        pub const ALL: &[Scenario] = &[$(Scenario {
+        pub const ALL: &[ClusterScenario] = &[$(ClusterScenario {
             name: stringify!($name),
             about: $about,
             run: || Box::pin($module::$name()),
@@ -105,13 +105,13 @@ scenarios!(list);
 
 /// Scenarios that judge measurements and need an otherwise idle machine. `cargo xtask accept` runs
 /// them after [`ALL`], the tests do not.
-pub const FIGURES: &[Scenario] = &[
-    Scenario {
+pub const MEASURED_SCENARIOS: &[ClusterScenario] = &[
+    ClusterScenario {
         name: "sprayers",
         about: "next to hostile clients with random uids, keys, names and stuck calls: latencies within 2 x of its own, or 1.5 x of a bare service's",
-        run: || Box::pin(overload::sprayers()),
+        run: || Box::pin(overload::noisy_neighbors()),
     },
-    Scenario {
+    ClusterScenario {
         name: "large",
         about: "stores of 429,500 sections start in 2 s, a new alloc answers in 300 ms, all slots change hands in W + 500 ms",
         run: || Box::pin(large_cluster::large()),
@@ -120,7 +120,7 @@ pub const FIGURES: &[Scenario] = &[
 
 /// Creates an SDK caller, a plain caller and endpoint callers for these nodes. Returns the SDK
 /// client as well.
-fn new_callers(cluster: &Cluster, plain_addresses: &[String]) -> (Vec<TestCaller>, Client) {
+fn new_callers(cluster: &ProcessCluster, plain_addresses: &[String]) -> (Vec<TestCaller>, Client) {
     let client = cluster.new_client();
     let plain = GrpcCaller::new(plain_addresses, client.clone());
     let [redis, http] =
@@ -136,7 +136,7 @@ fn new_callers(cluster: &Cluster, plain_addresses: &[String]) -> (Vec<TestCaller
 
 /// Creates callers that retry: no plain caller, because its call fails when the AllocSvr that it
 /// calls ends. Returns one of the SDK clients as well.
-fn new_retrying_callers(cluster: &Cluster) -> (Vec<TestCaller>, Client) {
+fn new_retrying_callers(cluster: &ProcessCluster) -> (Vec<TestCaller>, Client) {
     let client = cluster.new_client();
     let [redis, http] =
         EndpointCaller::redis_and_http(cluster, &cluster.alloc_addresses).map(TestCaller::Endpoint);
@@ -158,7 +158,7 @@ async fn wait_for_owned_keys(client: &Client, name: &str, least: usize) -> Vec<T
         let namespace = table.namespace("default")?;
         let mut test_keys = test_keys::all_test_keys().swap_remove(0);
         test_keys.retain(|s| {
-            let (_, slot) = table.place(namespace, s.key.as_ref()).expect("a place");
+            let (_, slot) = table.locate(namespace, s.key.as_ref()).expect("a place");
             let owner = table.route(slot).and_then(|r| r.owner.as_ref());
             owner.is_some_and(|o| o.name == name)
         });

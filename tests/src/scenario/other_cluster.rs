@@ -15,9 +15,9 @@ use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, NextResponse};
 use tonic::Status;
 
-use crate::cluster::Cluster;
-use crate::process::{Process, binary, free_ports};
-use crate::scenario::Outcome;
+use crate::cluster::ProcessCluster;
+use crate::process::{ServerProcess, free_ports, release_binary};
+use crate::scenario::ScenarioOutcome;
 use crate::wait::wait_until;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,8 +25,8 @@ const LEASE: Duration = Duration::from_secs(3);
 
 /// A bench measures `dev`, which is killed and started on another directory at the same ports. For
 /// each kind of call, the bench ends with an error that names the other cluster.
-pub async fn address_reused() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn address_reused() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
     for way in [&[][..], &["--unary"], &["--mode", "pipe"]] {
         // 1. Start `dev`, and a bench against it.
         let dir = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ pub async fn address_reused() -> Outcome {
             "120s",
             "--server",
         ];
-        let bench = Command::new(binary())
+        let bench = Command::new(release_binary())
             .args(bench)
             .arg(&server)
             .args(way)
@@ -81,12 +81,12 @@ pub async fn address_reused() -> Outcome {
 /// An owner is killed, and an AllocSvr of another cluster starts at its address while the first
 /// cluster still routes there. Calls to other AllocSvrs are forwarded there, and no number of the
 /// other cluster is returned.
-pub async fn address_reused_forwarder() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn address_reused_forwarder() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Take numbers through an AllocSvr that forwards them to the owner.
-    let mut cluster = Cluster::start(1, 2, LEASE.as_millis() as u32).await;
-    let other = Cluster::start(1, 1, LEASE.as_millis() as u32).await;
+    let mut cluster = ProcessCluster::start(1, 2, LEASE.as_millis() as u32).await;
+    let other = ProcessCluster::start(1, 1, LEASE.as_millis() as u32).await;
     let (forwarder, reused) = (
         cluster.alloc_addresses[0].clone(),
         cluster.alloc_addresses[1].clone(),
@@ -120,7 +120,7 @@ pub async fn address_reused_forwarder() -> Outcome {
         "alloc", "--name", "b2", "--listen", &reused, "--stores", &stores,
     ];
     let args = args.map(str::to_owned).to_vec();
-    let _stray = Process::start(other.dir(), "alloc-b2", args);
+    let _stray = ServerProcess::start(other.dir(), "alloc-b2", args);
     wait_until(
         "the other cluster to answer there",
         TEST_TIMEOUT,
@@ -153,11 +153,11 @@ pub async fn address_reused_forwarder() -> Outcome {
 
 /// All stores are wiped and initialized again while an AllocSvr lives. It ends with one clear line
 /// once its lease has expired. One stray store of three ends nothing.
-pub async fn stores_reinitialized() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn stores_reinitialized() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. An AllocSvr serves.
-    let mut cluster = Cluster::start(3, 1, LEASE.as_millis() as u32).await;
+    let mut cluster = ProcessCluster::start(3, 1, LEASE.as_millis() as u32).await;
     let server = cluster.alloc_addresses[0].clone();
     let given = take_number(&server, 1).await.expect("a number").first;
 
@@ -204,7 +204,7 @@ pub async fn stores_reinitialized() -> Outcome {
 }
 
 /// Kills a store, wipes its directory, and restarts it.
-async fn wipe_store(cluster: &mut Cluster, store: usize) {
+async fn wipe_store(cluster: &mut ProcessCluster, store: usize) {
     cluster.kill_store(store);
     let data = cluster.stores[store].arg("--data-dir").to_owned();
     std::fs::remove_dir_all(data).expect("it can be removed");
@@ -212,20 +212,20 @@ async fn wipe_store(cluster: &mut Cluster, store: usize) {
 }
 
 /// Initializes a cluster of these stores.
-async fn init_cluster(cluster: &Cluster, stores: &[usize]) {
+async fn init_cluster(cluster: &ProcessCluster, stores: &[usize]) {
     let members: Vec<String> = stores
         .iter()
         .map(|at| format!("{}={}", at + 1, cluster.store_addresses[*at]))
         .collect();
     let members = members.join(",");
     wait_until("the cluster to be made", TEST_TIMEOUT, async || {
-        let made = crate::process::run(&["init", "--stores", &members]).await;
+        let made = crate::process::run_command(&["init", "--stores", &members]).await;
         made.status.success().then_some(())
     })
     .await;
 }
 
-async fn start_dev(dir: &Path, data: &str, ports: [u16; 2]) -> Process {
+async fn start_dev(dir: &Path, data: &str, ports: [u16; 2]) -> ServerProcess {
     let data_dir = dir.join(data).display().to_string();
     let [port, store] = ports.map(|port| port.to_string());
     let args = [
@@ -237,7 +237,7 @@ async fn start_dev(dir: &Path, data: &str, ports: [u16; 2]) -> Process {
         "--data-dir",
         &data_dir,
     ];
-    let process = Process::start(dir, data, args.map(str::to_owned).to_vec());
+    let process = ServerProcess::start(dir, data, args.map(str::to_owned).to_vec());
     wait_until("dev to be ready", TEST_TIMEOUT, async || {
         process.log().contains("\nready after").then_some(())
     })

@@ -10,11 +10,11 @@ const FAILURE_NOTES_MAX: usize = 5;
 
 /// Measurements of a scenario that passed.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct ScenarioOutcome {
     /// Calls answered in all; each item of a batch counts as one.
     pub calls: u64,
     /// Calls answered during the fault.
-    pub inside: u64,
+    pub calls_during_fault: u64,
     /// Calls that failed, where the scenario allows failures.
     pub failed: u64,
     /// Longest call, answered or not.
@@ -23,10 +23,10 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Measurements over their limit. They fail an acceptance run. A test only prints them, because
     /// it may share its machine.
-    pub missed: Vec<String>,
+    pub missed_limits: Vec<String>,
 }
 
-impl Outcome {
+impl ScenarioOutcome {
     /// Adds one answered call with this latency.
     pub fn add_call(&mut self, took: Duration) {
         self.calls += 1;
@@ -72,12 +72,12 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ScenarioOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "{} calls, {} inside the event, {} failed, longest {:.3?}",
-            self.calls, self.inside, self.failed, self.longest
+            self.calls, self.calls_during_fault, self.failed, self.longest
         )
     }
 }

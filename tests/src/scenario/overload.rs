@@ -17,16 +17,16 @@ use seqsvr_proto::v1::{NextRequest, next_request::KeyKind};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-pub use noisy_neighbors::sprayers;
+pub use noisy_neighbors::noisy_neighbors;
 
 use crate::callers::TestCaller;
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
 use crate::process::Signal;
-use crate::process_stats::Vitals;
+use crate::process_stats::ProcessStats;
 use crate::raw_http2::{Http2Event, RawHttp2};
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys;
 
 const CONNECTIONS: u64 = 10_000;
@@ -42,8 +42,8 @@ const CONNECTION_BYTES_MAX: u64 = 64 << 10;
 
 /// Opens 10,000 connections to one AllocSvr, each of which makes one call and stays, while others
 /// work. A connection over the limit is rejected with a reason.
-pub async fn ten_thousand_connections() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn ten_thousand_connections() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
     let files = CONNECTIONS + EXCESS_CONNECTIONS + 500;
     if !try_raise_file_limit(files) {
         let skipped = format!("SKIPPED: a process may not open {files} files here (ulimit -Hn)");
@@ -53,7 +53,7 @@ pub async fn ten_thousand_connections() -> Outcome {
     }
 
     // 1. Start an AllocSvr with a connection limit, and load it.
-    let mut cluster = Cluster::start(1, 1, 3_000).await;
+    let mut cluster = ProcessCluster::start(1, 1, 3_000).await;
     let alloc = &mut cluster.allocs[0];
     alloc.set_arg("--connections-max", &CONNECTIONS_MAX.to_string());
     alloc.signal(Signal::TERM);
@@ -61,7 +61,7 @@ pub async fn ten_thousand_connections() -> Outcome {
     alloc.restart();
     cluster.wait_until_assigned(1).await;
     let (address, pid) = (cluster.alloc_addresses[0].clone(), cluster.allocs[0].pid());
-    let memory = || Vitals::read(pid, None).expect("it runs").memory;
+    let memory = || ProcessStats::read(pid, None).expect("it runs").memory_bytes;
 
     let client = cluster.new_client();
     test_keys::create_third_namespace(&client).await;
@@ -85,7 +85,7 @@ pub async fn ten_thousand_connections() -> Outcome {
         .await;
     let took = began.elapsed();
     let held = cluster
-        .counter(std::slice::from_ref(&address), "connections")
+        .sum_counter(std::slice::from_ref(&address), "connections")
         .await;
     assert!(held >= CONNECTIONS, "only {held} are held");
     let each = memory().saturating_sub(before) / CONNECTIONS;
@@ -123,7 +123,7 @@ pub async fn ten_thousand_connections() -> Outcome {
 
     // 5. The load and the connections continue.
     load.wait_for_calls(5_000, TEST_TIMEOUT).await;
-    outcome.inside = load.answered_calls() - inside;
+    outcome.calls_during_fault = load.answered_calls() - inside;
     if let Some(ended) = staying.try_join_next() {
         panic!("one of the {CONNECTIONS} ended: {ended:?}");
     }

@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 use seqsvr_client::Client;
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{Limits, Spec};
+use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::callers::{TestCall, TestCaller};
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
-use crate::process_stats::Vitals;
+use crate::process_stats::ProcessStats;
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys::{self, TestKey};
 
 /// Interval between two samples of the processes.
@@ -65,11 +65,11 @@ const DISK_SLACK_BYTES: u64 = 16 << 20;
 const COUNT_SLACK: u64 = 3;
 
 /// Runs for `time`, the warm-up included.
-pub async fn soak(time: Duration) -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn soak(time: Duration) -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Start the mixed load and the churn of sections.
-    let mut cluster = Cluster::start_with(3, 2, 3_000, &STORE_FLAGS, &ALLOC_FLAGS).await;
+    let mut cluster = ProcessCluster::start_with(3, 2, 3_000, &STORE_FLAGS, &ALLOC_FLAGS).await;
     let addresses = cluster.alloc_addresses.clone();
     let (callers, client) = crate::scenario::new_callers(&cluster, &addresses);
     test_keys::create_third_namespace(&client).await;
@@ -94,7 +94,7 @@ pub async fn soak(time: Duration) -> Outcome {
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
     outcome.calls += churned;
-    outcome.inside = outcome.calls;
+    outcome.calls_during_fault = outcome.calls;
     outcome.note(format!(
         "{churned} calls of sections in turn, of keys used once, and of numbers that each need a raise; in all {counted}"
     ));
@@ -120,12 +120,12 @@ pub async fn soak(time: Duration) -> Outcome {
 
 /// Returns the maximum use of each process in the part after the warm-up, and in the last part.
 async fn watch_resources(
-    cluster: &mut Cluster,
+    cluster: &mut ProcessCluster,
     load: &RecordedLoad,
     time: Duration,
-) -> Vec<[Vitals; 2]> {
+) -> Vec<[ProcessStats; 2]> {
     let watched = watched_processes(cluster);
-    let mut parts = vec![[Vitals::default(); 2]; watched.len()];
+    let mut parts = vec![[ProcessStats::default(); 2]; watched.len()];
     let began = Instant::now();
     let mut ticks = interval(SAMPLE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -145,11 +145,11 @@ async fn watch_resources(
         let is_progress_due = last_progress.elapsed() >= PROGRESS_INTERVAL;
         let mut text = String::new();
         for ((pid, dir), parts) in watched.iter().zip(&mut parts) {
-            let now = Vitals::read(*pid, dir.as_deref()).expect("it can be looked at");
+            let now = ProcessStats::read(*pid, dir.as_deref()).expect("it can be looked at");
             if let Some(part) = part {
                 parts[part] = parts[part].max(now);
             }
-            let (memory, disk) = (now.memory >> 20, now.disk >> 20);
+            let (memory, disk) = (now.memory_bytes >> 20, now.disk >> 20);
             let _ = write!(
                 text,
                 " | {memory} + {disk} MiB, {} t, {} fd",
@@ -176,7 +176,7 @@ async fn watch_resources(
 }
 
 /// Returns a text for each resource that grew between the first and the last part.
-fn find_growth(first: &Vitals, last: &Vitals) -> Vec<String> {
+fn find_growth(first: &ProcessStats, last: &ProcessStats) -> Vec<String> {
     let tenth = |n: u64| n + n / 10;
     let mut grown = Vec::new();
     let mut judge = |what: &str, first: u64, last: u64, most: u64| {
@@ -186,8 +186,8 @@ fn find_growth(first: &Vitals, last: &Vitals) -> Vec<String> {
             ));
         }
     };
-    let most = tenth(first.memory) + MEMORY_SLACK_BYTES;
-    judge("memory", first.memory, last.memory, most);
+    let most = tenth(first.memory_bytes) + MEMORY_SLACK_BYTES;
+    judge("memory", first.memory_bytes, last.memory_bytes, most);
     let most = tenth(first.disk) + DISK_SLACK_BYTES;
     judge("disk", first.disk, last.disk, most);
     judge(
@@ -201,12 +201,12 @@ fn find_growth(first: &Vitals, last: &Vitals) -> Vec<String> {
     grown
 }
 
-fn format_row(name: &str, first: &Vitals, last: &Vitals) -> String {
+fn format_row(name: &str, first: &ProcessStats, last: &ProcessStats) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(
         "{name}: memory {:.1} -> {:.1} MiB, disk {:.1} -> {:.1} MiB, threads {} -> {}, descriptors {} -> {}",
-        mib(first.memory),
-        mib(last.memory),
+        mib(first.memory_bytes),
+        mib(last.memory_bytes),
         mib(first.disk),
         mib(last.disk),
         first.threads,
@@ -217,7 +217,7 @@ fn format_row(name: &str, first: &Vitals, last: &Vitals) -> String {
 }
 
 /// Returns the process ids, with the directories of the stores.
-fn watched_processes(cluster: &Cluster) -> Vec<(Pid, Option<PathBuf>)> {
+fn watched_processes(cluster: &ProcessCluster) -> Vec<(Pid, Option<PathBuf>)> {
     let stores = cluster.stores.iter().map(|store| {
         let dir = PathBuf::from(store.arg("--data-dir"));
         (store.pid(), Some(dir))
@@ -226,22 +226,22 @@ fn watched_processes(cluster: &Cluster) -> Vec<(Pid, Option<PathBuf>)> {
     stores.chain(allocs).collect()
 }
 
-fn process_names(cluster: &Cluster) -> Vec<String> {
+fn process_names(cluster: &ProcessCluster) -> Vec<String> {
     let stores = (1..=cluster.stores.len()).map(|id| format!("store {id}"));
     let allocs = (1..=cluster.allocs.len()).map(|n| format!("alloc a{n}"));
     stores.chain(allocs).collect()
 }
 
 /// Counts raises, opens, closes and snapshots of all processes. Each must have happened.
-async fn count_activity(cluster: &Cluster) -> String {
+async fn count_activity(cluster: &ProcessCluster) -> String {
     let mut text = Vec::new();
     for name in ["raises", "opens", "closes"] {
-        let n = cluster.counter(&cluster.alloc_addresses, name).await;
+        let n = cluster.sum_counter(&cluster.alloc_addresses, name).await;
         assert!(n > 0, "no {name}");
         text.push(format!("{n} {name}"));
     }
     let name = "raft_snapshots_built";
-    let snapshots = cluster.counter(&cluster.store_addresses, name).await;
+    let snapshots = cluster.sum_counter(&cluster.store_addresses, name).await;
     assert!(snapshots > 0, "no snapshot, so nothing was purged");
     text.push(format!("{snapshots} snapshots"));
     text.join(", ")
@@ -261,13 +261,13 @@ impl SectionChurn {
             section_size: 1,
             max_uid: RAISER_TASKS,
         };
-        let spec = Spec {
+        let spec = NamespaceSpec {
             step: 1,
-            limits: Limits {
+            limits: NamespaceLimits {
                 step_max: 1,
-                ..Limits::DEFAULT
+                ..NamespaceLimits::DEFAULT
             },
-            ..Spec::new(SINGLES_NAMESPACE, geometry)
+            ..NamespaceSpec::new(SINGLES_NAMESPACE, geometry)
         };
         let made = client.admin().create_namespace(&spec).await;
         made.expect("the namespace is made");
@@ -348,22 +348,22 @@ impl ChurnTask {
 
 #[test]
 fn soak_growth_names_each_grown_resource() {
-    let first = Vitals {
-        memory: 100 << 20,
+    let first = ProcessStats {
+        memory_bytes: 100 << 20,
         threads: 10,
         descriptors: 50,
         disk: 40 << 20,
     };
     assert_eq!(find_growth(&first, &first), Vec::<String>::new());
-    let within = Vitals {
-        memory: 113 << 20,
+    let within = ProcessStats {
+        memory_bytes: 113 << 20,
         threads: 13,
         descriptors: 53,
         disk: 59 << 20,
     };
     assert_eq!(find_growth(&first, &within), Vec::<String>::new());
-    let more = Vitals {
-        memory: 115 << 20,
+    let more = ProcessStats {
+        memory_bytes: 115 << 20,
         threads: 14,
         descriptors: 54,
         disk: 61 << 20,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process::{binary, describe_threads, free_ports};
+use seqsvr_tests::process::{describe_threads, free_ports, release_binary};
 use tempfile::TempDir;
 
 /// Maximum time of a start, debug build on a busy machine included.
@@ -126,7 +126,7 @@ impl Drop for DevServer {
 
 /// Returns a command of the binary with a clean environment.
 pub(crate) fn clean_command(args: &[&str]) -> Command {
-    let mut command = Command::new(binary());
+    let mut command = Command::new(release_binary());
     command.args(args).stdin(Stdio::null());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SEQSVR_")) {
         command.env_remove(name);

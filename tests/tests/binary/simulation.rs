@@ -2,11 +2,11 @@
 //!
 //! Searches the bytes of the binary for mangled names; starts no process.
 
-use seqsvr_tests::process::binary;
+use seqsvr_tests::process::release_binary;
 
 #[test]
 fn release_binary_has_no_simulation_symbols() {
-    let bytes = std::fs::read(binary()).unwrap();
+    let bytes = std::fs::read(release_binary()).unwrap();
     // Names of functions in mangled form.
     let crates = bytes.windows(7).enumerate();
     let found = crates.filter(|(_, window)| *window == b"seqsvr_");
@@ -18,7 +18,7 @@ fn release_binary_has_no_simulation_symbols() {
     for symbol in [
         "seqsvr_core3sim",
         "seqsvr_raft3sim",
-        "seqsvr_raft11memory_rows",
+        "seqsvr_raft4node8sim_view",
         "seqsvr_raft3log6memory",
         "seqsvr_proto2os5files",
         "seqsvr_sim",

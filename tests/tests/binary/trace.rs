@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::cluster::ProcessCluster;
 use seqsvr_tests::wait::wait_until;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,7 +26,7 @@ fn traced_messages(log: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trace_of_a_call_is_logged_by_all_its_servers() {
     let flags = ["--log", "seqsvr_alloc=debug", "--log-format", "json"];
-    let cluster = Cluster::start_with(1, 2, 3_000, &[], &flags).await;
+    let cluster = ProcessCluster::start_with(1, 2, 3_000, &[], &flags).await;
     let endpoint = ("127.0.0.1", cluster.endpoint_ports[0].http);
     // Uids in many sections, some of which belong to the other AllocSvr.
     for n in 0..20 {

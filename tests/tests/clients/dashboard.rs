@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::cluster::ProcessCluster;
 use tokio::task::block_in_place;
 
 use super::{CLUSTER_LOCK, command_succeeds};
@@ -32,7 +32,7 @@ async fn dashboard_shows_a_cluster_that_loses_its_parts() {
         return println!("SKIPPED: no chromium (Debian: chromium; SEQSVR_CHROMIUM), or no node");
     };
     let _alone = CLUSTER_LOCK.lock().await;
-    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
     let client = cluster.new_client();
     client.next("", MARKUP_KEY, 3).await.expect("three numbers");
     let load = tokio::spawn(async move {

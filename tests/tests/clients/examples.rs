@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use seqsvr_tests::cluster::Cluster;
-use seqsvr_tests::process::build_of;
+use seqsvr_tests::cluster::ProcessCluster;
+use seqsvr_tests::process::build_executable;
 
 use crate::{CLUSTER_LOCK, command_succeeds, find_python, node_resolves};
 
@@ -19,7 +19,7 @@ fn example_path(path: &str) -> PathBuf {
 /// language.
 async fn run_example(mut command: Command, name: &str) {
     let _alone = CLUSTER_LOCK.lock().await;
-    let mut cluster = Cluster::start(1, 1, 3_000).await;
+    let mut cluster = ProcessCluster::start(1, 1, 3_000).await;
     cluster.wait_until_assigned(1).await;
     command.args([&cluster.alloc_addresses[0], name]);
     let ran = tokio::task::spawn_blocking(move || command.output());
@@ -50,7 +50,7 @@ async fn run_example(mut command: Command, name: &str) {
 async fn rust_example_runs() {
     // With the features of the whole workspace, with which the tests are built: no new build.
     let args = ["--workspace", "--example", "sequence"];
-    let built = tokio::task::spawn_blocking(move || build_of("sequence", &args));
+    let built = tokio::task::spawn_blocking(move || build_executable("sequence", &args));
     run_example(Command::new(built.await.expect("not cancelled")), "rust").await;
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::cluster::ProcessCluster;
 use seqsvr_tests::wait::wait_until;
 
 use crate::{CLUSTER_LOCK, command_succeeds, find_python, node_resolves};
@@ -29,8 +29,8 @@ fn script_path(name: &str) -> String {
 }
 
 /// Starts two AllocSvrs and returns the ports of their Redis endpoints.
-pub(crate) async fn start_cluster() -> (Cluster, [u16; 2]) {
-    let cluster = Cluster::start(3, 2, 3_000).await;
+pub(crate) async fn start_cluster() -> (ProcessCluster, [u16; 2]) {
+    let cluster = ProcessCluster::start(3, 2, 3_000).await;
     let ports = [
         cluster.endpoint_ports[0].redis,
         cluster.endpoint_ports[1].redis,

@@ -11,10 +11,10 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, Client, RedisError, RedisResult, Value, cmd, pipe};
-use seqsvr_check::{Answer, Sequence};
+use seqsvr_check::{CallAnswer, SequenceName};
 use seqsvr_client::Key;
 use seqsvr_tests::callers::TestCall;
-use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::cluster::ProcessCluster;
 use seqsvr_tests::history::History;
 use seqsvr_tests::test_keys::TestKey;
 use seqsvr_tests::wait::wait_until;
@@ -123,7 +123,7 @@ async fn incr_next_to_redis_benchmark_is_exact() {
     let _alone = CLUSTER_LOCK.lock().await;
     // A lease that no stall of the machine outlasts: an epoch that ends skips the rest of its
     // windows.
-    let cluster = Cluster::start(3, 2, LEASE_MS).await;
+    let cluster = ProcessCluster::start(3, 2, LEASE_MS).await;
     let [port, other] = [
         cluster.endpoint_ports[0].redis,
         cluster.endpoint_ports[1].redis,
@@ -149,11 +149,11 @@ async fn incr_next_to_redis_benchmark_is_exact() {
                 let (end, stride) = (history.now_ns(), std::num::NonZeroU64::MIN);
                 let test_key = TestKey {
                     namespace: "keys",
-                    sequence: Sequence::key("keys", &key),
+                    sequence: SequenceName::for_key("keys", &key),
                     key: Key::from(key),
                     stride,
                 };
-                let answer = Answer::Next {
+                let answer = CallAnswer::Next {
                     first: number,
                     last: number,
                     stride,

@@ -15,7 +15,7 @@ mod harness;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use seqsvr_core::section::{Key, Open, Section, memory};
+use seqsvr_core::section::{CounterKey, Section, SectionGrant, counter_memory};
 use seqsvr_proto::v1::{self, CurrentKind, Reason};
 use tonic::{Code, Request};
 
@@ -37,7 +37,7 @@ fn with_timeout<T>(message: T, timeout: Duration) -> Request<T> {
 
 /// Returns sections that use all memory allowed for counters.
 fn fill_memory() -> Vec<Section> {
-    let open = Open {
+    let open = SectionGrant {
         generation: 1,
         base: 0,
         max_seq: 1_000,
@@ -47,8 +47,11 @@ fn fill_memory() -> Vec<Section> {
     let mut sections = Vec::new();
     loop {
         let section = Section::dense(open, SECTION_SIZE);
-        let touched =
-            (0..SECTION_SIZE).all(|uid| section.next(Key::Dense(uid), NonZeroU32::MIN).is_ok());
+        let touched = (0..SECTION_SIZE).all(|uid| {
+            section
+                .next(CounterKey::Dense(uid), NonZeroU32::MIN)
+                .is_ok()
+        });
         sections.push(section);
         if !touched {
             return sections;
@@ -80,7 +83,7 @@ async fn calls_for_new_keys_wait_for_memory() {
     assert_eq!(first.into_inner().first, 1);
 
     let filled = fill_memory();
-    assert!(memory().is_tight());
+    assert!(counter_memory().is_tight());
     let second = plain.next(next_request("full", 8)).await.unwrap();
     assert_eq!(second.into_inner().first, 1, "its chunk was touched before");
     let short = Duration::from_millis(500);

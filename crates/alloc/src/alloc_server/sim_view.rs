@@ -1,9 +1,9 @@
 //! State of a running AllocSvr for the judges of a simulation. Only with `--cfg sim`.
 
 use seqsvr_core::id::{ClusterId, Epoch, SectionKey, SessionId, Slot};
-use seqsvr_core::lease::Reading;
+use seqsvr_core::lease::ClockReading;
 
-use super::Alloc;
+use super::AllocServer;
 
 /// An AllocSvr at one moment.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct SessionView {
     /// Its id.
     pub id: SessionId,
     /// End of the lease on the clocks of this AllocSvr.
-    pub deadline: Reading,
+    pub deadline: ClockReading,
 }
 
 /// A loaded section.
@@ -48,7 +48,7 @@ pub struct SectionView {
     pub is_sealed: bool,
 }
 
-impl Alloc {
+impl AllocServer {
     /// Returns the state of this AllocSvr now. Does not block.
     pub fn look(&self) -> AllocView {
         let node = &self.node;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_metrics::by_name;
-use seqsvr_proto::error::Fault;
+use seqsvr_metrics::to_counter_map;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::os;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
@@ -36,7 +36,7 @@ const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct AdminService(pub(crate) Arc<Node>);
 
 impl AdminService {
-    async fn relay<T, F, Fut>(&self, ask: F) -> Result<T, Fault>
+    async fn relay<T, F, Fut>(&self, ask: F) -> Result<T, RpcError>
     where
         F: Fn(RelayClient) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
@@ -50,7 +50,7 @@ impl AdminService {
         timeout: Duration,
         attempt_timeout: Duration,
         ask: F,
-    ) -> Result<T, Fault>
+    ) -> Result<T, RpcError>
     where
         F: Fn(RelayClient) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
@@ -213,7 +213,7 @@ impl Admin for AdminService {
         // The semaphore is never closed, so this error cannot occur.
         let permit = permit.map_err(|_| {
             let text = "too many concurrent status requests; retry after 1 s";
-            Fault::new(Reason::TooMany, text).with_retry_after_ms(1_000)
+            RpcError::new(Reason::TooMany, text).with_retry_after_ms(1_000)
         })?;
         // Walks over all sections. The walk waits for tasks that add a section at the same time.
         // They run in the background, where the scheduler may have preempted their thread, so the
@@ -227,13 +227,13 @@ impl Admin for AdminService {
                 name: node.name.clone(),
                 address: node.address.clone(),
                 version: env!("CARGO_PKG_VERSION").into(),
-                counters: by_name("", figures),
+                counters: to_counter_map("", figures),
                 hottest: top_sections(&sections, node.table.load().as_deref()),
             }
         });
         // Fails only by a bug, or when the process ends.
         let status = walk.await;
-        let status = status.map_err(|e| Fault::new(Reason::Unspecified, e.to_string()))?;
+        let status = status.map_err(|e| RpcError::new(Reason::Unspecified, e.to_string()))?;
         Ok(Response::new(status))
     }
 }
@@ -243,20 +243,20 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::{Alloc, Environment, Options};
+    use crate::{AllocEnvironment, AllocServer, Options};
 
     #[tokio::test]
     async fn status_request_without_permit_times_out() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
-        let alloc = Alloc::start_in(options, Environment::system()).await;
+        let alloc = AllocServer::start_in(options, AllocEnvironment::system()).await;
         let alloc = alloc.unwrap();
         let admin = AdminService(alloc.node.clone());
         let request_status = || admin.node_status(Request::new(NodeStatusRequest {}));
 
         let another = alloc.node.sections.status_permit.clone().acquire_owned();
         let another = another.await.unwrap();
-        let refused = Fault::from_status(&request_status().await.unwrap_err());
+        let refused = RpcError::from_status(&request_status().await.unwrap_err());
         assert_eq!(refused.reason(), Reason::TooMany);
         assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
         drop(another);

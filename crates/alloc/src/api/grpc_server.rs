@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_proto::limits::MESSAGE_MAX;
-use seqsvr_proto::transport::{Listener, incoming};
+use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
+use seqsvr_proto::transport::{Listener, accept_connections};
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
 use tokio_util::sync::CancellationToken;
@@ -48,7 +48,7 @@ pub(crate) fn serve_grpc(
     cancel: CancellationToken,
 ) -> impl Future<Output = Result<(), Error>> + use<> {
     let streams_max = options.streams_max;
-    let message_max = options.message_max.min(MESSAGE_MAX);
+    let message_max = options.message_max.min(MESSAGE_BYTES_MAX);
     async move {
         let serve_error = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
         let (reporter, health) = tonic_health::server::health_reporter();
@@ -73,11 +73,11 @@ pub(crate) fn serve_grpc(
         let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| serve_error(&e))?;
         let sequence = SequenceServer::new(sequence_service::SequenceService(node.clone()))
             .max_decoding_message_size(message_max)
-            .max_encoding_message_size(MESSAGE_MAX);
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let check = ClusterTagCheck(node.own_cluster.clone());
         let operators =
             AdminServer::with_interceptor(admin_service::AdminService(node.clone()), check);
-        let incoming = incoming(listener, node.connections.clone());
+        let incoming = accept_connections(listener, node.connections.clone());
         Server::builder()
             .max_concurrent_streams(streams_max)
             .initial_stream_window_size(STREAM_WINDOW)

@@ -18,9 +18,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::DEADLINE_DEFAULT;
-use seqsvr_proto::transport::{Kept, Messages, Owed, Share};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
+use seqsvr_proto::transport::{ConnectionQuota, RetainedBytes, StreamMeter, UnsentResponse};
 use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason, pipe_request, pipe_response};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -43,8 +43,8 @@ const ITEMS_PER_POLL_TARGET: usize = 1_024;
 /// Stream of the responses of one Pipe.
 pub(crate) struct PipeResponses {
     node: Arc<Node>,
-    share: Option<Share>,
-    messages: Option<Messages>,
+    share: Option<ConnectionQuota>,
+    messages: Option<StreamMeter>,
     requests: Streaming<PipeRequest>,
     /// Whether the request stream has ended.
     has_ended: bool,
@@ -53,7 +53,7 @@ pub(crate) struct PipeResponses {
     /// Responses not consumed yet, each with the table version of its caller.
     answers: VecDeque<(PipeResponse, u64)>,
     /// Tasks of frames with items that wait.
-    deferred: JoinSet<(PipeResponse, Option<Owed>)>,
+    deferred: JoinSet<(PipeResponse, Option<UnsentResponse>)>,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Whether the client has been sent the notice that this node stops.
     is_closing_sent: bool,
@@ -94,7 +94,7 @@ impl PipeResponses {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok(request))) => {
                     if let Some(messages) = &self.messages {
-                        messages.taken();
+                        messages.message_taken();
                     }
                     let received_at = *begun.get_or_insert_with(Instant::now);
                     let (id, timeout_ms) = (request.id, request.timeout_ms);
@@ -122,13 +122,13 @@ impl PipeResponses {
     }
 
     /// Returns the batch that a frame carries.
-    fn to_batch_request(&self, request: PipeRequest) -> Result<BatchRequest, Fault> {
+    fn to_batch_request(&self, request: PipeRequest) -> Result<BatchRequest, RpcError> {
         let frame = match request.ask {
             Some(pipe_request::Ask::Next(next)) => BatchRequest::from(next),
             Some(pipe_request::Ask::Current(current)) => BatchRequest::from(current),
             None => {
                 let text = "the frame has no operation; set `next` or `current`";
-                return Err(Fault::new(Reason::Invalid, text));
+                return Err(RpcError::new(Reason::Invalid, text));
             }
         };
         self.node.own_cluster.check(frame.cluster)?;
@@ -159,14 +159,14 @@ impl PipeResponses {
         let retained = self
             .messages
             .as_ref()
-            .map(|m| m.keep(frame.retained_bytes()));
+            .map(|m| m.retain(frame.retained_bytes()));
         match retained.transpose() {
             Ok(retained) => self.serve_slow(meta, frame, missed, retained),
             Err(status) if answered_count == 0 => {
-                self.reject_frame(id, &Fault::from_status(&status))
+                self.reject_frame(id, &RpcError::from_status(&status))
             }
             Err(status) => {
-                let fault = Fault::from_status(&status);
+                let fault = RpcError::from_status(&status);
                 missed
                     .iter()
                     .for_each(|_| self.node.call_metrics.record_failure(fault.reason()));
@@ -181,7 +181,7 @@ impl PipeResponses {
     }
 
     /// Rejects a frame.
-    fn reject_frame(&mut self, id: u64, fault: &Fault) {
+    fn reject_frame(&mut self, id: u64, fault: &RpcError) {
         self.node.call_metrics.record_failure(fault.reason());
         self.answers.push_back((rejected_response(id, fault), 0));
     }
@@ -191,7 +191,7 @@ impl PipeResponses {
         meta: FrameMeta,
         frame: BatchRequest,
         missed: Vec<u32>,
-        retained: Option<Kept>,
+        retained: Option<RetainedBytes>,
     ) {
         let FrameMeta {
             received_at,
@@ -199,7 +199,7 @@ impl PipeResponses {
             timeout_ms,
         } = meta;
         let timeout = match timeout_ms {
-            0 => DEADLINE_DEFAULT,
+            0 => CALL_TIMEOUT_DEFAULT,
             ms => Duration::from_millis(u64::from(ms)),
         };
         let (node, share) = (self.node.clone(), self.share.clone());
@@ -212,7 +212,7 @@ impl PipeResponses {
             let mut answer = partial_response(id, missed, &frame, columns);
             attach_routes(&node.table, &mut answer, frame.table_version);
             timer.stop();
-            (answer, share.as_ref().map(Share::owe))
+            (answer, share.as_ref().map(ConnectionQuota::begin_response))
         };
         self.node
             .background_executor
@@ -324,7 +324,7 @@ fn answered_indexes(missed: &[u32], all: usize) -> Vec<u32> {
     (0..all as u32).filter(hit).collect()
 }
 
-fn rejected_response(id: u64, fault: &Fault) -> PipeResponse {
+fn rejected_response(id: u64, fault: &RpcError) -> PipeResponse {
     PipeResponse {
         id,
         answer: Some(pipe_response::Answer::Refused(to_item_error(0, fault))),

@@ -7,10 +7,10 @@ use std::time::Duration;
 use seqsvr_core::id::Epoch;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::LocalSequence;
-use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster};
-use seqsvr_proto::convert::Keyed;
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::transport::Share;
+use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
+use seqsvr_proto::convert::RequestKey;
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::transport::ConnectionQuota;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentManyResponse, CurrentRequest, CurrentResponse, NextManyRequest,
@@ -237,7 +237,7 @@ impl Sequence for SequenceService {
 }
 
 impl LocalSequence for SequenceService {
-    fn take(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse> {
+    fn try_next(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse> {
         let at = Instant::now();
         let wanted = TakeArgs {
             count: NonZeroU32::new(count)?,
@@ -257,10 +257,10 @@ impl LocalSequence for SequenceService {
         })
     }
 
-    async fn take_many(
+    async fn next_many_local(
         &self,
         request: NextManyRequest,
-        share: &Share,
+        share: &ConnectionQuota,
     ) -> Result<NextManyResponse, Status> {
         let arrival = RequestArrival::local(share);
         self.with_metrics_and_trace(CallMethod::NextMany, arrival, |arrival| async move {
@@ -308,7 +308,7 @@ impl SequenceService {
         };
         let duration = timer.stop();
         let result = result.map_err(|status| {
-            let fault = Fault::from_status(&status);
+            let fault = RpcError::from_status(&status);
             self.0.call_metrics.record_failure(fault.reason());
             Status::from(fault.with_cluster_tag(self.0.own_cluster.tag()))
         });
@@ -324,7 +324,7 @@ impl SequenceService {
         &self,
         arrival: RequestArrival,
         batch: BatchRequest,
-    ) -> Result<BatchResponse, Fault> {
+    ) -> Result<BatchResponse, RpcError> {
         self.0.own_cluster.check(batch.cluster)?;
         batch.validate(self.0.items_max)?;
         let FastPathResult {
@@ -372,7 +372,7 @@ impl SequenceService {
             .background_executor
             .run_for_call(served.in_current_span())
             .await?;
-        let answer = answer.unwrap_or_else(|| Err(Fault::new(Reason::Unspecified, "no answer")));
+        let answer = answer.unwrap_or_else(|| Err(RpcError::new(Reason::Unspecified, "no answer")));
         Ok(answer.map_err(|fault| match fault.reason() {
             // The caller may decide better by a newer table.
             Reason::NotOwner | Reason::NoLease | Reason::NoSuchNamespace => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::id::{SessionId, Slot};
-use seqsvr_proto::error::{Fault, local_cause};
+use seqsvr_proto::error::{RpcError, local_cause};
 use seqsvr_proto::v1::{
     AdminMoveSlotRequest, AdminMoveSlotResponse, ClusterStatusRequest, ClusterStatusResponse,
     DrainRequest, DrainResponse, Reason, SessionStatus,
@@ -26,11 +26,11 @@ impl Node {
     pub(crate) async fn move_slot_by_name(
         self: &Arc<Self>,
         request: AdminMoveSlotRequest,
-    ) -> Result<AdminMoveSlotResponse, Fault> {
+    ) -> Result<AdminMoveSlotResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
         let no_slot = || {
             let text = format!("there is no slot {}; see `seqsvr route`", request.slot);
-            Fault::new(Reason::Invalid, text)
+            RpcError::new(Reason::Invalid, text)
         };
         let slot = u16::try_from(request.slot).map(Slot);
         let slot = slot.map_err(|_| no_slot())?;
@@ -40,7 +40,7 @@ impl Node {
             let table = self.wait_for_table(deadline).await?;
             let route = table.route(slot).ok_or_else(no_slot)?;
             let fault = match &route.owner {
-                None => Fault::new(
+                None => RpcError::new(
                     Reason::NotOwner,
                     format!("slot {slot} has no owner at the moment; retry"),
                 ),
@@ -51,7 +51,7 @@ impl Node {
                 Some(owner) if owner.address == self.address => {
                     match self.move_owned_slot(slot, to.session, deadline).await {
                         Ok((epoch, true)) => return Ok(AdminMoveSlotResponse { epoch }),
-                        Ok(_) => Fault::new(
+                        Ok(_) => RpcError::new(
                             Reason::NotOwner,
                             format!("slot {slot} moved, but not to {:?}", request.to),
                         ),
@@ -60,7 +60,7 @@ impl Node {
                 }
                 Some(_) if request.forwarded => {
                     let text = format!("slot {slot} has another owner by now");
-                    return Err(Fault::new(Reason::NotOwner, text));
+                    return Err(RpcError::new(Reason::NotOwner, text));
                 }
                 Some(owner) => {
                     let request = AdminMoveSlotRequest {
@@ -93,8 +93,8 @@ impl Node {
         slot: Slot,
         to: u64,
         deadline: Instant,
-    ) -> Result<(u64, bool), Fault> {
-        let no_lease = || Fault::new(Reason::NoLease, self.no_lease_text());
+    ) -> Result<(u64, bool), RpcError> {
+        let no_lease = || RpcError::new(Reason::NoLease, self.no_lease_text());
         let session = self.session.load_full().ok_or_else(no_lease)?;
         let table = self.table.load().ok_or_else(no_lease)?;
         let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
@@ -109,9 +109,9 @@ impl Node {
                 "slot {slot} is stopped and waits for a store of {} to confirm its move",
                 self.store_group.address_list()
             );
-            Fault::new(Reason::Unreachable, text)
+            RpcError::new(Reason::Unreachable, text)
         };
-        let ended = |_| Fault::new(Reason::Unreachable, "this AllocSvr is shutting down");
+        let ended = |_| RpcError::new(Reason::Unreachable, "this AllocSvr is shutting down");
         let joined = timeout_at(deadline, moving).await.map_err(late)?;
         let (epoch, owner) = joined.map_err(ended)??;
         Ok((epoch.0, owner == Some(to)))
@@ -121,13 +121,13 @@ impl Node {
     pub(crate) async fn drain_by_name(
         self: &Arc<Self>,
         request: DrainRequest,
-    ) -> Result<DrainResponse, Fault> {
+    ) -> Result<DrainResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
         if request.name != self.name {
             let named = self.find_session(&request.name).await?;
             if request.forwarded || named.address == self.address {
                 let text = format!("AllocSvr {:?} is not here any more; retry", request.name);
-                return Err(Fault::new(Reason::NotOwner, text));
+                return Err(RpcError::new(Reason::NotOwner, text));
             }
             let request = DrainRequest {
                 forwarded: true,
@@ -146,12 +146,12 @@ impl Node {
                     "no other AllocSvr could take the slots of {:?}: start one first",
                     self.name
                 );
-                return Err(Fault::new(Reason::Refused, text));
+                return Err(RpcError::new(Reason::Refused, text));
             }
         }
         self.set_draining(!request.undo);
         if !self.renewals.renew_and_wait(deadline).await || self.session.load().is_none() {
-            return Err(Fault::new(Reason::NoLease, self.no_lease_text()));
+            return Err(RpcError::new(Reason::NoLease, self.no_lease_text()));
         }
         Ok(DrainResponse {
             slots: self.owned_slot_count(),
@@ -159,7 +159,7 @@ impl Node {
     }
 
     /// Returns the live session with this name.
-    async fn find_session(&self, name: &str) -> Result<SessionStatus, Fault> {
+    async fn find_session(&self, name: &str) -> Result<SessionStatus, RpcError> {
         let status = self.cluster_status().await?;
         let mut sessions = status.sessions;
         if let Some(found) = sessions.iter().position(|s| s.name == name) {
@@ -171,10 +171,10 @@ impl Node {
             "there is no AllocSvr named {name:?}; there are {}",
             names.join(", ")
         );
-        Err(Fault::new(Reason::Invalid, text))
+        Err(RpcError::new(Reason::Invalid, text))
     }
 
-    async fn cluster_status(&self) -> Result<ClusterStatusResponse, Fault> {
+    async fn cluster_status(&self) -> Result<ClusterStatusResponse, RpcError> {
         self.store_group
             .call(
                 Instant::now() + STATUS_TIMEOUT,
@@ -193,18 +193,18 @@ impl Node {
         address: &str,
         deadline: Instant,
         send: impl AsyncFnOnce(RelayClient) -> Result<tonic::Response<T>, tonic::Status>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, RpcError> {
         let channel = self.channels.get(address);
-        let channel = channel.map_err(|e| Fault::new(Reason::Unreachable, e.to_string()))?;
+        let channel = channel.map_err(|e| RpcError::new(Reason::Unreachable, e.to_string()))?;
         let unreachable = |why: &str| {
             let text = format!("AllocSvr {address} did not answer: {why}; retry");
-            Fault::new(Reason::Unreachable, text)
+            RpcError::new(Reason::Unreachable, text)
         };
         match timeout_at(deadline, send(relay_client(&self.own_cluster, channel))).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(match local_cause(&status) {
                 Some(cause) => unreachable(&cause),
-                None => Fault::from_status(&status),
+                None => RpcError::from_status(&status),
             }),
             Err(_) => Err(unreachable("it took too long")),
         }

@@ -8,8 +8,8 @@ use seqsvr_core::geometry::{Geometry, uid_as_key};
 use seqsvr_core::id::{Epoch, SectionKey, Slot, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::{KeyRef, RoutingTable, section_of};
-use seqsvr_core::section::Key;
-use seqsvr_proto::error::Fault;
+use seqsvr_core::section::CounterKey;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::CurrentKind;
 
 /// One key and the operation on it.
@@ -79,11 +79,11 @@ pub(crate) struct ItemLocation<'a> {
 
 impl ItemLocation<'_> {
     /// Returns the key within its section.
-    pub(crate) fn key_in_section(&self) -> Key<'_> {
+    pub(crate) fn key_in_section(&self) -> CounterKey<'_> {
         if self.dense {
-            Key::Dense(self.index)
+            CounterKey::Dense(self.index)
         } else {
-            Key::Keyed(&self.key)
+            CounterKey::Keyed(&self.key)
         }
     }
 }
@@ -101,7 +101,7 @@ impl OwnedKey {
         &self,
         namespace: &Namespace,
         table: &RoutingTable,
-    ) -> Result<ItemLocation<'_>, Fault> {
+    ) -> Result<ItemLocation<'_>, RpcError> {
         let section = SectionKey {
             namespace: namespace.id,
             section: section_of(namespace, self.as_key_ref())?,

@@ -9,10 +9,10 @@ use seqsvr_core::id::Uid;
 use seqsvr_core::route::KeyRef;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::NUMBERS_MAX;
-use seqsvr_proto::trace::Trace;
-use seqsvr_proto::transport::Share;
+use seqsvr_proto::trace::TraceContext;
+use seqsvr_proto::transport::ConnectionQuota;
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest, Reason, current_request,
     next_request,
@@ -177,9 +177,9 @@ impl BatchRequest {
     }
 
     /// Rejects a batch that is invalid as a whole. Single items are validated when they are served.
-    pub(crate) fn validate(&self, items_max: usize) -> Result<(), Fault> {
+    pub(crate) fn validate(&self, items_max: usize) -> Result<(), RpcError> {
         validate_namespace_name(&self.namespace)?;
-        let wrong = |text: &str| Err(Fault::new(Reason::Invalid, text));
+        let wrong = |text: &str| Err(RpcError::new(Reason::Invalid, text));
         match (self.uids.is_empty(), self.keys.is_empty()) {
             (true, true) => return wrong("the request has no items; give uids or keys"),
             (false, false) => {
@@ -190,7 +190,7 @@ impl BatchRequest {
         let n = self.len();
         if n > items_max {
             let text = format!("one request takes at most {items_max} items, not {n}; split it");
-            return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
+            return Err(RpcError::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
         }
         validate_column("counts", self.counts.len(), n)?;
         validate_column("floors", self.floors.len(), n)?;
@@ -203,7 +203,7 @@ impl BatchRequest {
         if total > NUMBERS_MAX {
             let text =
                 format!("one NextMany takes at most {NUMBERS_MAX} numbers, not {total}; split it");
-            return Err(Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
+            return Err(RpcError::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
         }
         Ok(())
     }
@@ -212,8 +212,8 @@ impl BatchRequest {
     pub(crate) fn to_context(
         &self,
         deadline: Instant,
-        share: Option<Share>,
-        trace: Option<Trace>,
+        share: Option<ConnectionQuota>,
+        trace: Option<TraceContext>,
     ) -> RequestContext {
         RequestContext {
             namespace: self.namespace.clone(),
@@ -299,7 +299,7 @@ impl BatchRequest {
     }
 
     /// Returns the i-th item on its own.
-    pub(crate) fn to_item(&self, i: usize) -> Result<RequestItem, Fault> {
+    pub(crate) fn to_item(&self, i: usize) -> Result<RequestItem, RpcError> {
         let operation = match self.operation {
             BatchOperation::Current => ItemOperation::Current,
             BatchOperation::Next => ItemOperation::Next {

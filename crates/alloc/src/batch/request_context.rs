@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use seqsvr_proto::cluster_tag::ClusterTag;
-use seqsvr_proto::limits::DEADLINE_DEFAULT;
-use seqsvr_proto::trace::Trace;
-use seqsvr_proto::transport::Share;
+use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
+use seqsvr_proto::trace::TraceContext;
+use seqsvr_proto::transport::ConnectionQuota;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tonic::Request;
@@ -26,9 +26,9 @@ pub(crate) struct RequestContext {
     /// Whether it is answered only with what a store has confirmed since (DESIGN 5.9).
     pub(crate) strict: bool,
     /// Share of the connection by which it came.
-    pub(crate) share: Option<Share>,
+    pub(crate) share: Option<ConnectionQuota>,
     /// Trace that is passed to the AllocSvr to which it is forwarded.
-    pub(crate) trace: Option<Trace>,
+    pub(crate) trace: Option<TraceContext>,
     /// Permits to open sections. A batch over thousands of sections must not delay the opens of
     /// other requests behind all of its own.
     pub(crate) opens: Semaphore,
@@ -44,8 +44,8 @@ const CALL_DEADLINE_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct RequestArrival {
     pub(crate) received_at: Instant,
     pub(crate) deadline: Instant,
-    pub(crate) share: Option<Share>,
-    pub(crate) trace: Option<Trace>,
+    pub(crate) share: Option<ConnectionQuota>,
+    pub(crate) trace: Option<TraceContext>,
 }
 
 impl RequestArrival {
@@ -55,18 +55,18 @@ impl RequestArrival {
         let arrival = RequestArrival {
             received_at,
             deadline: requested_deadline(received_at, request.metadata()),
-            share: request.extensions().get::<Share>().cloned(),
-            trace: Trace::of(request.metadata()),
+            share: request.extensions().get::<ConnectionQuota>().cloned(),
+            trace: TraceContext::extract(request.metadata()),
         };
         (arrival, request.into_inner())
     }
 
     /// Returns the arrival of a request from within this process.
-    pub(crate) fn local(share: &Share) -> RequestArrival {
+    pub(crate) fn local(share: &ConnectionQuota) -> RequestArrival {
         let received_at = Instant::now();
         RequestArrival {
             received_at,
-            deadline: response_deadline(received_at, DEADLINE_DEFAULT),
+            deadline: response_deadline(received_at, CALL_TIMEOUT_DEFAULT),
             share: Some(share.clone()),
             trace: None,
         }
@@ -101,7 +101,7 @@ fn requested_deadline(received_at: Instant, metadata: &MetadataMap) -> Instant {
         .get("grpc-timeout")
         .and_then(|v| v.to_str().ok())
         .and_then(parse_grpc_timeout);
-    response_deadline(received_at, timeout.unwrap_or(DEADLINE_DEFAULT))
+    response_deadline(received_at, timeout.unwrap_or(CALL_TIMEOUT_DEFAULT))
 }
 
 /// Returns when the answer must be on its way to a caller with this timeout.

@@ -1,7 +1,7 @@
 //! Answers to the items of a batch, in columns.
 
 use seqsvr_core::id::Epoch;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{CurrentKind, CurrentManyResponse, ItemError, NextManyResponse};
 
 use crate::batch::item::ItemAnswer;
@@ -65,7 +65,7 @@ impl BatchResponse {
     }
 
     /// Appends the answer of the next item.
-    pub(crate) fn push_answer(&mut self, answer: &Result<ItemAnswer, Fault>) {
+    pub(crate) fn push_answer(&mut self, answer: &Result<ItemAnswer, RpcError>) {
         let (value, last, kind, epoch) = match answer {
             Ok(ItemAnswer::Numbers { first, last, epoch }) => {
                 (*first, *last, CurrentKind::Unspecified, epoch.0)
@@ -162,7 +162,7 @@ fn interleave<T: Copy>(fast_answers: Vec<T>, missed: &[u32], missed_answers: &[T
 }
 
 /// Converts the error of an item to its message.
-pub(crate) fn to_item_error(index: usize, fault: &Fault) -> ItemError {
+pub(crate) fn to_item_error(index: usize, fault: &RpcError) -> ItemError {
     ItemError {
         index: index as u32,
         code: fault.code as i32,

@@ -6,20 +6,20 @@ use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::namespace::NAME_MAX;
 use seqsvr_core::route::KeyRef;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::{Code, Status};
 
 use crate::batch::item::OwnedKey;
 
 /// Validates a count by the contract's bounds. A namespace's own bound is checked with its window.
-pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, Fault> {
+pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, RpcError> {
     let max = COUNT_MAX;
     match NonZeroU32::new(count).filter(|c| c.get() <= max) {
         Some(count) => Ok(count),
         None => {
             let text = format!("count must be 1 to {max}, not {count}");
-            Err(Fault::new(
+            Err(RpcError::new(
                 if count == 0 {
                     Reason::Invalid
                 } else {
@@ -33,7 +33,7 @@ pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, Fault> {
 }
 
 /// Rejects a name that is too long for a namespace. An error would repeat it for every item.
-pub(crate) fn validate_namespace_name(name: &str) -> Result<(), Fault> {
+pub(crate) fn validate_namespace_name(name: &str) -> Result<(), RpcError> {
     if name.len() <= NAME_MAX {
         return Ok(());
     }
@@ -41,17 +41,17 @@ pub(crate) fn validate_namespace_name(name: &str) -> Result<(), Fault> {
         "there is no namespace with a name of {} bytes: names have at most {NAME_MAX}",
         name.len()
     );
-    Err(Fault::new(Reason::NoSuchNamespace, text))
+    Err(RpcError::new(Reason::NoSuchNamespace, text))
 }
 
 /// Returns the key of a single-key request, borrowed.
-pub(crate) fn require_key(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, Fault> {
+pub(crate) fn require_key(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, RpcError> {
     let text = "the request has no key; set a uid or a key";
-    key.ok_or_else(|| Fault::new(Reason::Invalid, text))
+    key.ok_or_else(|| RpcError::new(Reason::Invalid, text))
 }
 
 /// Returns the key of a single-key request, owned.
-pub(crate) fn require_owned_key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, Fault> {
+pub(crate) fn require_owned_key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, RpcError> {
     Ok(match require_key(key)? {
         KeyRef::Uid(uid) => OwnedKey::Uid(uid.0),
         KeyRef::Key(key) => OwnedKey::Key(Bytes::copy_from_slice(key)),
@@ -59,16 +59,16 @@ pub(crate) fn require_owned_key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, Fau
 }
 
 /// Checks that a column is empty or has an entry for each item.
-pub(crate) fn validate_column(name: &str, entries: usize, items: usize) -> Result<(), Fault> {
+pub(crate) fn validate_column(name: &str, entries: usize, items: usize) -> Result<(), RpcError> {
     if entries == 0 || entries == items {
         return Ok(());
     }
     let text = format!(
         "{name} has {entries} entries for {items} items; leave it empty or give one an item"
     );
-    Err(Fault::new(Reason::Invalid, text))
+    Err(RpcError::new(Reason::Invalid, text))
 }
 
 pub(crate) fn invalid_status(text: String) -> Status {
-    Fault::new(Reason::Invalid, text).into()
+    RpcError::new(Reason::Invalid, text).into()
 }

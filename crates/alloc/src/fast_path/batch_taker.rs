@@ -5,11 +5,11 @@ mod read_batch;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use seqsvr_core::geometry::Kind;
+use seqsvr_core::geometry::GeometryKind;
 use seqsvr_core::id::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
-use seqsvr_core::section::{Current, Spot};
+use seqsvr_core::section::{CounterRef, CurrentValue};
 
 use super::entered_sections::EnteredSections;
 use super::key_location::{locate_key, locate_uid, with_section_key};
@@ -142,7 +142,7 @@ impl<'m> BatchTaker<'m> {
                         return None;
                     }
                     let range = match (spot, self.entered.adder_of(loaded)) {
-                        (Some(spot), Some(adder)) => adder.next_spot(*spot, count),
+                        (Some(spot), Some(adder)) => adder.take_at(*spot, count),
                         (spot, adder) => {
                             let is_not_entered = adder.is_none();
                             let range = match spot {
@@ -202,15 +202,15 @@ impl<'m> BatchTaker<'m> {
             namespace.spec.geometry.kind(),
             batch.uids().get(begin..begin + item_count),
         ) {
-            (Kind::Dense, Some(uids)) => {
+            (GeometryKind::Dense, Some(uids)) => {
                 for (at, uid) in uids.iter().enumerate() {
                     let location = locate_uid(Uid(*uid), namespace);
                     self.set_section(at, location);
                 }
                 self.block.clear_lookups();
             }
-            (Kind::Dense, None) => self.block.sections[..item_count].fill(None),
-            (Kind::Keyed, _) => {
+            (GeometryKind::Dense, None) => self.block.sections[..item_count].fill(None),
+            (GeometryKind::Keyed, _) => {
                 for at in 0..item_count {
                     let location = locate_key(batch.key_at(begin + at), namespace);
                     self.set_section(at, location);
@@ -222,15 +222,18 @@ impl<'m> BatchTaker<'m> {
         let block = &mut self.block;
         for at in 0..item_count {
             let loaded = block.sections[at].filter(|_| *new_keys <= NEW_KEYS_MAX);
-            block.counters[at] = loaded
-                .and_then(|loaded| loaded.section.spot(block.key_lookup(at, &loaded.section)?));
+            block.counters[at] = loaded.and_then(|loaded| {
+                loaded
+                    .section
+                    .find_counter(block.key_lookup(at, &loaded.section)?)
+            });
             *new_keys += usize::from(loaded.is_some() && block.counters[at].is_none());
             block.sections[at] = loaded.filter(|_| *new_keys <= NEW_KEYS_MAX);
         }
         let fetched = block.counters[..item_count]
             .iter()
             .flatten()
-            .map(Spot::fetch);
+            .map(CounterRef::prefetch_counter);
         black_box(fetched.fold(0, u32::wrapping_add));
     }
 }
@@ -248,10 +251,14 @@ pub(super) fn refill_if_due(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: 
 /// Whether every later number of a key is above `floor`, found without taking one, because counters
 /// never go back.
 #[inline]
-pub(super) fn is_above_floor(loaded: &LoadedSection, spot: Option<&Spot<'_>>, floor: u64) -> bool {
+pub(super) fn is_above_floor(
+    loaded: &LoadedSection,
+    spot: Option<&CounterRef<'_>>,
+    floor: u64,
+) -> bool {
     floor == 0
-        || match spot.map(Spot::current) {
-            Some(Current::Touched(now)) => now >= floor,
-            Some(Current::Untouched) | None => loaded.section.base() >= floor,
+        || match spot.map(CounterRef::current) {
+            Some(CurrentValue::Touched(now)) => now >= floor,
+            Some(CurrentValue::Untouched) | None => loaded.section.base() >= floor,
         }
 }

@@ -7,7 +7,7 @@
 //! drains as soon as the numbers of these batches are taken.
 
 use seqsvr_core::id::SectionKey;
-use seqsvr_core::section::Adder;
+use seqsvr_core::section::SectionGuard;
 
 use crate::sections::loaded_section::LoadedSection;
 
@@ -16,7 +16,7 @@ const ENTERED_SECTIONS_MAX: usize = 1_024;
 
 /// Sections entered so far.
 pub(super) struct EnteredSections<'m> {
-    entries: Vec<Option<(&'m LoadedSection, Adder<'m>)>>,
+    entries: Vec<Option<(&'m LoadedSection, SectionGuard<'m>)>>,
 }
 
 impl<'m> EnteredSections<'m> {
@@ -31,7 +31,7 @@ impl<'m> EnteredSections<'m> {
     /// Returns the adder of a section, which is entered now if it was not. None if another section
     /// holds its entry, or if it is sealed.
     #[inline]
-    pub(super) fn adder_of(&mut self, loaded: &'m LoadedSection) -> Option<&Adder<'m>> {
+    pub(super) fn adder_of(&mut self, loaded: &'m LoadedSection) -> Option<&SectionGuard<'m>> {
         let index = self.entry_index(loaded.fence.section);
         let entry = &mut self.entries[index];
         if entry.is_none() {

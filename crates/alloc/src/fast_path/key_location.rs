@@ -1,10 +1,10 @@
 //! Locates keys: their section and their place in it.
 
-use seqsvr_core::geometry::{KEY_MAX, Kind};
+use seqsvr_core::geometry::{GeometryKind, KEY_MAX};
 use seqsvr_core::id::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::KeyRef;
-use seqsvr_core::section::Key;
+use seqsvr_core::section::CounterKey;
 
 /// Returns the section of a key, and the index of a uid in a dense section; None if the key does
 /// not belong to the namespace.
@@ -12,13 +12,13 @@ use seqsvr_core::section::Key;
 pub(super) fn locate_key(key: KeyRef<'_>, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let geometry = &namespace.spec.geometry;
     let section = match (geometry.kind(), key) {
-        (Kind::Dense, KeyRef::Uid(uid)) => return locate_uid(uid, namespace),
-        (Kind::Dense, KeyRef::Key(_)) => return None,
-        (Kind::Keyed, KeyRef::Uid(uid)) => {
+        (GeometryKind::Dense, KeyRef::Uid(uid)) => return locate_uid(uid, namespace),
+        (GeometryKind::Dense, KeyRef::Key(_)) => return None,
+        (GeometryKind::Keyed, KeyRef::Uid(uid)) => {
             let mut text = [0; DECIMAL_DIGITS_MAX];
             geometry.locate_key(write_decimal(uid, &mut text))?
         }
-        (Kind::Keyed, KeyRef::Key(key)) => {
+        (GeometryKind::Keyed, KeyRef::Key(key)) => {
             let whole = (1..=KEY_MAX).contains(&key.len());
             whole.then(|| geometry.locate_key(key))??
         }
@@ -41,14 +41,15 @@ pub(super) fn with_section_key<T>(
     key: KeyRef<'_>,
     namespace: &Namespace,
     index: u32,
-    then: impl FnOnce(Key<'_>) -> T,
+    then: impl FnOnce(CounterKey<'_>) -> T,
 ) -> T {
     match (namespace.spec.geometry.kind(), key) {
-        (Kind::Dense, _) => then(Key::Dense(index)),
-        (Kind::Keyed, KeyRef::Uid(uid)) => {
-            then(Key::Keyed(write_decimal(uid, &mut [0; DECIMAL_DIGITS_MAX])))
-        }
-        (Kind::Keyed, KeyRef::Key(key)) => then(Key::Keyed(key)),
+        (GeometryKind::Dense, _) => then(CounterKey::Dense(index)),
+        (GeometryKind::Keyed, KeyRef::Uid(uid)) => then(CounterKey::Keyed(write_decimal(
+            uid,
+            &mut [0; DECIMAL_DIGITS_MAX],
+        ))),
+        (GeometryKind::Keyed, KeyRef::Key(key)) => then(CounterKey::Keyed(key)),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::section::{Key, Section, Sought, Spot};
+use seqsvr_core::section::{CounterKey, CounterRef, KeyLookup, Section};
 
 use super::key_location::with_section_key;
 use crate::batch::request::BatchRequest;
@@ -21,9 +21,9 @@ pub(super) struct LookupBlock<'m> {
     /// Index of a uid in its dense section.
     pub(super) dense_indices: [u32; LOOKUP_BLOCK_ITEMS],
     /// Lookups of keys of keyed sections.
-    key_lookups: Vec<Option<Sought>>,
+    key_lookups: Vec<Option<KeyLookup>>,
     /// None: the key and its neighbors are new.
-    pub(super) counters: [Option<Spot<'m>>; LOOKUP_BLOCK_ITEMS],
+    pub(super) counters: [Option<CounterRef<'m>>; LOOKUP_BLOCK_ITEMS],
 }
 
 impl LookupBlock<'_> {
@@ -47,17 +47,17 @@ impl LookupBlock<'_> {
         namespace: &Namespace,
     ) {
         let known_sections = self.sections[..n].iter().flatten();
-        black_box(known_sections.fold(0, |sum, loaded| sum | loaded.section.near()));
+        black_box(known_sections.fold(0, |sum, loaded| sum | loaded.section.prefetch_directory()));
         self.key_lookups.clear();
         self.key_lookups.extend((0..n).map(|at| {
             let loaded = self.sections[at]?;
             with_section_key(batch.key_at(begin + at), namespace, 0, |key| {
-                loaded.section.sought(key)
+                loaded.section.prepare_lookup(key)
             })
         }));
         let lookups = self.sections[..n].iter().zip(&self.key_lookups);
-        let fetched =
-            lookups.filter_map(|(loaded, sought)| Some((*loaded)?.section.fetch((*sought)?)));
+        let fetched = lookups
+            .filter_map(|(loaded, sought)| Some((*loaded)?.section.prefetch_entry((*sought)?)));
         black_box(fetched.fold(0, u32::wrapping_add));
     }
 
@@ -68,10 +68,10 @@ impl LookupBlock<'_> {
 
     /// Returns the lookup of an item in its section.
     #[inline]
-    pub(super) fn key_lookup(&self, at: usize, section: &Section) -> Option<Sought> {
+    pub(super) fn key_lookup(&self, at: usize, section: &Section) -> Option<KeyLookup> {
         match self.key_lookups.get(at) {
             Some(sought) => *sought,
-            None => section.sought(Key::Dense(self.dense_indices[at])),
+            None => section.prepare_lookup(CounterKey::Dense(self.dense_indices[at])),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use seqsvr_core::id::Epoch;
 use seqsvr_core::route::KeyRef;
-use seqsvr_core::section::Range;
+use seqsvr_core::section::NumberRange;
 use seqsvr_proto::convert::namespace_name;
 
 use super::batch_taker::{is_above_floor, refill_if_due};
@@ -23,7 +23,7 @@ impl Node {
         namespace: &str,
         key: KeyRef<'_>,
         args: TakeArgs,
-    ) -> Option<(Range, Epoch)> {
+    ) -> Option<(NumberRange, Epoch)> {
         let table = self.table.peek();
         let session = self.session.load();
         let (table, session) = (table.as_ref()?, session.as_ref()?);
@@ -40,7 +40,9 @@ impl Node {
                 return None;
             }
             let range = with_section_key(key, namespace, index, |key| {
-                let spot = loaded.section.spot(loaded.section.sought(key)?);
+                let spot = loaded
+                    .section
+                    .find_counter(loaded.section.prepare_lookup(key)?);
                 match spot {
                     _ if !is_above_floor(loaded, spot.as_ref(), args.floor) => None,
                     Some(spot) => spot.next(args.count).ok(),

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_core::command::Proof;
+use seqsvr_core::command::SessionProof;
 use seqsvr_core::id::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
 use seqsvr_core::planted;
-use seqsvr_proto::cluster_tag::{NamesCluster, mismatch};
-use seqsvr_proto::convert::u128_bytes;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::cluster_tag::{ClusterTagged, mismatch_error};
+use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::os;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest, Reason};
@@ -68,10 +68,10 @@ impl Node {
             name: self.name.clone(),
             address: self.address.clone(),
             incarnation: self.incarnation,
-            nonce: u128_bytes(nonce.0),
+            nonce: u128_to_bytes(nonce.0),
             proof_session: proof.map(|p| p.session.0),
             cluster_tag: 0,
-            proof_nonce: proof.map(|p| u128_bytes(p.nonce.0)).unwrap_or_default(),
+            proof_nonce: proof.map(|p| u128_to_bytes(p.nonce.0)).unwrap_or_default(),
         };
         let mut last_logged_reason = String::new();
         loop {
@@ -89,7 +89,7 @@ impl Node {
                     self.counters.sessions_opened.add(1);
                     let session = Arc::new(LeasedSession::new(SessionId(opened.session)));
                     tracing::info!(session = %session.id, name = %self.name, "session opened");
-                    self.store_proof(Proof {
+                    self.store_proof(SessionProof {
                         session: session.id,
                         nonce,
                     });
@@ -97,7 +97,7 @@ impl Node {
                     return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
                 }
                 // A table of another cluster came first.
-                Ok(opened) => mismatch(opened.cluster_tag(), self.own_cluster.tag()),
+                Ok(opened) => mismatch_error(opened.cluster_tag(), self.own_cluster.tag()),
                 Err(fault) => fault,
             };
             self.check_cluster_of_stores()?;
@@ -132,7 +132,7 @@ impl Node {
 
     /// Stores the proof that lets the next process take the place of this session. Without it the
     /// next process waits.
-    fn store_proof(&self, proof: Proof) {
+    fn store_proof(&self, proof: SessionProof) {
         let Some(dir) = self.state_dir.clone() else {
             return;
         };
@@ -207,7 +207,7 @@ impl Node {
         self: &Arc<Self>,
         session: &Arc<LeasedSession>,
         lease: Duration,
-    ) -> Result<Duration, Fault> {
+    ) -> Result<Duration, RpcError> {
         let (address, channel) = self.store_group.preferred_channel()?;
         let is_draining = self.slot_moves.is_draining();
         let request = KeepAliveRequest {
@@ -224,8 +224,8 @@ impl Node {
         .await;
         let answer = match answer {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(Fault::from_status(&status)),
-            Err(_) => Err(Fault::new(
+            Ok(Err(status)) => Err(RpcError::from_status(&status)),
+            Err(_) => Err(RpcError::new(
                 Reason::Unreachable,
                 format!("store {address} did not answer within D/6"),
             )),

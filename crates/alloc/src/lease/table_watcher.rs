@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{Reason, WatchRequest};
 use tokio::time::{sleep, timeout};
@@ -27,19 +27,23 @@ impl Node {
         }
     }
 
-    async fn follow_table(&self) -> Result<(), Fault> {
+    async fn follow_table(&self) -> Result<(), RpcError> {
         let (_, channel) = self.store_group.preferred_channel()?;
         let request = WatchRequest {
             table_version: self.table.version(),
             cluster_tag: self.own_cluster.tag().0,
         };
         let opened = timeout(WATCH_OPEN_TIMEOUT, StoreClient::new(channel).watch(request)).await;
-        let late = |_| Fault::new(Reason::Unreachable, "the store did not answer");
+        let late = |_| RpcError::new(Reason::Unreachable, "the store did not answer");
         let mut stream = opened
             .map_err(late)?
-            .map_err(|s| Fault::from_status(&s))?
+            .map_err(|s| RpcError::from_status(&s))?
             .into_inner();
-        while let Some(routes) = stream.message().await.map_err(|s| Fault::from_status(&s))? {
+        while let Some(routes) = stream
+            .message()
+            .await
+            .map_err(|s| RpcError::from_status(&s))?
+        {
             self.apply_routes(Some(&routes))?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use seqsvr_metrics::{DescriptorEncoder, Figure, Histogram};
+use seqsvr_metrics::{DescriptorEncoder, Histogram, MetricSample};
 use seqsvr_proto::v1::Reason;
 use tokio::time::Instant;
 
@@ -57,7 +57,7 @@ impl CallMetrics {
 
     /// Records calls or frames with this duration each.
     pub(crate) fn record_calls(&self, method: CallMethod, duration: Duration, call_count: u64) {
-        self.durations[method as usize].observe_each(duration, call_count);
+        self.durations[method as usize].observe_many(duration, call_count);
     }
 
     /// Records a call, a frame or an item that is answered with an error.
@@ -68,16 +68,16 @@ impl CallMetrics {
     }
 
     /// Returns the failure counters as metrics.
-    pub(crate) fn to_figures(&self) -> Vec<Figure> {
+    pub(crate) fn to_figures(&self) -> Vec<MetricSample> {
         let help =
             "Calls, frames of Pipes, and items of others, answered by an error, by its reason";
         let failed = (0..).zip(&self.failures).map(|(reason, count)| {
             let name = Reason::try_from(reason).unwrap_or_default().as_str_name();
             let name = name.strip_prefix("REASON_").unwrap_or(name);
-            Figure::counter("errors", help, count.get()).of("reason", name)
+            MetricSample::counter("errors", help, count.get()).with_label("reason", name)
         });
         let help = "Calls and frames whose caller went away before the answer";
-        let dropped = Figure::counter("calls_dropped", help, self.dropped.get());
+        let dropped = MetricSample::counter("calls_dropped", help, self.dropped.get());
         failed.chain([dropped]).collect()
     }
 

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use seqsvr_metrics::{
-    Check, Collector, DescriptorEncoder, Figure, Kind, Registry, Watched, encode,
+    Collector, DescriptorEncoder, HealthCheck, MetricKind, MetricSample, Registry, ServerProbe,
+    encode_samples,
 };
 
-use crate::Alloc;
+use crate::AllocServer;
 use crate::node::Node;
 use crate::sections::totals::SectionTotals;
 
@@ -16,12 +17,12 @@ const METRIC_PREFIX: &str = "seqsvr_alloc";
 
 impl Node {
     /// Returns all metrics, with these totals of the sections.
-    pub(crate) fn collect_figures(&self, totals: SectionTotals) -> Vec<Figure> {
-        let (gauge, counter) = (Figure::gauge, Figure::counter);
+    pub(crate) fn collect_figures(&self, totals: SectionTotals) -> Vec<MetricSample> {
+        let (gauge, counter) = (MetricSample::gauge, MetricSample::counter);
         let (draining, planned) = self.slot_moves.plan();
-        let counter_memory = seqsvr_core::section::memory();
-        let in_ms = |name, help, ms| Figure {
-            kind: Kind::GaugeMs,
+        let counter_memory = seqsvr_core::section::counter_memory();
+        let in_ms = |name, help, ms| MetricSample {
+            kind: MetricKind::GaugeMillis,
             ..gauge(name, help, ms)
         };
         let mut all = self.counters.to_figures();
@@ -79,28 +80,32 @@ impl Node {
             gauge(
                 "connections",
                 "gRPC connections open",
-                self.connections.open(),
+                self.connections.connections_open(),
             ),
             counter(
                 "connections_refused",
                 "gRPC connections refused as too many",
-                self.connections.refused(),
+                self.connections.connections_rejected(),
             ),
             gauge(
                 "waiting",
                 "Items of calls that wait for a section, a window or a store",
                 self.wait_limiter.permits_taken() as u64,
             ),
-            gauge("calls", "gRPC calls under way", self.calls.open()),
+            gauge(
+                "calls",
+                "gRPC calls under way",
+                self.calls.calls_in_flight(),
+            ),
             counter(
                 "calls_refused",
                 "gRPC calls refused: too many of them, or too many bytes",
-                self.calls.refused(),
+                self.calls.calls_rejected(),
             ),
             gauge(
                 "calls_bytes",
                 "Memory of requests and of answers not taken",
-                self.calls.bytes(),
+                self.calls.buffered_bytes(),
             ),
             gauge(
                 "table_version",
@@ -147,38 +152,38 @@ impl fmt::Debug for AllocCollector {
 impl Collector for AllocCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let totals = SectionTotals::from_sections(self.0.sections.all().iter());
-        encode(&self.0.collect_figures(totals), &mut encoder)?;
+        encode_samples(&self.0.collect_figures(totals), &mut encoder)?;
         self.0.call_metrics.encode_durations(&mut encoder)
     }
 }
 
-impl Watched for Alloc {
-    fn register(&self, registry: &mut Registry) {
+impl ServerProbe for AllocServer {
+    fn register_metrics(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
         ours.register_collector(Box::new(AllocCollector(self.node.clone())));
     }
 
-    fn failed_with(&self) -> Option<String> {
+    fn permanent_failure(&self) -> Option<String> {
         self.failed.borrow().as_ref().map(ToString::to_string)
     }
 
-    fn checks(&self) -> Vec<Check> {
+    fn health_checks(&self) -> Vec<HealthCheck> {
         let node = &self.node;
         let (left, lease) = (node.lease_left_ms(), node.renewals.lease_ms());
         let stores = node.store_group.address_list();
         vec![
-            Check::new("lease", node.has_lease(), || {
+            HealthCheck::new("lease", node.has_lease(), || {
                 format!(
                     "this AllocSvr holds no valid lease, so it answers nothing; are the stores {stores} up, and do they have a leader (`seqsvr status`)?"
                 )
             }),
-            Check::new("routing table", node.table.version() > 0, || {
+            HealthCheck::new("routing table", node.table.version() > 0, || {
                 format!(
                     "no routing table was learnt yet; is a store reachable at {stores} and the cluster initialised (`seqsvr init`)?"
                 )
             }),
             // Renewals are sent every D/3: at least the last two were not answered.
-            Check::new("store", left > 0 && left >= lease / 3, || {
+            HealthCheck::new("store", left > 0 && left >= lease / 3, || {
                 format!(
                     "no store of {stores} has answered a renewal for {} ms; the lease ends in {left} ms: see that they run and are reached from here",
                     lease.saturating_sub(left)

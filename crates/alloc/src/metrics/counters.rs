@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use seqsvr_metrics::Figure;
+use seqsvr_metrics::MetricSample;
 
 macro_rules! counters {
     ($(#[doc = $doc:literal] $name:ident),* $(,)?) => {
@@ -15,8 +15,8 @@ macro_rules! counters {
 
         impl AllocCounters {
             /// All, with what is said of them above.
-            pub(crate) fn to_figures(&self) -> Vec<Figure> {
-                vec![$(Figure::counter(stringify!($name), $doc, self.$name.get()),)*]
+            pub(crate) fn to_figures(&self) -> Vec<MetricSample> {
+                vec![$(MetricSample::counter(stringify!($name), $doc, self.$name.get()),)*]
             }
         }
     };

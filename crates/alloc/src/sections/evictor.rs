@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use seqsvr_core::section::memory;
+use seqsvr_core::section::counter_memory;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +66,7 @@ impl Node {
         while next < due {
             sleep_until(next).await;
             let mut pause = MEMORY_CHECK_INTERVAL;
-            if memory().is_tight() {
+            if counter_memory().is_tight() {
                 let began = Instant::now();
                 let victims = select_over_budget(self.sections.all(), budget);
                 pause = pause.max(PAUSE_TO_WALK_RATIO * began.elapsed());
@@ -116,7 +116,7 @@ fn select_victims(
         if is_sweep_due && loaded.count_idle_sweep() >= IDLE_SWEEPS {
             victims.push(loaded);
         } else {
-            let bytes = loaded.section.bytes() as u64;
+            let bytes = loaded.section.memory_bytes() as u64;
             kept.push(((Reverse(retention_score), !used, bytes), loaded));
         }
     }
@@ -128,7 +128,7 @@ fn select_victims(
 fn select_over_budget(sections: Vec<Arc<LoadedSection>>, budget: u64) -> Vec<Arc<LoadedSection>> {
     let ranked = sections.into_iter().map(|loaded| {
         let (used, retention_score) = loaded.peek_usage();
-        let bytes = loaded.section.bytes() as u64;
+        let bytes = loaded.section.memory_bytes() as u64;
         ((Reverse(retention_score), !used, bytes), loaded)
     });
     take_over_budget(ranked.collect(), budget)
@@ -161,7 +161,7 @@ fn take_over_budget(
 mod tests {
     use std::num::NonZeroU32;
 
-    use seqsvr_core::section::Key;
+    use seqsvr_core::section::CounterKey;
 
     use super::*;
     use crate::sections::test_util::{dense_section, test_section, unconnected_node};
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn take_one(loaded: &LoadedSection) {
-        let taken = loaded.section.next(Key::Dense(0), NonZeroU32::MIN);
+        let taken = loaded.section.next(CounterKey::Dense(0), NonZeroU32::MIN);
         taken.expect("a number");
     }
 
@@ -196,7 +196,7 @@ mod tests {
         assert!(select_victims(all(), false, u64::MAX).is_empty());
         take_one(&busy);
         // One small section must go: not the busy one, although it is the largest.
-        let bytes: u64 = all().iter().map(|l| l.section.bytes() as u64).sum();
+        let bytes: u64 = all().iter().map(|l| l.section.memory_bytes() as u64).sum();
         let victims = select_victims(all(), false, bytes - 1);
         assert_eq!(victims.len(), 1);
         assert!(!Arc::ptr_eq(&victims[0], &busy));
@@ -214,13 +214,13 @@ mod tests {
         for key in 0..4 {
             take_one(&steady);
             for one in &growing {
-                let taken = one.section.next(Key::Dense(key), NonZeroU32::MIN);
+                let taken = one.section.next(CounterKey::Dense(key), NonZeroU32::MIN);
                 taken.expect("a number");
             }
             assert!(select_victims(all(), false, u64::MAX).is_empty());
         }
         all().iter().for_each(|one| take_one(one));
-        let steady_bytes = steady.section.bytes() as u64;
+        let steady_bytes = steady.section.memory_bytes() as u64;
         let victims = select_victims(all(), false, steady_bytes);
         assert_eq!(victims.len(), growing.len());
         assert!(victims.iter().all(|v| !Arc::ptr_eq(v, &steady)));
@@ -237,7 +237,7 @@ mod tests {
         let new = test_section(1, 100);
         take_one(&new);
         let all = || vec![steady.clone(), new.clone()];
-        let bytes: u64 = all().iter().map(|l| l.section.bytes() as u64).sum();
+        let bytes: u64 = all().iter().map(|l| l.section.memory_bytes() as u64).sum();
         for _ in 0..2 {
             assert!(select_over_budget(all(), bytes).is_empty());
             let victims = select_over_budget(all(), bytes - 1);

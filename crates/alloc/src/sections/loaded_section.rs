@@ -14,10 +14,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
 use seqsvr_core::id::{Generation, SectionKey};
-use seqsvr_core::lease::Reading;
-use seqsvr_core::namespace::{Namespace, Spec};
+use seqsvr_core::lease::ClockReading;
+use seqsvr_core::namespace::{Namespace, NamespaceSpec};
 use seqsvr_core::route::RoutingTable;
-use seqsvr_core::section::{Current, Key, Section};
+use seqsvr_core::section::{CounterKey, CurrentValue, Section};
 use seqsvr_proto::v1::CurrentKind;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ use crate::session::ownership::SlotOwnership;
 
 /// Target time between two raises of a busy section.
 const RAISE_INTERVAL: Duration = Duration::from_secs(4);
-/// Maximum retention score: two minutes of use, and a quarter of a minute to forget it.
+/// Maximum retention score: two minutes in use, and a quarter of a minute to forget it.
 const RETENTION_SCORE_MAX: u32 = 64;
 
 /// One generation of a section, owned by this process.
@@ -60,7 +60,7 @@ pub(crate) struct LoadedSection {
 
 /// Position of the furthest counter at the last raise, and the time of that raise.
 struct ConsumptionRate {
-    sampled_at: Option<Reading>,
+    sampled_at: Option<ClockReading>,
     highest: u64,
 }
 
@@ -138,14 +138,14 @@ impl LoadedSection {
     /// belong here.
     pub(crate) fn read_current(
         &self,
-        key: Key<'_>,
+        key: CounterKey<'_>,
         namespace: &Namespace,
     ) -> Option<(CurrentKind, u64)> {
-        let floor = namespace.spec.progression.floor();
+        let floor = namespace.spec.progression.max_seq_floor();
         Some(match self.section.current(key).ok()? {
-            Current::Touched(n) => (CurrentKind::Exact, n),
-            Current::Untouched if self.section.base() == floor => (CurrentKind::Never, floor),
-            Current::Untouched => (CurrentKind::AtMost, self.section.base()),
+            CurrentValue::Touched(n) => (CurrentKind::Exact, n),
+            CurrentValue::Untouched if self.section.base() == floor => (CurrentKind::Never, floor),
+            CurrentValue::Untouched => (CurrentKind::AtMost, self.section.base()),
         })
     }
 
@@ -156,20 +156,20 @@ impl LoadedSection {
     }
 
     fn is_raise_due(&self) -> bool {
-        let low = self.section.left() <= self.step.load(Relaxed) / 2;
+        let low = self.section.numbers_remaining() <= self.step.load(Relaxed) / 2;
         (low || self.needed_max_seq.load(Relaxed) > self.section.max_seq()) && self.can_grow()
     }
 
     /// Whether less than a tenth of a step is left, which an earlier raise should have widened.
     pub(crate) fn is_low(&self) -> bool {
-        self.section.left() < self.step.load(Relaxed) / 10 && self.can_grow()
+        self.section.numbers_remaining() < self.step.load(Relaxed) / 10 && self.can_grow()
     }
 
     /// Whether any number is left above the window.
     fn can_grow(&self) -> bool {
         let max_seq = self.section.max_seq();
         self.section
-            .max_seq_for(self.section.limit().saturating_add(1))
+            .max_seq_for(self.section.offset_limit().saturating_add(1))
             > max_seq
     }
 
@@ -193,7 +193,7 @@ impl LoadedSection {
     /// Returns the max_seq to request. The step follows the rate of the furthest counter, so that a
     /// busy section raises about once in [`RAISE_INTERVAL`] and a quiet one by the namespace's
     /// step.
-    pub(crate) fn next_max_seq(&self, now: Reading, spec: &Spec) -> u64 {
+    pub(crate) fn next_max_seq(&self, now: ClockReading, spec: &NamespaceSpec) -> u64 {
         let (step_min, step_max) = (u64::from(spec.step), u64::from(spec.limits.step_max));
         let highest = self.section.highest_offset();
         let step = {
@@ -217,11 +217,11 @@ impl LoadedSection {
         self.step.store(step, Relaxed);
         let ahead = self
             .section
-            .max_seq_for(self.section.limit().saturating_add(step));
+            .max_seq_for(self.section.offset_limit().saturating_add(step));
         ahead.max(
             self.needed_max_seq.load(Relaxed).min(
                 self.section
-                    .max_seq_for(self.section.limit().saturating_add(step_max)),
+                    .max_seq_for(self.section.offset_limit().saturating_add(step_max)),
             ),
         )
     }
@@ -244,7 +244,7 @@ impl LoadedSection {
     pub(crate) async fn wait_drained(&self) -> u64 {
         loop {
             // Adders never span an await, so each adder that is inside runs on another thread now.
-            if let Some(last) = self.section.final_seq() {
+            if let Some(last) = self.section.high_water_mark() {
                 return last;
             }
             tokio::task::yield_now().await;
@@ -258,7 +258,7 @@ impl LoadedSection {
     /// task.
     pub(crate) fn sample_usage(&self) -> (bool, u32) {
         let used = self.section.take_used() || self.waiter_count.load(Acquire) > 0;
-        let touched = self.section.touched();
+        let touched = self.section.keys_touched();
         let has_new_keys = self.keys_at_sample.swap(touched, Relaxed) != touched;
         let retention_score = match self.retention_score.load(Relaxed) {
             _ if has_new_keys => 0,
@@ -278,7 +278,7 @@ impl LoadedSection {
     /// score at that sample, or 0 if keys were new since. Changes nothing.
     pub(crate) fn peek_usage(&self) -> (bool, u32) {
         let used = self.section.is_used() || self.waiter_count.load(Acquire) > 0;
-        let has_new_keys = self.keys_at_sample.load(Relaxed) != self.section.touched();
+        let has_new_keys = self.keys_at_sample.load(Relaxed) != self.section.keys_touched();
         let retention_score = if has_new_keys {
             0
         } else {
@@ -303,7 +303,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SessionId, Slot};
-    use seqsvr_core::section::Open;
+    use seqsvr_core::section::SectionGrant;
 
     use super::*;
 
@@ -317,7 +317,7 @@ mod tests {
             epoch: Epoch(1),
             section,
         };
-        let open = Open {
+        let open = SectionGrant {
             generation: 1,
             base: 0,
             max_seq: 10,
@@ -333,10 +333,10 @@ mod tests {
         let loaded = loaded();
         let five = NonZeroU32::new(5).unwrap();
         assert!(!loaded.try_begin_raise(), "nothing is used yet");
-        loaded.section.next(Key::Dense(0), five).unwrap();
+        loaded.section.next(CounterKey::Dense(0), five).unwrap();
         assert!(loaded.try_begin_raise());
         assert!(!loaded.try_begin_raise(), "one at a time");
-        loaded.section.widen(20);
+        loaded.section.widen_to(20);
         loaded.end_raise();
         assert!(!loaded.try_begin_raise(), "the window was widened");
     }
@@ -347,7 +347,7 @@ mod tests {
     fn sealed_section_is_not_raised() {
         let loaded = loaded();
         let five = NonZeroU32::new(5).unwrap();
-        loaded.section.next(Key::Dense(0), five).unwrap();
+        loaded.section.next(CounterKey::Dense(0), five).unwrap();
         assert!(loaded.try_begin_raise());
         loaded.retire();
         loaded.end_raise();

@@ -11,8 +11,8 @@ use seqsvr_core::command::Fence;
 use seqsvr_core::id::{SectionKey, Slot};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
-use seqsvr_proto::convert::u128_bytes;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::refused::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_command};
@@ -37,7 +37,7 @@ struct SectionTransition {
     node: Arc<Node>,
     key: SectionKey,
     result_sender: watch::Sender<TransitionResult>,
-    result: Option<Result<(), Fault>>,
+    result: Option<Result<(), RpcError>>,
 }
 
 impl SectionTransition {
@@ -54,7 +54,7 @@ impl SectionTransition {
         }
     }
 
-    fn finish(mut self, result: Result<(), Fault>) {
+    fn finish(mut self, result: Result<(), RpcError>) {
         self.result = Some(result);
     }
 }
@@ -63,7 +63,7 @@ impl Drop for SectionTransition {
     fn drop(&mut self) {
         let result = self.result.take().unwrap_or_else(|| {
             let text = "internal error: the open or close of the section was aborted; retry";
-            Err(Fault::new(Reason::Unreachable, text))
+            Err(RpcError::new(Reason::Unreachable, text))
         });
         self.node
             .sections
@@ -78,7 +78,7 @@ impl Node {
         self: &Arc<Self>,
         fence: Fence,
         session: Arc<LeasedSession>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RpcError> {
         let key = fence.section;
         // The semaphore is never closed, so an error cannot occur.
         let permit = self.sections.open_permits.clone().acquire_owned().await;
@@ -99,7 +99,11 @@ impl Node {
         wait_for_transition(result_receiver).await
     }
 
-    async fn open_at_store(&self, fence: Fence, session: Arc<LeasedSession>) -> Result<(), Fault> {
+    async fn open_at_store(
+        &self,
+        fence: Fence,
+        session: Arc<LeasedSession>,
+    ) -> Result<(), RpcError> {
         if self
             .sections
             .get(fence.section)
@@ -120,7 +124,7 @@ impl Node {
             // round trip for each first Open, would detect the duplicate (docs/invariants.md).
             let open = v1::Open {
                 expected: self.sections.last_generation(fence),
-                nonce: u128_bytes(nonce),
+                nonce: u128_to_bytes(nonce),
                 step,
             };
             let command = SectionCommand {
@@ -161,7 +165,7 @@ impl Node {
         section: SectionKey,
         step: u32,
         refused: &v1::Refused,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RpcError> {
         let is_renewed = self
             .renewals
             .renew_and_wait(Instant::now() + STEP_RENEWAL_TIMEOUT)
@@ -173,16 +177,16 @@ impl Node {
                 let text = format!(
                     "the step of section {section} has changed and no store has sent the new one yet; retry"
                 );
-                Err(Fault::new(Reason::Unreachable, text))
+                Err(RpcError::new(Reason::Unreachable, text))
             }
         }
     }
 
-    fn namespace_of(&self, section: SectionKey) -> Result<Namespace, Fault> {
+    fn namespace_of(&self, section: SectionKey) -> Result<Namespace, RpcError> {
         let table = self.table.load();
-        let table = table.ok_or_else(|| Fault::new(Reason::NotOwner, "no routing table yet"))?;
+        let table = table.ok_or_else(|| RpcError::new(Reason::NotOwner, "no routing table yet"))?;
         let namespace = table.namespace_by_id(section.namespace).cloned();
-        namespace.ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "the namespace is gone"))
+        namespace.ok_or_else(|| RpcError::new(Reason::NoSuchNamespace, "the namespace is gone"))
     }
 
     /// Closes a section: the next owner, or this node, continues right above the highest number

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::AcqRel;
 use std::time::Duration;
 
 use seqsvr_core::reached;
-use seqsvr_core::section::Refusal;
-use seqsvr_proto::error::Fault;
+use seqsvr_core::section::TakeError;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::refused::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
@@ -89,7 +89,7 @@ impl Node {
         to: u64,
         force: bool,
         keys: Vec<OwnedKey>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RpcError> {
         let (done, raised) = oneshot::channel();
         let node = self.clone();
         self.spawn_background(async move {
@@ -102,7 +102,7 @@ impl Node {
         });
         let ended = |_| {
             let text = "internal error: the raise was aborted; retry";
-            Fault::new(Reason::Unreachable, text)
+            RpcError::new(Reason::Unreachable, text)
         };
         raised.await.map_err(ended)?
     }
@@ -139,7 +139,7 @@ impl Node {
                 // If it is sealed by now, its final was or is taken, and the next generation starts
                 // above it.
                 let set = loaded.section.raise_to(location.key_in_section(), to);
-                lacks_memory |= set == Err(Refusal::NoMemory);
+                lacks_memory |= set == Err(TakeError::MemoryExhausted);
             }
         }
         lacks_memory
@@ -152,7 +152,7 @@ impl Node {
         to: u64,
         raise_to: bool,
         force: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RpcError> {
         if loaded.section.is_sealed() {
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl Node {
             Reply::Raised(raised) => {
                 self.counters.raises.add(1);
                 if raised.generation == loaded.generation.0 {
-                    loaded.section.widen(raised.max_seq);
+                    loaded.section.widen_to(raised.max_seq);
                     loaded.changed.notify_waiters();
                 }
                 Ok(())
@@ -196,11 +196,11 @@ impl Node {
         loaded: &Arc<LoadedSection>,
         needed: u64,
         deadline: Instant,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RpcError> {
         let before = loaded.waiter_count.fetch_add(1, AcqRel);
         let _waiter = WindowWaiter(loaded);
         if before >= WINDOW_WAITERS_MAX {
-            return Err(Fault::new(
+            return Err(RpcError::new(
                 Reason::TooMany,
                 format!("too many callers wait for this section's window: at most {WINDOW_WAITERS_MAX}; retry later"),
             )
@@ -223,7 +223,7 @@ impl Node {
         })
         .await;
         waited.map_err(|_| {
-            Fault::new(Reason::NoWindow, format!(
+            RpcError::new(Reason::NoWindow, format!(
                 "the window of section {} is used up and no store of {} confirmed a raise in time; check the stores and retry",
                 loaded.key(), self.store_group.address_list()
             ))

@@ -19,8 +19,8 @@ use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{Epoch, SectionKey, Slot};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
-use seqsvr_core::section::{Open, Section};
-use seqsvr_proto::error::Fault;
+use seqsvr_core::section::{Section, SectionGrant};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason, SectionFinal};
 use tokio::sync::{Semaphore, watch};
 
@@ -36,7 +36,10 @@ const OPENS_IN_FLIGHT_MAX: usize = 4_096;
 const GENERATIONS_MAX: usize = 100_000;
 
 /// Result of an open or a close; None while it is in progress.
-pub(crate) type TransitionResult = Option<Result<(), Fault>>;
+pub(crate) type TransitionResult = Option<Result<(), RpcError>>;
+
+/// Receiver of the result of an open or a close that is in progress.
+type TransitionReceiver = watch::Receiver<TransitionResult>;
 
 /// Map of loaded sections.
 pub(crate) struct SectionMap {
@@ -69,7 +72,7 @@ pub(crate) type PinnedSections<'a> = papaya::HashMapRef<
 #[derive(Default)]
 pub(crate) struct SectionTransitions {
     /// Sections being opened or closed, with their slots.
-    pub(crate) in_progress: HashMap<SectionKey, (Slot, watch::Receiver<TransitionResult>)>,
+    pub(crate) in_progress: HashMap<SectionKey, (Slot, TransitionReceiver)>,
     /// Slots frozen for a move, with the epoch at which they were frozen: none of their sections is
     /// opened at it again.
     pub(crate) frozen: HashMap<Slot, Epoch>,
@@ -186,8 +189,7 @@ impl SectionMap {
     pub(crate) fn begin_transition(
         &self,
         fence: Fence,
-    ) -> Result<watch::Sender<TransitionResult>, Result<watch::Receiver<TransitionResult>, Fault>>
-    {
+    ) -> Result<watch::Sender<TransitionResult>, Result<TransitionReceiver, RpcError>> {
         let (key, slot) = (fence.section, fence.slot);
         let mut transitions = self.transitions.lock();
         if let Some((_, in_progress)) = transitions.in_progress.get(&key) {
@@ -199,7 +201,7 @@ impl SectionMap {
             .is_some_and(|at| *at >= fence.epoch)
         {
             let text = format!("slot {slot} is moving to another AllocSvr");
-            return Err(Err(Fault::new(Reason::NotOwner, text)));
+            return Err(Err(RpcError::new(Reason::NotOwner, text)));
         }
         let (tx, rx) = watch::channel(None);
         transitions.in_progress.insert(key, (slot, rx));
@@ -235,7 +237,7 @@ impl SectionMap {
         &self,
         key: SectionKey,
         tx: &watch::Sender<TransitionResult>,
-        outcome: Result<(), Fault>,
+        outcome: Result<(), RpcError>,
     ) {
         self.transitions.lock().in_progress.remove(&key);
         tx.send_replace(Some(outcome));
@@ -266,7 +268,7 @@ impl SectionMap {
 
     pub(crate) fn build_section(&self, namespace: &Namespace, opened: &v1::Opened) -> Section {
         let progression = namespace.spec.progression;
-        let open = Open {
+        let open = SectionGrant {
             generation: opened.generation,
             base: opened.base,
             max_seq: opened.max_seq,
@@ -281,11 +283,11 @@ impl SectionMap {
 }
 
 pub(crate) async fn wait_for_transition(
-    mut in_progress: watch::Receiver<TransitionResult>,
-) -> Result<(), Fault> {
+    mut in_progress: TransitionReceiver,
+) -> Result<(), RpcError> {
     match in_progress.wait_for(Option::is_some).await {
         Ok(done) => done.clone().unwrap_or(Ok(())),
-        Err(_) => Err(Fault::new(
+        Err(_) => Err(RpcError::new(
             Reason::Unreachable,
             "this AllocSvr is shutting down",
         )),

@@ -1,7 +1,7 @@
 //! Applies newer routes and drops the sections of slots that changed hands.
 
-use seqsvr_core::route::{Delta, Error as RouteError};
-use seqsvr_proto::error::Fault;
+use seqsvr_core::route::{RoutingDelta, RoutingUpdateError as RouteError};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 
 use crate::node::Node;
@@ -13,10 +13,11 @@ impl Node {
     /// # Errors
     /// After the call the table is older than the routes: they are of another cluster, malformed,
     /// or build on a version that this process does not have.
-    pub(crate) fn apply_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), Fault> {
+    pub(crate) fn apply_routes(&self, routes: Option<&v1::RoutingTable>) -> Result<(), RpcError> {
         let Some(routes) = routes else { return Ok(()) };
-        let malformed = |e: String| Fault::new(Reason::Unspecified, format!("invalid routes: {e}"));
-        let delta = Delta::try_from(routes).map_err(|e| malformed(e.to_string()))?;
+        let malformed =
+            |e: String| RpcError::new(Reason::Unspecified, format!("invalid routes: {e}"));
+        let delta = RoutingDelta::try_from(routes).map_err(|e| malformed(e.to_string()))?;
         let version = delta.version;
         self.apply_delta(delta).map_err(|error| match error {
             ApplyError::ClusterMismatch(fault) => fault,
@@ -30,7 +31,7 @@ impl Node {
 
     /// Applies a delta. If the table became newer, removes the sections that this node no longer
     /// owns.
-    fn apply_delta(&self, delta: Delta) -> Result<bool, ApplyError> {
+    fn apply_delta(&self, delta: RoutingDelta) -> Result<bool, ApplyError> {
         let before = self.table.load();
         let changed = delta.routes.iter().filter(|(slot, route)| {
             let known = before.as_deref().and_then(|table| table.route(*slot));
@@ -38,7 +39,7 @@ impl Node {
         });
         let changed = changed.count() as u64;
         let newer = match self.table.apply(delta) {
-            Err(ApplyError::Unfit(RouteError::Gap { .. })) => {
+            Err(ApplyError::Unfit(RouteError::MissingVersions { .. })) => {
                 self.renewals.request_renewal();
                 false
             }

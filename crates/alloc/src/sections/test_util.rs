@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use seqsvr_core::command::Fence;
 use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
-use seqsvr_core::section::{Open, Section};
+use seqsvr_core::section::{Section, SectionGrant};
 
 use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;
-use crate::{Alloc, Options};
+use crate::{AllocServer, Options};
 
 /// Returns a section object with a window of 1,000.
 pub(crate) fn test_section(section: u32, size: u32) -> Arc<LoadedSection> {
@@ -27,7 +27,7 @@ pub(crate) fn test_section(section: u32, size: u32) -> Arc<LoadedSection> {
 }
 
 pub(crate) fn dense_section(size: u32) -> Section {
-    let open = Open {
+    let open = SectionGrant {
         generation: 1,
         base: 0,
         max_seq: 1_000,
@@ -38,10 +38,10 @@ pub(crate) fn dense_section(size: u32) -> Section {
 }
 
 /// Starts a node whose store does not answer.
-pub(crate) async fn unconnected_node() -> (Alloc, Arc<Node>) {
+pub(crate) async fn unconnected_node() -> (AllocServer, Arc<Node>) {
     let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
-    let alloc = Alloc::start(options).await.unwrap();
+    let alloc = AllocServer::start(options).await.unwrap();
     let node = alloc.node.clone();
     (alloc, node)
 }

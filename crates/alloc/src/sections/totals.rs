@@ -36,10 +36,10 @@ impl SectionTotals {
         let mut totals = SectionTotals::default();
         let mut left_min = None;
         for loaded in sections {
-            let left = loaded.section.left();
+            let left = loaded.section.numbers_remaining();
             totals.sections += 1;
-            totals.keys += loaded.section.touched();
-            totals.bytes += loaded.section.bytes() as u64;
+            totals.keys += loaded.section.keys_touched();
+            totals.bytes += loaded.section.memory_bytes() as u64;
             totals.waiting += u64::from(loaded.waiter_count.load(Acquire));
             totals.left = totals.left.saturating_add(left);
             left_min = Some(left_min.unwrap_or(left).min(left));
@@ -73,9 +73,9 @@ pub(crate) fn top_sections(
             namespace: namespace.map_or_else(String::new, |n| n.spec.name.clone()),
             section: key.section.0,
             slot: u32::from(loaded.fence.slot.0),
-            window_left: loaded.section.left(),
+            window_left: loaded.section.numbers_remaining(),
             per_second,
-            keys_touched: loaded.section.touched(),
+            keys_touched: loaded.section.keys_touched(),
         }
     });
     top.collect()
@@ -86,7 +86,7 @@ mod tests {
     use std::num::NonZeroU32;
     use std::time::Duration;
 
-    use seqsvr_core::section::Key;
+    use seqsvr_core::section::CounterKey;
     use tokio::time::Instant;
 
     use super::*;
@@ -102,7 +102,7 @@ mod tests {
         assert!(top_sections(&all, None).is_empty(), "nothing was taken");
         for (n, one) in (0..).zip(&all) {
             if let Some(count) = NonZeroU32::new(n) {
-                one.section.next(Key::Dense(0), count).unwrap();
+                one.section.next(CounterKey::Dense(0), count).unwrap();
             }
             let now = begin + Duration::from_secs(1);
             one.rate_meter.sample(now, one.section.highest_offset());
@@ -128,7 +128,7 @@ mod tests {
         let take = |at: usize, key, n| {
             let taken = all[at]
                 .section
-                .next(Key::Dense(key), NonZeroU32::new(n).unwrap());
+                .next(CounterKey::Dense(key), NonZeroU32::new(n).unwrap());
             taken.unwrap();
         };
         // Windows of 1,000 and steps of 10.

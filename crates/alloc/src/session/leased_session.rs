@@ -15,7 +15,7 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 use seqsvr_core::id::{Epoch, SessionId, Slot};
-use seqsvr_core::lease::{Lease, Reading};
+use seqsvr_core::lease::{ClockReading, Lease};
 use seqsvr_core::planted;
 use seqsvr_core::route::RoutingTable;
 
@@ -51,13 +51,13 @@ impl LeasedSession {
     }
 
     /// Whether this session may serve at a reading made after the request was received.
-    pub(crate) fn may_serve_at(&self, now: Reading) -> bool {
+    pub(crate) fn may_serve_at(&self, now: ClockReading) -> bool {
         let is_leased = || now.is_before(self.deadline());
         self.is_alive() && (cfg!(unleased) || planted!(SkipLeaseCheck) || is_leased())
     }
 
-    pub(crate) fn deadline(&self) -> Reading {
-        Reading {
+    pub(crate) fn deadline(&self) -> ClockReading {
+        ClockReading {
             main_ns: self.main_ns.load(Acquire),
             raw_ns: self.raw_ns.load(Acquire),
         }
@@ -65,7 +65,7 @@ impl LeasedSession {
 
     /// Returns the time until the lease ends, by the clock that ends it first; zero once the
     /// session has ended. For operators: no answer depends on it.
-    pub(crate) fn time_left(&self, now: Reading) -> Duration {
+    pub(crate) fn time_left(&self, now: ClockReading) -> Duration {
         let deadline = self.deadline();
         let main = deadline.main_ns.saturating_sub(now.main_ns);
         let raw = deadline.raw_ns.saturating_sub(now.raw_ns);
@@ -97,8 +97,8 @@ impl LeasedSession {
 mod tests {
     use super::*;
 
-    fn at(s: u64) -> Reading {
-        Reading {
+    fn at(s: u64) -> ClockReading {
+        ClockReading {
             main_ns: s * 1_000_000_000,
             raw_ns: s * 1_000_000_000,
         }
@@ -124,11 +124,11 @@ mod tests {
     fn session_past_deadline_on_one_clock_does_not_serve() {
         let session = LeasedSession::new(SessionId(1));
         session.renew(Lease::new(at(10), Duration::from_secs(3)));
-        assert!(!session.may_serve_at(Reading {
+        assert!(!session.may_serve_at(ClockReading {
             raw_ns: at(14).raw_ns,
             ..at(11)
         }));
-        assert!(!session.may_serve_at(Reading {
+        assert!(!session.may_serve_at(ClockReading {
             main_ns: at(14).main_ns,
             ..at(11)
         }));

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
-use seqsvr_core::route::{Delta, Error, RoutingTable};
+use seqsvr_core::route::{RoutingDelta, RoutingTable, RoutingUpdateError};
 use seqsvr_proto::cluster_tag::ClusterTag;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
 use tokio::sync::watch;
 
@@ -17,10 +17,10 @@ use crate::own_cluster::OwnCluster;
 pub(crate) enum ApplyError {
     /// This process belongs to another cluster.
     #[error("{0}")]
-    ClusterMismatch(#[from] Fault),
+    ClusterMismatch(#[from] RpcError),
     /// It does not fit the table.
     #[error("{0}")]
-    Unfit(#[from] Error),
+    Unfit(#[from] RoutingUpdateError),
 }
 
 /// Cell of the newest routing table; readers never block.
@@ -66,13 +66,14 @@ impl RoutingTableCell {
     ///
     /// # Errors
     /// The delta is of another cluster, or does not fit the table.
-    pub(crate) fn apply(&self, delta: Delta) -> Result<bool, ApplyError> {
+    pub(crate) fn apply(&self, delta: RoutingDelta) -> Result<bool, ApplyError> {
         let _one_at_a_time = self.update.lock();
-        self.cluster.join(ClusterTag::of(delta.cluster))?;
+        self.cluster
+            .join(ClusterTag::from_cluster_id(delta.cluster))?;
         let next = match self.current.load().as_deref() {
             Some(table) => {
                 let mut table = table.clone();
-                if !table.apply(delta)? {
+                if !table.apply_delta(delta)? {
                     return Ok(false);
                 }
                 table

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use seqsvr_core::command::Proof;
+use seqsvr_core::command::SessionProof;
 use seqsvr_core::id::{Nonce, SessionId};
 use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ impl StateDir {
 
     /// Loads the proof that the session last opened here, under this name, has no live process. If
     /// there is none, logs the reason and returns None.
-    pub(crate) fn load_proof(&self, name: &str) -> Option<Proof> {
+    pub(crate) fn load_proof(&self, name: &str) -> Option<SessionProof> {
         let path = self.dir.join("proof");
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
@@ -124,13 +124,13 @@ impl StateDir {
         if stored.place != self.binding {
             return self.reject_proof("it was copied from another directory");
         }
-        Some(Proof {
+        Some(SessionProof {
             session: SessionId(stored.session),
             nonce: Nonce(nonce),
         })
     }
 
-    fn reject_proof(&self, why: &str) -> Option<Proof> {
+    fn reject_proof(&self, why: &str) -> Option<SessionProof> {
         tracing::warn!(
             "the state directory {} proves nothing: {why}; an older session under this name is waited for",
             self.dir.display()
@@ -139,7 +139,7 @@ impl StateDir {
     }
 
     /// Stores the proof of a newly opened session. Waits for the disk.
-    pub(crate) fn write_proof(&self, name: &str, proof: Proof) -> io::Result<()> {
+    pub(crate) fn write_proof(&self, name: &str, proof: SessionProof) -> io::Result<()> {
         let stored = StoredProof {
             format: PROOF_FORMAT,
             name: name.to_owned(),
@@ -163,7 +163,7 @@ impl StateDir {
 mod tests {
     use super::*;
 
-    const PROOF: Proof = Proof {
+    const PROOF: SessionProof = SessionProof {
         session: SessionId(7),
         nonce: Nonce(u128::MAX - 1),
     };

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_core::command::FINALS_MAX;
+use seqsvr_core::command::HIGH_WATER_MARKS_MAX;
 use seqsvr_proto::v1::{CloseSessionRequest, SectionFinal};
 use tokio::time::{Instant, timeout_at};
 
@@ -50,8 +50,10 @@ impl Node {
                 value,
             });
         }
-        let mut chunks: Vec<Vec<SectionFinal>> =
-            finals.chunks(FINALS_MAX).map(<[_]>::to_vec).collect();
+        let mut chunks: Vec<Vec<SectionFinal>> = finals
+            .chunks(HIGH_WATER_MARKS_MAX)
+            .map(<[_]>::to_vec)
+            .collect();
         if chunks.is_empty() {
             chunks.push(Vec::new());
         }

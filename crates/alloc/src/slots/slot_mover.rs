@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::time::Duration;
 
-use seqsvr_core::command::FINALS_MAX;
+use seqsvr_core::command::HIGH_WATER_MARKS_MAX;
 use seqsvr_core::id::{Epoch, SessionId, Slot};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{
     self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,
 };
@@ -115,13 +115,13 @@ impl Node {
         slot: Slot,
         epoch: Epoch,
         to: SessionId,
-    ) -> Result<(Epoch, Option<SessionId>), Fault> {
+    ) -> Result<(Epoch, Option<SessionId>), RpcError> {
         // The semaphore is never closed, so an error cannot occur.
         let _permit = self.slot_moves.permits.acquire().await;
         let collecting = self.slot_moves.collecting.read().await;
         if !self.is_slot_owner(session, slot, epoch) || !self.sections.freeze_slot(slot, epoch) {
             let text = format!("slot {slot} is not at epoch {epoch} any more, or moving already");
-            return Err(Fault::new(Reason::NotOwner, text));
+            return Err(RpcError::new(Reason::NotOwner, text));
         }
         let finals = self.collect_finals(slot, epoch).await;
         self.sections.record_finals(&finals);
@@ -215,7 +215,7 @@ impl Node {
     /// Sends the finals that one move cannot carry as closes before it, and returns the rest. A
     /// close that fails costs a gap.
     async fn send_overflow_finals(&self, mut finals: Vec<SectionFinal>) -> Vec<SectionFinal> {
-        let rest = finals.split_off(finals.len().min(FINALS_MAX));
+        let rest = finals.split_off(finals.len().min(HIGH_WATER_MARKS_MAX));
         let closes = rest.into_iter().map(|last| {
             let close = v1::Close {
                 generation: last.generation,

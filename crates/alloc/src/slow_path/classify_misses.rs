@@ -1,8 +1,8 @@
 //! Turns each miss into an answer, or into something its item waits for.
 
 use seqsvr_core::route::RoutingTable;
-use seqsvr_core::section::Refusal;
-use seqsvr_proto::error::Fault;
+use seqsvr_core::section::TakeError;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 
 use crate::batch::request_context::RequestContext;
@@ -14,7 +14,7 @@ use crate::slow_path::wait_limiter::{RETRY_AFTER_MS, WaitPermits};
 
 impl Node {
     /// Returns the error of an item that was not answered in time.
-    pub(crate) fn timeout_error(&self, why: Option<&PendingReason>) -> Fault {
+    pub(crate) fn timeout_error(&self, why: Option<&PendingReason>) -> RpcError {
         let stores = || self.store_group.address_list();
         let (reason, text) = match why {
             Some(PendingReason::Opening(section)) => (
@@ -51,9 +51,9 @@ impl Node {
             Some(PendingReason::NoMemory) => {
                 let text = format!(
                     "{} while sections are closed; if this lasts, raise --memory-mib of AllocSvr",
-                    Refusal::NoMemory
+                    TakeError::MemoryExhausted
                 );
-                return Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS);
+                return RpcError::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS);
             }
             Some(PendingReason::Other(reason, text)) => (*reason, text.clone()),
             Some(PendingReason::RoutingTableCell) | None => (
@@ -80,11 +80,11 @@ impl Node {
         let should_redirect =
             call.forwarded || (call.table_version != 0 && call.table_version < table.version());
         // Created once for all, so that a rejected batch of many items costs little.
-        let mut permit_error: Option<Fault> = None;
+        let mut permit_error: Option<RpcError> = None;
         for (index, miss) in misses {
             let reject = |reason, text: String| {
                 self.counters.not_owner.add(1);
-                Err(Fault::new(reason, text))
+                Err(RpcError::new(reason, text))
             };
             // Wait key of the item, or the error with which it is rejected at once.
             let waits_for = match miss {
@@ -157,8 +157,8 @@ impl Node {
 }
 
 /// Returns the error of an item that ran out of time.
-fn timeout_error_for(reason: Reason, why: &str) -> Fault {
-    Fault::new(reason, format!("{why}: deadline exceeded; retry"))
+fn timeout_error_for(reason: Reason, why: &str) -> RpcError {
+    RpcError::new(reason, format!("{why}: deadline exceeded; retry"))
         .with_code(tonic::Code::Unavailable)
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use seqsvr_core::id::Epoch;
 use seqsvr_core::planted;
-use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{
     CurrentManyRequest, ItemError, NextManyRequest, RaiseToRequest, Reason, RoutingTable,
@@ -29,7 +29,7 @@ struct OwnerResponse {
     /// Cluster that it named.
     cluster: ClusterTag,
     /// Result of each item.
-    results: Vec<Result<ItemAnswer, Fault>>,
+    results: Vec<Result<ItemAnswer, RpcError>>,
     /// Its newer routes.
     routes: Option<RoutingTable>,
 }
@@ -56,8 +56,8 @@ impl Node {
         };
         let answer = match timeout_at(deadline, sent).await {
             Ok(Ok(forwarded)) => Ok(forwarded),
-            Ok(Err(status)) => Err(Fault::from_status(&status)),
-            Err(_) => Err(Fault::new(
+            Ok(Err(status)) => Err(RpcError::from_status(&status)),
+            Err(_) => Err(RpcError::new(
                 Reason::Unreachable,
                 format!("AllocSvr {address} did not answer in time"),
             )),
@@ -97,7 +97,7 @@ impl Node {
     async fn resolve_forwarded(
         &self,
         members: Vec<u32>,
-        results: Vec<Result<ItemAnswer, Fault>>,
+        results: Vec<Result<ItemAnswer, RpcError>>,
         is_last_attempt: bool,
     ) -> Vec<Resolution> {
         let mut outcomes = Vec::with_capacity(members.len());
@@ -298,7 +298,7 @@ fn key_columns(items: &[&RequestItem]) -> (Vec<u64>, Vec<bytes::Bytes>) {
 fn request_with_deadline<T>(message: T, deadline: Instant, call: &RequestContext) -> Request<T> {
     let mut request = Request::new(message);
     if let Some(trace) = &call.trace {
-        trace.pass_on(&mut request);
+        trace.inject(&mut request);
     }
     request.set_timeout(deadline.saturating_duration_since(Instant::now()));
     request
@@ -308,7 +308,7 @@ fn answers_from_columns(
     columns: [usize; 3],
     items: usize,
     answer: impl Fn(usize) -> ItemAnswer,
-) -> Result<Vec<Result<ItemAnswer, Fault>>, Status> {
+) -> Result<Vec<Result<ItemAnswer, RpcError>>, Status> {
     if columns != [items; 3] {
         return Err(Status::internal(
             "internal error: the owner returned another number of answers than items",
@@ -317,11 +317,11 @@ fn answers_from_columns(
     Ok((0..items).map(|i| Ok(answer(i))).collect())
 }
 
-fn set_item_errors(results: &mut [Result<ItemAnswer, Fault>], errors: Vec<ItemError>) {
+fn set_item_errors(results: &mut [Result<ItemAnswer, RpcError>], errors: Vec<ItemError>) {
     for error in errors {
         if let Some(result) = results.get_mut(error.index as usize) {
             let code = tonic::Code::from(error.code);
-            *result = Err(Fault::new(error.reason(), error.message)
+            *result = Err(RpcError::new(error.reason(), error.message)
                 .with_code(code)
                 .with_retry_after_ms(error.retry_after_ms));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqsvr_core::id::{SectionKey, Slot};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 
 use crate::batch::item::ItemAnswer;
@@ -12,7 +12,7 @@ use crate::sections::loaded_section::LoadedSection;
 /// Reason why an item could not be answered at once.
 pub(crate) enum MissReason {
     /// It can never be answered.
-    Final(Fault),
+    Final(RpcError),
     /// This node owns the section, but it is not loaded.
     Open(SectionKey, Slot),
     /// The window must reach this number first.

@@ -20,7 +20,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
 use seqsvr_proto::convert::namespace_name;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
@@ -75,7 +75,7 @@ impl Node {
         self: &Arc<Self>,
         call: &RequestContext,
         items: &[RequestItem],
-    ) -> Vec<Result<ItemAnswer, Fault>> {
+    ) -> Vec<Result<ItemAnswer, RpcError>> {
         let mut progress = RequestProgress {
             answers: vec![None; items.len()],
             ..RequestProgress::default()
@@ -199,7 +199,7 @@ impl Node {
         items: &[RequestItem],
         is_renewed: &mut bool,
         permits: &mut WaitPermits<'_>,
-    ) -> Result<(Arc<RoutingTable>, Namespace), Fault> {
+    ) -> Result<(Arc<RoutingTable>, Namespace), RpcError> {
         let name = items.first().map_or(call.namespace.as_str(), |item| {
             namespace_name(&call.namespace, item.key.as_key_ref())
         });
@@ -222,7 +222,7 @@ impl Node {
                 let text = format!(
                     "there is no namespace {name:?}; see `seqsvr namespace list` or make it with `seqsvr namespace create`"
                 );
-                return Err(Fault::new(Reason::NoSuchNamespace, text));
+                return Err(RpcError::new(Reason::NoSuchNamespace, text));
             }
             permits.acquire(&self.counters.waiting_refused)?;
             if self.renewals.renew_and_wait(call.deadline).await {
@@ -232,7 +232,7 @@ impl Node {
                     "no store of {} has confirmed whether there is a namespace {name:?}; retry",
                     self.store_group.address_list()
                 );
-                return Err(Fault::new(Reason::Unreachable, text));
+                return Err(RpcError::new(Reason::Unreachable, text));
             }
         }
     }

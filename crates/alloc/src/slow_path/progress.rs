@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 
 use crate::batch::item::ItemAnswer;
 use crate::slow_path::wait_key::{PendingReason, WaitKey};
@@ -10,7 +10,7 @@ use crate::slow_path::wait_key::{PendingReason, WaitKey};
 /// Answers of a request so far, and what its other items wait for.
 #[derive(Default)]
 pub(crate) struct RequestProgress {
-    pub(crate) answers: Vec<Option<Result<ItemAnswer, Fault>>>,
+    pub(crate) answers: Vec<Option<Result<ItemAnswer, RpcError>>>,
     /// Reasons why items are not answered yet.
     pub(crate) pending_reasons: HashMap<u32, PendingReason>,
     /// Answers taken for strict items, which wait for a confirmation.

@@ -1,12 +1,12 @@
 //! Resolutions of items that waited: answered, or to be retried.
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 
 use crate::batch::item::ItemAnswer;
 
 /// Index of an item, with its answer, or None if it must be retried.
-pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, Fault>>);
+pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, RpcError>>);
 
 /// Whether a retry may help.
 pub(crate) fn is_transient(reason: Reason) -> bool {
@@ -28,7 +28,7 @@ pub(crate) fn retry_all(members: Vec<u32>) -> Vec<Resolution> {
 
 pub(crate) fn resolve_all(
     members: Vec<u32>,
-    answer: &Result<ItemAnswer, Fault>,
+    answer: &Result<ItemAnswer, RpcError>,
 ) -> Vec<Resolution> {
     members
         .into_iter()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use seqsvr_core::id::{SectionKey, Slot};
 use seqsvr_core::route::RoutingTable;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{CurrentKind, Reason};
 
 use crate::batch::item::{ItemAnswer, RequestItem};
@@ -81,7 +81,7 @@ impl Node {
                     Ok(OwnershipVerdict::Current) => {
                         self.counters.guard_alarms.add(1);
                         let text = "floor or epoch is above anything this cluster has given out; if it is genuine, numbers were lost (an old copy was restored): stop and ask an operator";
-                        resolve_all(members, &Err(Fault::new(Reason::FloorUnknown, text)))
+                        resolve_all(members, &Err(RpcError::new(Reason::FloorUnknown, text)))
                     }
                     Err(fault) => self.retry_or_fail(members, Err(fault)).await,
                 }
@@ -91,7 +91,11 @@ impl Node {
     }
 
     /// Retries the items after a wait, unless it failed permanently.
-    async fn retry_or_fail(&self, members: Vec<u32>, result: Result<(), Fault>) -> Vec<Resolution> {
+    async fn retry_or_fail(
+        &self,
+        members: Vec<u32>,
+        result: Result<(), RpcError>,
+    ) -> Vec<Resolution> {
         match result {
             Ok(()) => retry_all(members),
             Err(fault) if is_transient(fault.reason()) => {
@@ -117,7 +121,7 @@ impl Node {
                 let namespace = table
                     .as_deref()
                     .and_then(|t| t.namespace_by_id(section.namespace));
-                let floor = namespace.map(|n| n.spec.progression.floor());
+                let floor = namespace.map(|n| n.spec.progression.max_seq_floor());
                 let kind = if Some(row.max_seq) == floor {
                     CurrentKind::Never
                 } else {

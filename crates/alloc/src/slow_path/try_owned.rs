@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::route::RoutingTable;
-use seqsvr_core::section::{Current, Refusal};
-use seqsvr_proto::error::Fault;
+use seqsvr_core::section::{CurrentValue, TakeError};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
@@ -39,7 +39,7 @@ impl Node {
         namespace: &Namespace,
         items: &[RequestItem],
         todo: &[u32],
-        answers: &mut [Option<Result<ItemAnswer, Fault>>],
+        answers: &mut [Option<Result<ItemAnswer, RpcError>>],
     ) -> Vec<(u32, MissReason)> {
         let mut misses = Vec::new();
         let mut taken: Vec<PendingAnswer<'_>> = Vec::with_capacity(todo.len());
@@ -191,8 +191,8 @@ impl Node {
                     .raise_to(location.key_in_section(), target)
                     .map_err(miss_from_refusal)?
                 {
-                    Current::Touched(n) => n,
-                    Current::Untouched => target,
+                    CurrentValue::Touched(n) => n,
+                    CurrentValue::Untouched => target,
                 };
                 loaded.record_jump();
                 if loaded.should_raise() {
@@ -255,30 +255,34 @@ impl Node {
 }
 
 fn miss_from_refusal(
-    refusal: Refusal,
+    refusal: TakeError,
     loaded: &Arc<LoadedSection>,
     location: &ItemLocation<'_>,
 ) -> MissReason {
     match refusal {
-        Refusal::Empty { needed } => MissReason::Refill(loaded.clone(), needed),
-        Refusal::Sealed => MissReason::Open(location.section, location.slot),
-        Refusal::Exhausted => MissReason::Final(sequence_exhausted()),
-        Refusal::Full => MissReason::Final(Fault::new(Reason::TooMany, refusal.to_string())),
+        TakeError::WindowExhausted { needed } => MissReason::Refill(loaded.clone(), needed),
+        TakeError::Sealed => MissReason::Open(location.section, location.slot),
+        TakeError::SequenceExhausted => MissReason::Final(sequence_exhausted()),
+        TakeError::SectionFull => {
+            MissReason::Final(RpcError::new(Reason::TooMany, refusal.to_string()))
+        }
         // `evictor` closes sections, then the item is retried.
-        Refusal::NoMemory => MissReason::NoMemory,
-        Refusal::NotHere => MissReason::Final(Fault::new(Reason::Unspecified, refusal.to_string())),
+        TakeError::MemoryExhausted => MissReason::NoMemory,
+        TakeError::WrongSection => {
+            MissReason::Final(RpcError::new(Reason::Unspecified, refusal.to_string()))
+        }
     }
 }
 
-fn count_too_large(count: u32, max: u32) -> Fault {
+fn count_too_large(count: u32, max: u32) -> RpcError {
     let text = format!(
         "count must be 1 to {max} in this namespace, not {count}: a window holds no more; split the request"
     );
-    Fault::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
+    RpcError::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
 }
 
-fn sequence_exhausted() -> Fault {
-    Fault::new(
+fn sequence_exhausted() -> RpcError {
+    RpcError::new(
         Reason::SequenceExhausted,
         "the sequence would pass 2^63-1, the last number there is; use another key or a namespace with a lower start",
     )

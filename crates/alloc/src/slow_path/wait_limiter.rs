@@ -11,8 +11,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::transport::{Share, add_within};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::transport::{ConnectionQuota, add_within};
 use seqsvr_proto::v1::Reason;
 
 use crate::metrics::counters::EventCounter;
@@ -46,7 +46,7 @@ impl WaitLimiter {
     /// Returns the permits of a call of `items` items, which are not acquired yet.
     pub(crate) fn permits_for<'a>(
         &'a self,
-        share: Option<&'a Share>,
+        share: Option<&'a ConnectionQuota>,
         items: usize,
     ) -> WaitPermits<'a> {
         WaitPermits {
@@ -61,7 +61,7 @@ impl WaitLimiter {
 /// Permits of one call; a drop releases them.
 pub(crate) struct WaitPermits<'a> {
     limiter: &'a WaitLimiter,
-    share: Option<&'a Share>,
+    share: Option<&'a ConnectionQuota>,
     items: usize,
     is_acquired: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) struct WaitPermits<'a> {
 impl WaitPermits<'_> {
     /// Acquires the call's permits unless it has them. The error is for the items that would have
     /// to wait.
-    pub(crate) fn acquire(&mut self, rejections: &EventCounter) -> Result<(), Fault> {
+    pub(crate) fn acquire(&mut self, rejections: &EventCounter) -> Result<(), RpcError> {
         if self.is_acquired {
             return Ok(());
         }
@@ -78,16 +78,16 @@ impl WaitPermits<'_> {
         let connection_capacity = (capacity / CONNECTION_SHARE_DIVISOR)
             .max(self.items)
             .min(capacity);
-        let is_connection_full = self
-            .share
-            .is_some_and(|share| !add_within(share.waiting(), self.items, connection_capacity));
+        let is_connection_full = self.share.is_some_and(|share| {
+            !add_within(share.queued_items(), self.items, connection_capacity)
+        });
         let text = if is_connection_full {
             format!(
                 "too many items of this connection wait: one connection may have {connection_capacity} of {capacity} (--waiting-max); retry later"
             )
         } else if !add_within(&self.limiter.permits_taken, self.items, capacity) {
             if let Some(share) = self.share {
-                share.waiting().fetch_sub(self.items, Relaxed);
+                share.queued_items().fetch_sub(self.items, Relaxed);
             }
             format!("too many items wait in this AllocSvr: {capacity} (--waiting-max); retry later")
         } else {
@@ -95,7 +95,7 @@ impl WaitPermits<'_> {
             return Ok(());
         };
         rejections.add(1);
-        Err(Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS))
+        Err(RpcError::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS))
     }
 }
 
@@ -104,7 +104,7 @@ impl Drop for WaitPermits<'_> {
         if self.is_acquired {
             self.limiter.permits_taken.fetch_sub(self.items, Relaxed);
             if let Some(share) = self.share {
-                share.waiting().fetch_sub(self.items, Relaxed);
+                share.queued_items().fetch_sub(self.items, Relaxed);
             }
         }
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::SUBMIT_MAX;
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::SUBMIT_COMMANDS_MAX;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{Reason, SectionCommand, SubmitRequest, section_command};
 use tokio::sync::{Notify, oneshot};
@@ -34,7 +34,7 @@ const SUBMIT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// to retry.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-type QueuedCommand = (SectionCommand, oneshot::Sender<Result<Reply, Fault>>);
+type QueuedCommand = (SectionCommand, oneshot::Sender<Result<Reply, RpcError>>);
 
 /// Commands that wait for the next Submit.
 #[derive(Default)]
@@ -58,7 +58,10 @@ impl PendingCommands {
 
     /// Removes and returns the commands of the next Submit.
     fn next_batch(&mut self) -> Vec<QueuedCommand> {
-        let urgent = self.urgent.len().min(SUBMIT_MAX - OPENS_PER_SUBMIT_MAX);
+        let urgent = self
+            .urgent
+            .len()
+            .min(SUBMIT_COMMANDS_MAX - OPENS_PER_SUBMIT_MAX);
         let opens = self.opens.len().min(OPENS_PER_SUBMIT_MAX);
         let urgent = self.urgent.drain(..urgent);
         urgent.chain(self.opens.drain(..opens)).collect()
@@ -84,7 +87,7 @@ impl CommandQueue {
     }
 
     /// Queues a command and waits for its answer.
-    pub(crate) async fn submit(&self, command: SectionCommand) -> Result<Reply, Fault> {
+    pub(crate) async fn submit(&self, command: SectionCommand) -> Result<Reply, RpcError> {
         let (tx, rx) = oneshot::channel();
         {
             let mut queue = self.queue.lock();
@@ -92,7 +95,7 @@ impl CommandQueue {
                 return Err(shutting_down());
             };
             if queue.len() >= QUEUED_COMMANDS_MAX {
-                return Err(Fault::new(
+                return Err(RpcError::new(
                     Reason::TooMany,
                     format!("too many section commands wait for the store: at most {QUEUED_COMMANDS_MAX}; retry later"),
                 )
@@ -146,7 +149,7 @@ impl CommandQueue {
             Ok(response) if response.replies.len() == waiters.len() => {
                 for (waiter, reply) in waiters.into_iter().zip(response.replies) {
                     let reply = reply.reply.ok_or_else(|| {
-                        Fault::new(Reason::Unspecified, "the store sent an empty reply")
+                        RpcError::new(Reason::Unspecified, "the store sent an empty reply")
                     });
                     // A waiter that gave up needs no answer.
                     let _ = waiter.send(reply);
@@ -154,7 +157,7 @@ impl CommandQueue {
             }
             Ok(_) => fail_all(
                 waiters,
-                &Fault::new(
+                &RpcError::new(
                     Reason::Unspecified,
                     "internal error: the store returned another number of replies than commands",
                 ),
@@ -164,11 +167,11 @@ impl CommandQueue {
     }
 }
 
-fn shutting_down() -> Fault {
-    Fault::new(Reason::Unreachable, "this AllocSvr is shutting down")
+fn shutting_down() -> RpcError {
+    RpcError::new(Reason::Unreachable, "this AllocSvr is shutting down")
 }
 
-fn fail_all(waiters: Vec<oneshot::Sender<Result<Reply, Fault>>>, fault: &Fault) {
+fn fail_all(waiters: Vec<oneshot::Sender<Result<Reply, RpcError>>>, fault: &RpcError) {
     for waiter in waiters {
         let _ = waiter.send(Err(fault.clone()));
     }
@@ -188,8 +191,10 @@ mod tests {
         let open = || command(section_command::Command::Open(Default::default()));
         let raise = || command(section_command::Command::Raise(Default::default()));
         let (mut queue, mut receivers) = (PendingCommands::default(), Vec::new());
-        let crowd = (0..2 * SUBMIT_MAX).map(|_| open()).chain([raise()]);
-        for one in crowd.chain((0..2 * SUBMIT_MAX).map(|_| raise())) {
+        let crowd = (0..2 * SUBMIT_COMMANDS_MAX)
+            .map(|_| open())
+            .chain([raise()]);
+        for one in crowd.chain((0..2 * SUBMIT_COMMANDS_MAX).map(|_| raise())) {
             let (tx, rx) = oneshot::channel();
             queue.push((one, tx));
             receivers.push(rx);
@@ -197,10 +202,13 @@ mod tests {
         for _ in 0..2 {
             let batch = queue.next_batch();
             let is_open = |w: &&QueuedCommand| w.0 == open();
-            assert_eq!(batch.len(), SUBMIT_MAX);
+            assert_eq!(batch.len(), SUBMIT_COMMANDS_MAX);
             assert_eq!(batch.iter().filter(is_open).count(), OPENS_PER_SUBMIT_MAX);
         }
-        assert_eq!(queue.opens.len(), 2 * SUBMIT_MAX - 2 * OPENS_PER_SUBMIT_MAX);
+        assert_eq!(
+            queue.opens.len(),
+            2 * SUBMIT_COMMANDS_MAX - 2 * OPENS_PER_SUBMIT_MAX
+        );
     }
 
     /// Otherwise a task that opens or raises while the process stops would wait without end.

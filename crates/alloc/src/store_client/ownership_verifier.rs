@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::id::Slot;
 use seqsvr_core::{planted, reached};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{ReadRequest, Reason};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
@@ -43,7 +43,7 @@ pub(crate) enum OwnershipVerdict {
 
 type PendingCheck = (
     SlotOwnership,
-    oneshot::Sender<Result<OwnershipVerdict, Fault>>,
+    oneshot::Sender<Result<OwnershipVerdict, RpcError>>,
 );
 
 /// Queue of callers that wait for the next round.
@@ -55,12 +55,15 @@ pub(crate) struct OwnershipVerifier {
 
 impl OwnershipVerifier {
     /// Confirms an ownership with the store, by a round that starts after now.
-    pub(crate) async fn verify(&self, ownership: SlotOwnership) -> Result<OwnershipVerdict, Fault> {
+    pub(crate) async fn verify(
+        &self,
+        ownership: SlotOwnership,
+    ) -> Result<OwnershipVerdict, RpcError> {
         let (tx, rx) = oneshot::channel();
         {
             let mut pending = self.pending.lock();
             if pending.len() >= PENDING_CHECKS_MAX {
-                return Err(Fault::new(
+                return Err(RpcError::new(
                     Reason::TooMany,
                     format!(
                         "too many confirmations wait: at most {PENDING_CHECKS_MAX}; retry later"
@@ -72,7 +75,7 @@ impl OwnershipVerifier {
         }
         self.ready.notify_one();
         rx.await.unwrap_or_else(|_| {
-            Err(Fault::new(
+            Err(RpcError::new(
                 Reason::Unreachable,
                 "this AllocSvr is shutting down",
             ))

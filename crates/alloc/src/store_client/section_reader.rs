@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::id::{Epoch, SectionKey, Slot};
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::READ_MAX;
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::READ_ROWS_MAX;
 use seqsvr_proto::v1::{ReadRequest, Reason, SectionRef};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ use crate::store_client::store_group::StoreGroupClient;
 const PENDING_READS_MAX: usize = 50_000;
 /// Maximum sections of one read, each with its slot; above it they wait for the next read. Few
 /// enough that the store can do its other work.
-const SECTIONS_PER_READ_MAX: usize = READ_MAX / 8;
+const SECTIONS_PER_READ_MAX: usize = READ_ROWS_MAX / 8;
 /// Maximum time of one read; after it the items of its callers are retried.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -37,7 +37,7 @@ pub(crate) struct ConfirmedSection {
 type PendingRead = (
     SectionKey,
     Slot,
-    oneshot::Sender<Result<ConfirmedSection, Fault>>,
+    oneshot::Sender<Result<ConfirmedSection, RpcError>>,
 );
 
 /// Queue of sections that wait for the next read.
@@ -53,7 +53,7 @@ impl SectionReader {
         &self,
         section: SectionKey,
         slot: Slot,
-    ) -> Result<ConfirmedSection, Fault> {
+    ) -> Result<ConfirmedSection, RpcError> {
         let (tx, rx) = oneshot::channel();
         {
             let mut pending = self.pending.lock();
@@ -61,12 +61,12 @@ impl SectionReader {
                 let text = format!(
                     "too many sections wait to be read at the store: at most {PENDING_READS_MAX}; retry later"
                 );
-                return Err(Fault::new(Reason::TooMany, text).with_retry_after_ms(100));
+                return Err(RpcError::new(Reason::TooMany, text).with_retry_after_ms(100));
             }
             pending.push((section, slot, tx));
         }
         self.ready.notify_one();
-        let stopping = |_| Fault::new(Reason::Unreachable, "this AllocSvr is shutting down");
+        let stopping = |_| RpcError::new(Reason::Unreachable, "this AllocSvr is shutting down");
         rx.await.map_err(stopping)?
     }
 
@@ -121,7 +121,7 @@ async fn read_batch(stores: &StoreGroupClient, batch: Vec<PendingRead>) {
             let mismatch = "internal error: the store returned another number of sections";
             is_complete
                 .then_some(read)
-                .ok_or_else(|| Fault::new(Reason::Unspecified, mismatch))
+                .ok_or_else(|| RpcError::new(Reason::Unspecified, mismatch))
         });
     for (index, (_, _, tx)) in batch.into_iter().enumerate() {
         let row = read

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_client::Channels;
-use seqsvr_proto::cluster_tag::NamesCluster;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::cluster_tag::ClusterTagged;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use seqsvr_proto::v1::store_client::StoreClient;
 use tokio::runtime::Handle;
@@ -85,13 +85,13 @@ impl StoreGroupClient {
     }
 
     /// Returns a channel to the store that last succeeded, or to the next one to try.
-    pub(crate) fn preferred_channel(&self) -> Result<(String, Channel), Fault> {
+    pub(crate) fn preferred_channel(&self) -> Result<(String, Channel), RpcError> {
         let address = self.preferred.lock().clone();
         let _in = self.runtime.enter();
         let channel = self
             .channels
             .get(&address)
-            .map_err(|e| Fault::new(Reason::Unreachable, e.to_string()))?;
+            .map_err(|e| RpcError::new(Reason::Unreachable, e.to_string()))?;
         Ok((address, channel))
     }
 
@@ -116,11 +116,11 @@ impl StoreGroupClient {
 
     /// Records which cluster an answer names, and returns the answer if it is of this process's
     /// cluster.
-    pub(crate) fn check_answer<T: NamesCluster>(
+    pub(crate) fn check_answer<T: ClusterTagged>(
         &self,
         address: &str,
-        answer: Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        answer: Result<T, RpcError>,
+    ) -> Result<T, RpcError> {
         let answer = self.cluster.check_answer(answer, T::cluster_tag);
         let foreign = match &answer {
             Ok(_) => Some(false),
@@ -156,10 +156,10 @@ impl StoreGroupClient {
         attempt_timeout: Duration,
         request: R,
         send: F,
-    ) -> Result<T, Fault>
+    ) -> Result<T, RpcError>
     where
-        R: NamesCluster + Clone,
-        T: NamesCluster,
+        R: ClusterTagged + Clone,
+        T: ClusterTagged,
         F: Fn(StoreClient<Channel>, R) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
@@ -181,7 +181,7 @@ impl StoreGroupClient {
         deadline: Instant,
         attempt_timeout: Duration,
         send_once: F,
-    ) -> Result<T, Fault>
+    ) -> Result<T, RpcError>
     where
         F: Fn(Channel) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
@@ -195,8 +195,8 @@ impl StoreGroupClient {
         deadline: Instant,
         attempt_timeout: Duration,
         send_once: F,
-        check: impl Fn(&str, Result<T, Fault>) -> Result<T, Fault>,
-    ) -> Result<T, Fault>
+        check: impl Fn(&str, Result<T, RpcError>) -> Result<T, RpcError>,
+    ) -> Result<T, RpcError>
     where
         F: Fn(Channel) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
@@ -207,8 +207,8 @@ impl StoreGroupClient {
             let until = deadline.min(Instant::now() + attempt_timeout);
             let answer = match timeout_at(until, send_once(channel)).await {
                 Ok(Ok(response)) => Ok(response.into_inner()),
-                Ok(Err(status)) => Err(Fault::from_status(&status)),
-                Err(_) => Err(Fault::new(
+                Ok(Err(status)) => Err(RpcError::from_status(&status)),
+                Err(_) => Err(RpcError::new(
                     Reason::Unreachable,
                     format!("store {address} did not answer within {attempt_timeout:?}"),
                 )),
@@ -236,14 +236,14 @@ impl StoreGroupClient {
                     "no store answered ({}) after {attempts} tries: {fault}",
                     self.address_list()
                 );
-                return Err(Fault::new(Reason::Unreachable, text));
+                return Err(RpcError::new(Reason::Unreachable, text));
             }
             sleep(delay).await;
         }
     }
 }
 
-fn should_retry(fault: &Fault) -> bool {
+fn should_retry(fault: &RpcError) -> bool {
     match fault.reason() {
         Reason::NotLeader
         | Reason::NotInitialised
@@ -279,15 +279,15 @@ mod tests {
         StoreGroupClient::new(&addresses, Channels::new(), random, Arc::new(cluster))
     }
 
-    fn renewed(tag: u64) -> Result<KeepAliveResponse, Fault> {
+    fn renewed(tag: u64) -> Result<KeepAliveResponse, RpcError> {
         Ok(KeepAliveResponse {
             cluster_tag: tag,
             ..KeepAliveResponse::default()
         })
     }
 
-    fn failed(reason: Reason, tag: u64) -> Result<KeepAliveResponse, Fault> {
-        Err(Fault::new(reason, "").with_cluster_tag(ClusterTag(tag)))
+    fn failed(reason: Reason, tag: u64) -> Result<KeepAliveResponse, RpcError> {
+        Err(RpcError::new(reason, "").with_cluster_tag(ClusterTag(tag)))
     }
 
     #[tokio::test]

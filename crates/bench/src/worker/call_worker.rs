@@ -1,11 +1,11 @@
 //! One caller of the SDK or of unary RPCs: one call after the other, each verified and measured.
 
 use rand::rngs::SmallRng;
-use seqsvr_client::{Client, Error, Key, NextItem, Numbers};
+use seqsvr_client::{Client, Error, IssuedRange, Key, NextItem};
 use tokio::time::Instant;
 
 use super::direct_client::DirectClient;
-use crate::answers::{CallAnswers, ItemAnswer};
+use crate::answers::{AnsweredItem, CallAnswers};
 use crate::call_recorder::{CallRecorder, CallTally};
 use crate::run_state::CallItems;
 use crate::settings::CallMode;
@@ -46,7 +46,7 @@ impl CallWorker {
             if run.mode == CallMode::Next {
                 let answer = self.take_next(self.items.keys[0]).await;
                 now = Instant::now();
-                let answers = std::iter::once(answer.map(ItemAnswer::Numbers));
+                let answers = std::iter::once(answer.map(AnsweredItem::Numbers));
                 let recorder = &mut self.recorder;
                 recorder.record_answers(&self.items, answers, begin, now, &mut tally)?;
             } else {
@@ -57,13 +57,13 @@ impl CallWorker {
                     CallAnswers::Numbers(answers) => {
                         let answers = answers
                             .into_iter()
-                            .map(|answer| answer.map(ItemAnswer::Numbers));
+                            .map(|answer| answer.map(AnsweredItem::Numbers));
                         recorder.record_answers(&self.items, answers, begin, now, &mut tally)?;
                     }
                     CallAnswers::Current(answers) => {
                         let answers = answers
                             .into_iter()
-                            .map(|answer| answer.map(ItemAnswer::Current));
+                            .map(|answer| answer.map(AnsweredItem::Current));
                         recorder.record_answers(&self.items, answers, begin, now, &mut tally)?;
                     }
                 }
@@ -75,7 +75,7 @@ impl CallWorker {
     }
 
     /// Takes the next number or numbers of one key.
-    async fn take_next(&self, key: u32) -> Result<Numbers, Error> {
+    async fn take_next(&self, key: u32) -> Result<IssuedRange, Error> {
         let run = &self.recorder.run;
         let (namespace, key) = (run.keys.namespace_of(key), run.keys.key_at(key));
         match &self.client {

@@ -19,7 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::direct_client::{DirectClient, item_error, next_many_request, read_range, status_error};
-use crate::answers::ItemAnswer;
+use crate::answers::AnsweredItem;
 use crate::call_recorder::{CallRecorder, CallTally};
 use crate::run_state::CallItems;
 
@@ -326,12 +326,12 @@ fn item_answers(
     items: usize,
     count: u32,
     stride: u32,
-) -> impl Iterator<Item = Result<ItemAnswer, Error>> {
+) -> impl Iterator<Item = Result<AnsweredItem, Error>> {
     let mut errors = next.errors.iter().peekable();
     (0..items).map(
         move |i| match errors.next_if(|error| error.index as usize == i) {
             Some(error) => Err(item_error(error)),
-            None => read_range(next, i, count, stride).map(ItemAnswer::Numbers),
+            None => read_range(next, i, count, stride).map(AnsweredItem::Numbers),
         },
     )
 }

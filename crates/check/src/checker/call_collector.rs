@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
-use super::check_report::Report;
+use super::check_report::CheckReport;
 use super::findings::{Findings, NumberGrid};
 use super::packed_call::{PackedCall, SEQUENCES_MAX};
-use super::rule::{NUMBER_MAX, Rule};
+use super::rule::{HistoryRule, NUMBER_MAX};
 use crate::error::Error;
-use crate::history::{Answer, Kind, Outcome};
+use crate::history::{CallAnswer, CallKind, CallOutcome};
 
 /// Collects calls for one check.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) struct CallCollector {
     pub(super) grids: Vec<Option<NumberGrid>>,
     pub(super) calls: Vec<PackedCall>,
     pub(super) findings: Findings,
-    pub(super) report: Report,
+    pub(super) report: CheckReport,
 }
 
 impl CallCollector {
@@ -31,7 +31,7 @@ impl CallCollector {
         line: u64,
         sequence: &str,
         begin: u64,
-        outcome: &Outcome,
+        outcome: &CallOutcome,
     ) -> Result<(), Error> {
         let short_line = u32::try_from(line).map_err(|_| Error::TooMany {
             line,
@@ -40,25 +40,25 @@ impl CallCollector {
         })?;
         self.report.calls += 1;
         let (end, epoch, answer) = match outcome {
-            Outcome::Ok { end, epoch, answer } => (*end, *epoch, answer),
-            Outcome::Error { .. } => {
+            CallOutcome::Ok { end, epoch, answer } => (*end, *epoch, answer),
+            CallOutcome::Error { .. } => {
                 self.report.errors += 1;
                 return Ok(());
             }
-            Outcome::Unknown { .. } => {
+            CallOutcome::Unknown { .. } => {
                 self.report.unknown += 1;
                 return Ok(());
             }
         };
         match answer.kind() {
-            Kind::Next => self.report.next += 1,
-            Kind::Current => self.report.current += 1,
-            Kind::RaiseTo => self.report.raise_to += 1,
+            CallKind::Next => self.report.next += 1,
+            CallKind::Current => self.report.current += 1,
+            CallKind::RaiseTo => self.report.raise_to += 1,
         }
         let sequence = self.sequence_id(sequence, line)?;
         let call = PackedCall::new(short_line, sequence, (begin, end), epoch, answer);
         match *answer {
-            Answer::Next {
+            CallAnswer::Next {
                 first,
                 last,
                 stride,
@@ -68,7 +68,8 @@ impl CallCollector {
                     && first <= last
                     && (last - first) % stride == 0;
                 if !is_range {
-                    self.findings.record(Rule::Range, None, &call, stride);
+                    self.findings
+                        .record(HistoryRule::Range, None, &call, stride);
                     return Ok(());
                 }
                 let grid = self.grids[sequence as usize].get_or_insert(NumberGrid {
@@ -77,12 +78,13 @@ impl CallCollector {
                     line: short_line,
                 });
                 if (grid.stride, grid.offset) != (stride, first % stride) {
-                    self.findings.record(Rule::Stride, None, &call, stride);
+                    self.findings
+                        .record(HistoryRule::Stride, None, &call, stride);
                 }
             }
-            Answer::RaiseTo { asked, to } if to < asked => {
+            CallAnswer::RaiseTo { requested, to } if to < requested => {
                 self.findings
-                    .record(Rule::RaiseShort, None, &call, NonZeroU64::MIN);
+                    .record(HistoryRule::RaiseShort, None, &call, NonZeroU64::MIN);
             }
             _ => {}
         }

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use super::findings::{Findings, NumberGrid};
-use super::rule::Rule;
+use super::rule::HistoryRule;
 use super::violation_text::describe_violation;
-use crate::history::Call;
+use crate::history::RecordedCall;
 
 /// Result of a check.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct CheckReport {
     /// Calls in the history, of every outcome.
     pub calls: u64,
     /// Answered `next` calls.
@@ -33,7 +33,7 @@ pub struct Report {
     /// Most answered calls in flight on one sequence at one time.
     pub concurrency_max: u64,
     /// Number of calls that broke each rule; empty if none did.
-    pub broken: BTreeMap<Rule, u64>,
+    pub broken_rules: BTreeMap<HistoryRule, u64>,
     /// The first few violations of each rule.
     pub violations: Vec<Violation>,
 }
@@ -42,9 +42,9 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub struct Violation {
     /// The rule.
-    pub rule: Rule,
+    pub rule: HistoryRule,
     /// One sentence that describes the violation, with line numbers.
-    pub sentence: String,
+    pub description: String,
     /// The calls, the earlier first.
     pub calls: Vec<CitedCall>,
 }
@@ -55,27 +55,27 @@ pub struct CitedCall {
     /// Line of the history (the header is line 1); for calls in memory, their position from 1.
     pub line: u64,
     /// The call.
-    pub call: Call,
+    pub call: RecordedCall,
 }
 
-impl Report {
+impl CheckReport {
     /// Returns whether no rule was broken. An empty history breaks none: check
     /// [`answered`](Self::answered) and [`ordered_pairs`](Self::ordered_pairs) too.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.broken.is_empty()
+        self.broken_rules.is_empty()
     }
 
     /// Returns the number of answered calls of all kinds.
     #[must_use]
-    pub fn answered(&self) -> u64 {
+    pub fn answered_calls(&self) -> u64 {
         self.next + self.current + self.raise_to
     }
 
     /// Returns the number of all violations, listed or not.
     #[must_use]
     pub fn violations_total(&self) -> u64 {
-        self.broken.values().sum()
+        self.broken_rules.values().sum()
     }
 
     pub(super) fn add_findings(
@@ -84,7 +84,7 @@ impl Report {
         sequence_ids: &HashMap<Box<str>, u32>,
         grids: &[Option<NumberGrid>],
     ) {
-        self.broken = findings.counts;
+        self.broken_rules = findings.counts;
         // One pass over all names finds those of the violations; without violations there is none.
         let mut names = HashMap::new();
         if !findings.listed.is_empty() {
@@ -104,7 +104,7 @@ impl Report {
                 let name = names.get(&id).copied().unwrap_or_default();
                 Violation {
                     rule: convicted.rule,
-                    sentence: describe_violation(convicted, grids[id as usize].as_ref()),
+                    description: describe_violation(convicted, grids[id as usize].as_ref()),
                     calls: convicted
                         .witness
                         .iter()
@@ -123,7 +123,7 @@ impl Report {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.rule, self.sentence)?;
+        write!(f, "{}: {}", self.rule, self.description)?;
         for CitedCall { line, call } in &self.calls {
             write!(f, "\n  line {line}: {call}")?;
         }
@@ -131,13 +131,13 @@ impl fmt::Display for Violation {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "calls: {} (answered {}: next {}, current {}, raise-to {}; errors {}; no answer {})",
             self.calls,
-            self.answered(),
+            self.answered_calls(),
             self.next,
             self.current,
             self.raise_to,
@@ -159,7 +159,7 @@ impl fmt::Display for Report {
             };
         }
         write!(f, "NOT OK: {} violations (", self.violations_total())?;
-        for (index, (rule, count)) in self.broken.iter().enumerate() {
+        for (index, (rule, count)) in self.broken_rules.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{rule} {count}")?;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use super::packed_call::PackedCall;
-use super::rule::Rule;
+use super::rule::HistoryRule;
 
 /// Most violations of one rule that the report lists; all are counted.
 const LISTED_PER_RULE_MAX: usize = 5;
@@ -20,14 +20,14 @@ pub(super) struct NumberGrid {
 /// Violations: all counted, the first few of each rule kept.
 #[derive(Default)]
 pub(super) struct Findings {
-    pub(super) counts: BTreeMap<Rule, u64>,
+    pub(super) counts: BTreeMap<HistoryRule, u64>,
     pub(super) listed: Vec<ConvictedCall>,
 }
 
 /// A call that breaks a rule, with its evidence: the call that convicts it, if the rule is about
 /// two calls, and the raise through which the two are in order, if they are not by themselves.
 pub(super) struct ConvictedCall {
-    pub(super) rule: Rule,
+    pub(super) rule: HistoryRule,
     pub(super) witness: Option<PackedCall>,
     pub(super) raise: Option<PackedCall>,
     pub(super) call: PackedCall,
@@ -37,7 +37,7 @@ pub(super) struct ConvictedCall {
 impl Findings {
     pub(super) fn record(
         &mut self,
-        rule: Rule,
+        rule: HistoryRule,
         witness: Option<(&PackedCall, Option<&PackedCall>)>,
         call: &PackedCall,
         stride: NonZeroU64,

@@ -8,8 +8,8 @@ pub mod rule;
 mod sequence_sweep;
 mod violation_text;
 
-pub use check_report::{CitedCall, Report, Violation};
-pub use rule::Rule;
+pub use check_report::{CheckReport, CitedCall, Violation};
+pub use rule::HistoryRule;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -19,7 +19,7 @@ use call_collector::CallCollector;
 use sequence_sweep::sweep_calls;
 
 use crate::error::Error;
-use crate::history::{Call, HistoryReader, LineProblem, Outcome};
+use crate::history::{CallOutcome, HistoryReader, LineProblem, RecordedCall};
 
 /// Checks a history file.
 ///
@@ -29,7 +29,7 @@ use crate::history::{Call, HistoryReader, LineProblem, Outcome};
 /// # Errors
 /// The file cannot be read, or a line is not part of a history; the error names the line. Broken
 /// rules are no error: they are in the report.
-pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
+pub fn check_file(path: impl AsRef<Path>) -> Result<CheckReport, Error> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|source| Error::Open {
         path: path.to_owned(),
@@ -47,7 +47,7 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<Report, Error> {
 ///
 /// # Errors
 /// A call ends before it begins, or there are more calls or sequences than the checker can number.
-pub fn check(calls: &[Call]) -> Result<Report, Error> {
+pub fn check_calls(calls: &[RecordedCall]) -> Result<CheckReport, Error> {
     let mut collector = CallCollector::default();
     for (line, call) in (1..).zip(calls) {
         check_stamps(call).map_err(|problem| Error::Line { line, problem })?;
@@ -57,9 +57,9 @@ pub fn check(calls: &[Call]) -> Result<Report, Error> {
 }
 
 /// Rejects a call whose stamps cannot come from one monotonic clock.
-fn check_stamps(call: &Call) -> Result<(), LineProblem> {
+fn check_stamps(call: &RecordedCall) -> Result<(), LineProblem> {
     match call.outcome {
-        Outcome::Ok { end, .. } | Outcome::Error { end, .. } if end < call.begin => {
+        CallOutcome::Ok { end, .. } | CallOutcome::Error { end, .. } if end < call.begin => {
             Err(LineProblem::Backwards {
                 begin: call.begin,
                 end,
@@ -70,7 +70,7 @@ fn check_stamps(call: &Call) -> Result<(), LineProblem> {
 }
 
 /// Sweeps every sequence and returns the report.
-fn sweep_and_report(mut collector: CallCollector) -> Report {
+fn sweep_and_report(mut collector: CallCollector) -> CheckReport {
     let mut report = collector.report;
     report.sequences = collector.sequence_ids.len() as u64;
     let coverage = sweep_calls(

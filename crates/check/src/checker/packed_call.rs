@@ -5,7 +5,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::history::{Answer, Call, Outcome, Sequence};
+use crate::history::{CallAnswer, CallOutcome, RecordedCall, SequenceName};
 
 /// Bits of `tag` below the number of the sequence.
 const SEQUENCE_SHIFT: u32 = 4;
@@ -43,14 +43,14 @@ impl PackedCall {
         sequence_id: u32,
         (begin, end): (u64, u64),
         epoch: Option<u64>,
-        answer: &Answer,
+        answer: &CallAnswer,
     ) -> Self {
         let (kind, first, last) = match *answer {
-            Answer::Next { first, last, .. } => (AnswerKind::Next, first, last),
-            Answer::Exact(n) => (AnswerKind::Exact, n, n),
-            Answer::Never => (AnswerKind::Never, 0, 0),
-            Answer::AtMost(n) => (AnswerKind::AtMost, n, n),
-            Answer::RaiseTo { asked, to } => (AnswerKind::RaiseTo, asked, to),
+            CallAnswer::Next { first, last, .. } => (AnswerKind::Next, first, last),
+            CallAnswer::Exact(n) => (AnswerKind::Exact, n, n),
+            CallAnswer::Never => (AnswerKind::Never, 0, 0),
+            CallAnswer::AtMost(n) => (AnswerKind::AtMost, n, n),
+            CallAnswer::RaiseTo { requested, to } => (AnswerKind::RaiseTo, requested, to),
         };
         let has_epoch = if epoch.is_some() { HAS_EPOCH } else { 0 };
         Self {
@@ -82,24 +82,24 @@ impl PackedCall {
         (self.tag & HAS_EPOCH != 0).then_some(self.epoch)
     }
 
-    pub(super) fn to_call(self, sequence_name: &str, stride: NonZeroU64) -> Call {
-        Call {
-            sequence: Sequence::from_token(sequence_name),
+    pub(super) fn to_call(self, sequence_name: &str, stride: NonZeroU64) -> RecordedCall {
+        RecordedCall {
+            sequence: SequenceName::from_token(sequence_name),
             begin: self.begin,
-            outcome: Outcome::Ok {
+            outcome: CallOutcome::Ok {
                 end: self.end,
                 epoch: self.epoch(),
                 answer: match self.answer_kind() {
-                    AnswerKind::Next => Answer::Next {
+                    AnswerKind::Next => CallAnswer::Next {
                         first: self.first,
                         last: self.last,
                         stride,
                     },
-                    AnswerKind::Exact => Answer::Exact(self.last),
-                    AnswerKind::Never => Answer::Never,
-                    AnswerKind::AtMost => Answer::AtMost(self.last),
-                    AnswerKind::RaiseTo => Answer::RaiseTo {
-                        asked: self.first,
+                    AnswerKind::Exact => CallAnswer::Exact(self.last),
+                    AnswerKind::Never => CallAnswer::Never,
+                    AnswerKind::AtMost => CallAnswer::AtMost(self.last),
+                    AnswerKind::RaiseTo => CallAnswer::RaiseTo {
+                        requested: self.first,
                         to: self.last,
                     },
                 },
@@ -118,21 +118,24 @@ mod tests {
         let stride = NonZeroU64::new(3).unwrap();
         let (first, last) = (4, 10);
         for answer in [
-            Answer::Next {
+            CallAnswer::Next {
                 first,
                 last,
                 stride,
             },
-            Answer::Exact(5),
-            Answer::Never,
-            Answer::AtMost(u64::MAX),
-            Answer::RaiseTo { asked: 7, to: 8 },
+            CallAnswer::Exact(5),
+            CallAnswer::Never,
+            CallAnswer::AtMost(u64::MAX),
+            CallAnswer::RaiseTo {
+                requested: 7,
+                to: 8,
+            },
         ] {
             for epoch in [None, Some(0), Some(u64::MAX)] {
                 let sequence_id = SEQUENCES_MAX - 1;
                 let packed = PackedCall::new(9, sequence_id, (1, 2), epoch, &answer);
                 assert_eq!(packed.sequence_id(), sequence_id);
-                let outcome = Outcome::Ok {
+                let outcome = CallOutcome::Ok {
                     end: 2,
                     epoch,
                     answer,

@@ -29,7 +29,7 @@ pub const NUMBER_MAX: u64 = i64::MAX as u64;
 
 /// One rule that a call, or a pair of calls, can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
+pub enum HistoryRule {
     /// The numbers of a `next` are no range from 1 to 2^63-1 in steps of the stride.
     Range,
     /// A `raise-to` was answered with less than the requested number.
@@ -56,7 +56,7 @@ pub enum Rule {
     RaiseLost,
 }
 
-impl Rule {
+impl HistoryRule {
     /// Returns the short name for tables and tests.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -77,7 +77,7 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for HistoryRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

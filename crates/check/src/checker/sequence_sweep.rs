@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 
 use super::findings::{Findings, NumberGrid};
 use super::packed_call::{AnswerKind, PackedCall};
-use super::rule::Rule;
+use super::rule::HistoryRule;
 
 /// How much of the rules the history could test.
 #[derive(Default)]
@@ -144,7 +144,12 @@ struct SequenceSweep<'a, 'f> {
 }
 
 impl<'a> SequenceSweep<'a, '_> {
-    fn record_broken(&mut self, rule: Rule, witness: Option<Witness<'_>>, call: &PackedCall) {
+    fn record_broken(
+        &mut self,
+        rule: HistoryRule,
+        witness: Option<Witness<'_>>,
+        call: &PackedCall,
+    ) {
         if witness.is_some() {
             self.findings.record(rule, witness, call, self.stride);
         }
@@ -172,7 +177,7 @@ impl<'a> SequenceSweep<'a, '_> {
             let by = &calls[before as usize];
             // Ranges off the grid of the others share no number; rule `Stride` reports them.
             if by.last >= *first && (*first - by.first) % self.stride == 0 {
-                self.record_broken(Rule::Duplicate, Some((by, None)), call);
+                self.record_broken(HistoryRule::Duplicate, Some((by, None)), call);
             }
             if by.last >= call.last {
                 highest = Some(before);
@@ -192,7 +197,11 @@ impl<'a> SequenceSweep<'a, '_> {
         for call in exacts() {
             let range = numbers.highest_from(call.last);
             let range = range.filter(|range| range.last > call.last);
-            self.record_broken(Rule::ExactInside, range.map(|range| (range, None)), call);
+            self.record_broken(
+                HistoryRule::ExactInside,
+                range.map(|range| (range, None)),
+                call,
+            );
         }
         numbers
     }
@@ -228,33 +237,41 @@ impl<'a> SequenceSweep<'a, '_> {
     fn check_order(&mut self, ended: &EndedCalls<'_>, call: &PackedCall) {
         match call.answer_kind() {
             AnswerKind::Next => {
-                self.record_broken(Rule::Order, ended.next.witness_at_least(call.first), call);
                 self.record_broken(
-                    Rule::ExactPassed,
+                    HistoryRule::Order,
+                    ended.next.witness_at_least(call.first),
+                    call,
+                );
+                self.record_broken(
+                    HistoryRule::ExactPassed,
                     ended.exact.witness_at_least(call.first),
                     call,
                 );
                 self.record_broken(
-                    Rule::RaiseLost,
+                    HistoryRule::RaiseLost,
                     ended.raise_to.witness_at_least(call.first),
                     call,
                 );
             }
-            AnswerKind::Exact => {
-                self.record_broken(Rule::ExactLow, ended.reached.witness_above(call.last), call)
-            }
-            AnswerKind::AtMost => self.record_broken(
-                Rule::AtMostLow,
+            AnswerKind::Exact => self.record_broken(
+                HistoryRule::ExactLow,
                 ended.reached.witness_above(call.last),
                 call,
             ),
-            AnswerKind::Never => {
-                self.record_broken(Rule::NeverAfter, ended.used.witness_at_least(0), call)
-            }
+            AnswerKind::AtMost => self.record_broken(
+                HistoryRule::AtMostLow,
+                ended.reached.witness_above(call.last),
+                call,
+            ),
+            AnswerKind::Never => self.record_broken(
+                HistoryRule::NeverAfter,
+                ended.used.witness_at_least(0),
+                call,
+            ),
             AnswerKind::RaiseTo => {}
         }
         if let Some(epoch) = call.epoch() {
-            self.record_broken(Rule::Epoch, ended.epoch.witness_above(epoch), call);
+            self.record_broken(HistoryRule::Epoch, ended.epoch.witness_above(epoch), call);
         }
     }
 }

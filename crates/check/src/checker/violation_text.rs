@@ -2,18 +2,18 @@
 
 use super::findings::{ConvictedCall, NumberGrid};
 use super::packed_call::{AnswerKind, PackedCall};
-use super::rule::Rule;
+use super::rule::HistoryRule;
 
 /// Returns the sentence for one violation; `grid` is that of its sequence.
 pub(super) fn describe_violation(convicted: &ConvictedCall, grid: Option<&NumberGrid>) -> String {
     let call = &convicted.call;
     let line = call.line;
     match (convicted.rule, &convicted.witness) {
-        (Rule::Duplicate, Some(witness)) => format!(
+        (HistoryRule::Duplicate, Some(witness)) => format!(
             "number {} was handed out twice, by lines {} and {line}",
             call.first, witness.line
         ),
-        (Rule::ExactInside, Some(witness)) => format!(
+        (HistoryRule::ExactInside, Some(witness)) => format!(
             "line {line} says exactly {}, but line {} handed out {} to {} at once, so the sequence never stood there",
             call.last, witness.line, witness.first, witness.last
         ),
@@ -29,24 +29,26 @@ pub(super) fn describe_violation(convicted: &ConvictedCall, grid: Option<&Number
                 ),
             };
             let finding = match rule {
-                Rule::Epoch => format!(
+                HistoryRule::Epoch => format!(
                     "the epoch fell from {} to {}",
                     witness.epoch().unwrap_or_default(),
                     call.epoch().unwrap_or_default()
                 ),
-                Rule::ExactLow => format!(
+                HistoryRule::ExactLow => format!(
                     "{} is said to be exact, yet {}",
                     call.last,
                     describe_reached(witness)
                 ),
-                Rule::AtMostLow => {
+                HistoryRule::AtMostLow => {
                     format!(
                         "{} is said to be the most, yet {}",
                         call.last,
                         describe_reached(witness)
                     )
                 }
-                Rule::NeverAfter => format!("never is said, yet {}", describe_reached(witness)),
+                HistoryRule::NeverAfter => {
+                    format!("never is said, yet {}", describe_reached(witness))
+                }
                 _ => format!(
                     "number {} is not above: {}",
                     call.first,
@@ -55,11 +57,11 @@ pub(super) fn describe_violation(convicted: &ConvictedCall, grid: Option<&Number
             };
             format!("{before}, but {finding}")
         }
-        (Rule::Range, None) => format!(
+        (HistoryRule::Range, None) => format!(
             "line {line}: {} to {} is no range from 1 to 2^63-1 in steps of {}",
             call.first, call.last, convicted.stride
         ),
-        (Rule::RaiseShort, None) => format!(
+        (HistoryRule::RaiseShort, None) => format!(
             "line {line}: a raise to {} was answered with less, {}",
             call.first, call.last
         ),

@@ -33,8 +33,8 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-use super::recorded_call::{Answer, Call, Kind, Outcome};
-use super::sequence_name::{Sequence, is_token};
+use super::recorded_call::{CallAnswer, CallKind, CallOutcome, RecordedCall};
+use super::sequence_name::{SequenceName, is_token};
 
 /// First line of a history.
 pub const HEADER: &str = "seqsvr-history 1";
@@ -110,61 +110,61 @@ pub enum LineProblem {
 pub(crate) struct ParsedCall<'a> {
     pub(crate) sequence: &'a str,
     pub(crate) begin: u64,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CallOutcome,
 }
 
 impl ParsedCall<'_> {
-    pub(super) fn to_call(&self) -> Call {
-        Call {
-            sequence: Sequence::from_token(self.sequence),
+    pub(super) fn to_call(&self) -> RecordedCall {
+        RecordedCall {
+            sequence: SequenceName::from_token(self.sequence),
             begin: self.begin,
             outcome: self.outcome.clone(),
         }
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for RecordedCall {
     /// Writes the line of this call, without the newline.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\t{}\t", self.sequence, self.begin)?;
         match &self.outcome {
-            Outcome::Ok { end, epoch, answer } => {
+            CallOutcome::Ok { end, epoch, answer } => {
                 write!(f, "{end}\t")?;
                 match answer {
-                    Answer::Next { first, last, .. } => write!(f, "{first}\t{last}")?,
-                    Answer::Exact(n) | Answer::AtMost(n) => write!(f, "{n}\t{n}")?,
-                    Answer::Never => f.write_str("-\t-")?,
-                    Answer::RaiseTo { asked, to } => write!(f, "{asked}\t{to}")?,
+                    CallAnswer::Next { first, last, .. } => write!(f, "{first}\t{last}")?,
+                    CallAnswer::Exact(n) | CallAnswer::AtMost(n) => write!(f, "{n}\t{n}")?,
+                    CallAnswer::Never => f.write_str("-\t-")?,
+                    CallAnswer::RaiseTo { requested, to } => write!(f, "{requested}\t{to}")?,
                 }
                 match epoch {
                     Some(epoch) => write!(f, "\t{epoch}")?,
                     None => f.write_str("\t-")?,
                 }
                 f.write_str(match answer {
-                    Answer::Next { .. } => "\tnext\tok",
-                    Answer::Exact(_) => "\tcurrent-exact\tok",
-                    Answer::Never => "\tcurrent-never\tok",
-                    Answer::AtMost(_) => "\tcurrent-at-most\tok",
-                    Answer::RaiseTo { .. } => "\traise-to\tok",
+                    CallAnswer::Next { .. } => "\tnext\tok",
+                    CallAnswer::Exact(_) => "\tcurrent-exact\tok",
+                    CallAnswer::Never => "\tcurrent-never\tok",
+                    CallAnswer::AtMost(_) => "\tcurrent-at-most\tok",
+                    CallAnswer::RaiseTo { .. } => "\traise-to\tok",
                 })?;
                 match answer {
-                    Answer::Next { stride, .. } if stride.get() != 1 => write!(f, "\t{stride}"),
+                    CallAnswer::Next { stride, .. } if stride.get() != 1 => write!(f, "\t{stride}"),
                     _ => Ok(()),
                 }
             }
-            Outcome::Error { end, kind } => {
+            CallOutcome::Error { end, kind } => {
                 write!(f, "{end}\t-\t-\t-\t{}\terror", kind_name(*kind))
             }
-            Outcome::Unknown { kind } => write!(f, "-\t-\t-\t-\t{}\tunknown", kind_name(*kind)),
+            CallOutcome::Unknown { kind } => write!(f, "-\t-\t-\t-\t{}\tunknown", kind_name(*kind)),
         }
     }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+fn kind_name(kind: CallKind) -> &'static str {
     match kind {
-        Kind::Next => "next",
-        Kind::Current => "current",
-        Kind::RaiseTo => "raise-to",
+        CallKind::Next => "next",
+        CallKind::Current => "current",
+        CallKind::RaiseTo => "raise-to",
     }
 }
 
@@ -203,7 +203,7 @@ pub(super) fn parse_line(line: &str) -> Result<ParsedCall<'_>, LineProblem> {
     let outcome = match outcome {
         "ok" => {
             let epoch = parse_optional("epoch", epoch)?;
-            Outcome::Ok {
+            CallOutcome::Ok {
                 end: parse_end(begin, end)?,
                 epoch,
                 answer: parse_answer(kind, first, last, stride)?,
@@ -216,11 +216,11 @@ pub(super) fn parse_line(line: &str) -> Result<ParsedCall<'_>, LineProblem> {
             parse_optional("epoch", epoch)?;
             let kind = parse_kind(kind)?;
             match (outcome, end) {
-                ("error", end) => Outcome::Error {
+                ("error", end) => CallOutcome::Error {
                     end: parse_end(begin, end)?,
                     kind,
                 },
-                (_, "-") => Outcome::Unknown { kind },
+                (_, "-") => CallOutcome::Unknown { kind },
                 _ => return Err(LineProblem::EndOfUnknown),
             }
         }
@@ -238,33 +238,33 @@ fn parse_answer(
     first: &str,
     last: &str,
     stride: NonZeroU64,
-) -> Result<Answer, LineProblem> {
+) -> Result<CallAnswer, LineProblem> {
     let parse_both = || Ok((parse_number("first", first)?, parse_number("last", last)?));
     let parse_same = || match parse_both()? {
         (first, last) if first == last => Ok(first),
         (first, last) => Err(LineProblem::TwoNumbers(first, last)),
     };
     match kind {
-        "next" => parse_both().map(|(first, last)| Answer::Next {
+        "next" => parse_both().map(|(first, last)| CallAnswer::Next {
             first,
             last,
             stride,
         }),
-        "current-exact" => parse_same().map(Answer::Exact),
-        "current-at-most" => parse_same().map(Answer::AtMost),
-        "current-never" if (first, last) == ("-", "-") => Ok(Answer::Never),
+        "current-exact" => parse_same().map(CallAnswer::Exact),
+        "current-at-most" => parse_same().map(CallAnswer::AtMost),
+        "current-never" if (first, last) == ("-", "-") => Ok(CallAnswer::Never),
         "current-never" => Err(LineProblem::NumberOfNever),
-        "raise-to" => parse_both().map(|(asked, to)| Answer::RaiseTo { asked, to }),
+        "raise-to" => parse_both().map(|(requested, to)| CallAnswer::RaiseTo { requested, to }),
         "current" => Err(LineProblem::BareCurrent),
         other => Err(LineProblem::Kind(other.to_owned())),
     }
 }
 
-fn parse_kind(kind: &str) -> Result<Kind, LineProblem> {
+fn parse_kind(kind: &str) -> Result<CallKind, LineProblem> {
     match kind {
-        "next" => Ok(Kind::Next),
-        "current" | "current-exact" | "current-never" | "current-at-most" => Ok(Kind::Current),
-        "raise-to" => Ok(Kind::RaiseTo),
+        "next" => Ok(CallKind::Next),
+        "current" | "current-exact" | "current-never" | "current-at-most" => Ok(CallKind::Current),
+        "raise-to" => Ok(CallKind::RaiseTo),
         other => Err(LineProblem::Kind(other.to_owned())),
     }
 }

@@ -6,7 +6,7 @@
 use std::io::{BufRead, Read};
 
 use super::history_format::{HEADER, LINE_MAX, LineProblem, ParsedCall, parse_line};
-use super::recorded_call::Call;
+use super::recorded_call::RecordedCall;
 use crate::error::Error;
 
 /// Stream of the calls of a history, each with its line number (the header is line 1).
@@ -86,7 +86,7 @@ impl<R: BufRead> HistoryReader<R> {
 }
 
 impl<R: BufRead> Iterator for HistoryReader<R> {
-    type Item = Result<(u64, Call), Error>;
+    type Item = Result<(u64, RecordedCall), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.next_parsed() {

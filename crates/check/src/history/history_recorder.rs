@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::history_format::{HEADER, LINE_MAX};
-use super::recorded_call::Call;
+use super::recorded_call::RecordedCall;
 use crate::error::Error;
 
 /// Bytes that a clone collects before it takes the lock.
@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// A clone writes out its lines when it is dropped. Keep one clone, and [`finish`](Self::finish) it
 /// after all the others are dropped.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct HistoryRecorder {
     shared: Arc<Mutex<RecorderOutput>>,
     buffer: String,
     calls: u64,
@@ -45,7 +45,7 @@ impl std::fmt::Debug for RecorderOutput {
     }
 }
 
-impl Recorder {
+impl HistoryRecorder {
     /// Creates or truncates the file, and writes the header.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Recorder {
     ///
     /// # Errors
     /// A write failed, now or earlier, in this clone or in another one.
-    pub fn record(&mut self, call: &Call) -> Result<(), Error> {
+    pub fn record(&mut self, call: &RecordedCall) -> Result<(), Error> {
         if self.buffer.capacity() == 0 {
             self.buffer.reserve_exact(BUFFER_BYTES + LINE_MAX);
         }
@@ -128,7 +128,7 @@ impl Recorder {
     }
 }
 
-impl Clone for Recorder {
+impl Clone for HistoryRecorder {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -138,7 +138,7 @@ impl Clone for Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for HistoryRecorder {
     fn drop(&mut self) {
         // A failure is kept for `finish`.
         let _ = self.flush_buffer();

@@ -8,6 +8,6 @@ mod sequence_name;
 
 pub use history_format::{COLUMNS, HEADER, LINE_MAX, LineProblem};
 pub use history_reader::HistoryReader;
-pub use history_recorder::Recorder;
-pub use recorded_call::{Answer, Call, Kind, Outcome};
-pub use sequence_name::Sequence;
+pub use history_recorder::HistoryRecorder;
+pub use recorded_call::{CallAnswer, CallKind, CallOutcome, RecordedCall};
+pub use sequence_name::SequenceName;

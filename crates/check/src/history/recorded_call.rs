@@ -5,23 +5,23 @@
 
 use std::num::NonZeroU64;
 
-use super::sequence_name::Sequence;
+use super::sequence_name::SequenceName;
 
 /// One call on one sequence. An item of a batch is a call of its own, with the batch's stamps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct RecordedCall {
     /// Sequence that the request named.
-    pub sequence: Sequence,
+    pub sequence: SequenceName,
     /// Monotonic nanoseconds, read *before* the request was sent (the first time, if retried).
     /// Every stamp of a history is read from the same clock.
     pub begin: u64,
     /// Result that the caller saw.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
 }
 
 /// Result of a call as the caller saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The caller received an answer.
     Ok {
         /// Monotonic nanoseconds, read *after* the answer was received.
@@ -29,25 +29,25 @@ pub enum Outcome {
         /// Epoch of the slot that the answer names; `None` if the answer names none.
         epoch: Option<u64>,
         /// The answer.
-        answer: Answer,
+        answer: CallAnswer,
     },
     /// The caller received an error: numbers may have been burned; the call constrains nothing.
     Error {
         /// Monotonic nanoseconds, read after the error was received.
         end: u64,
         /// Kind of the request.
-        kind: Kind,
+        kind: CallKind,
     },
     /// The caller received no answer; the call constrains nothing.
     Unknown {
         /// Kind of the request.
-        kind: Kind,
+        kind: CallKind,
     },
 }
 
 /// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CallKind {
     /// `Next`, or one item of `NextMany`.
     Next,
     /// `Current`, or one item of `CurrentMany`.
@@ -58,7 +58,7 @@ pub enum Kind {
 
 /// Answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum CallAnswer {
     /// The server handed out the numbers `first, first + stride, … last`.
     Next {
         /// Lowest number handed out.
@@ -77,17 +77,17 @@ pub enum Answer {
     /// The server raised the sequence.
     RaiseTo {
         /// The requested number.
-        asked: u64,
+        requested: u64,
         /// The number that the answer names: the requested one, rounded up to a number of the
         /// namespace.
         to: u64,
     },
 }
 
-impl Answer {
+impl CallAnswer {
     /// Makes the answer that hands out `first ..= last` in a namespace with stride 1.
     #[must_use]
-    pub fn next(first: u64, last: u64) -> Self {
+    pub fn next_range(first: u64, last: u64) -> Self {
         Self::Next {
             first,
             last,
@@ -97,11 +97,11 @@ impl Answer {
 
     /// Returns the kind of the request that has this answer.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> CallKind {
         match self {
-            Self::Next { .. } => Kind::Next,
-            Self::Exact(_) | Self::Never | Self::AtMost(_) => Kind::Current,
-            Self::RaiseTo { .. } => Kind::RaiseTo,
+            Self::Next { .. } => CallKind::Next,
+            Self::Exact(_) | Self::Never | Self::AtMost(_) => CallKind::Current,
+            Self::RaiseTo { .. } => CallKind::RaiseTo,
         }
     }
 }

@@ -11,18 +11,18 @@ use std::sync::Arc;
 
 /// One sequence of one namespace; cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sequence(Arc<str>);
+pub struct SequenceName(Arc<str>);
 
-impl Sequence {
+impl SequenceName {
     /// Names the sequence of a uid in a dense namespace.
     #[must_use]
-    pub fn uid(namespace: &str, uid: u64) -> Self {
-        Self::key(namespace, uid.to_string())
+    pub fn for_uid(namespace: &str, uid: u64) -> Self {
+        Self::for_key(namespace, uid.to_string())
     }
 
     /// Names the sequence of a key in a keyed namespace.
     #[must_use]
-    pub fn key(namespace: &str, key: impl AsRef<[u8]>) -> Self {
+    pub fn for_key(namespace: &str, key: impl AsRef<[u8]>) -> Self {
         let mut token = String::with_capacity(namespace.len() + 24);
         push_escaped(&mut token, namespace.as_bytes());
         token.push('/');
@@ -42,7 +42,7 @@ impl Sequence {
     }
 }
 
-impl fmt::Display for Sequence {
+impl fmt::Display for SequenceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn sequence_token_is_readable_and_has_one_spelling() {
-        assert_eq!(Sequence::uid("default", 42).as_str(), "default/42");
+        assert_eq!(SequenceName::for_uid("default", 42).as_str(), "default/42");
         assert_eq!(
-            Sequence::key("keys", "a b/c%#").as_str(),
+            SequenceName::for_key("keys", "a b/c%#").as_str(),
             "keys/a%20b%2Fc%25%23"
         );
         for bad in [
@@ -124,8 +124,8 @@ mod tests {
             (ns1, key1) in (".{0,3}", proptest::collection::vec(any::<u8>(), 0..4)),
             (ns2, key2) in (".{0,3}", proptest::collection::vec(any::<u8>(), 0..4)),
         ) {
-            let one = Sequence::key(&ns1, &key1);
-            let two = Sequence::key(&ns2, &key2);
+            let one = SequenceName::for_key(&ns1, &key1);
+            let two = SequenceName::for_key(&ns2, &key2);
             prop_assert!(is_token(one.as_str()));
             prop_assert_eq!(one == two, (ns1, key1) == (ns2, key2));
         }

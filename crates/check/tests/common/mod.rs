@@ -4,7 +4,7 @@
 use std::num::NonZeroU64;
 
 use proptest::prelude::*;
-use seqsvr_check::{Answer, Call, Kind, Outcome, Sequence};
+use seqsvr_check::{CallAnswer, CallKind, CallOutcome, RecordedCall, SequenceName};
 
 /// One step of a random history; each number chooses one property of the call.
 pub(crate) type HistoryStep = (u8, u8, u8, u8);
@@ -21,7 +21,7 @@ pub(crate) fn random_changes() -> impl Strategy<Value = Vec<HistoryChange>> {
 
 /// Runs the steps against `sequences` counters, each with its own stride. Every call takes effect
 /// at one instant between its begin and its end, so the history is truthful.
-pub(crate) fn truthful_history(steps: &[HistoryStep], sequences: usize) -> Vec<Call> {
+pub(crate) fn truthful_history(steps: &[HistoryStep], sequences: usize) -> Vec<RecordedCall> {
     let mut counters: Vec<ModelCounter> = (0..sequences as u64)
         .map(|n| ModelCounter::new(NonZeroU64::MIN.saturating_add(n)))
         .collect();
@@ -34,22 +34,26 @@ pub(crate) fn truthful_history(steps: &[HistoryStep], sequences: usize) -> Vec<C
             if which > 240 {
                 counter.epoch += 1;
             }
-            let kind =
-                [Kind::Next, Kind::Next, Kind::Current, Kind::RaiseTo][usize::from(what % 4)];
+            let kind = [
+                CallKind::Next,
+                CallKind::Next,
+                CallKind::Current,
+                CallKind::RaiseTo,
+            ][usize::from(what % 4)];
             let (answer, names_epoch) = counter.answer(kind, what / 4);
             let begin = instant - u64::from(early % 20);
             let end = instant + u64::from(late % 20);
             let outcome = match late {
-                0..20 => Outcome::Unknown { kind },
-                20..30 => Outcome::Error { end, kind },
-                _ => Outcome::Ok {
+                0..20 => CallOutcome::Unknown { kind },
+                20..30 => CallOutcome::Error { end, kind },
+                _ => CallOutcome::Ok {
                     end,
                     epoch: names_epoch.then_some(counter.epoch),
                     answer,
                 },
             };
-            let sequence = Sequence::key("keys", format!("key {number}"));
-            Call {
+            let sequence = SequenceName::for_key("keys", format!("key {number}"));
+            RecordedCall {
                 sequence,
                 begin,
                 outcome,
@@ -76,34 +80,37 @@ impl ModelCounter {
         }
     }
 
-    fn answer(&mut self, kind: Kind, choice: u8) -> (Answer, bool) {
+    fn answer(&mut self, kind: CallKind, choice: u8) -> (CallAnswer, bool) {
         let stride = self.stride.get();
         let names_epoch = choice & 32 == 0;
         let offset = u64::from(choice % 4);
         let answer = match kind {
-            Kind::Next => {
+            CallKind::Next => {
                 let burned = u64::from(choice / 4 % 2) * offset;
                 let first = self.current + (1 + burned) * stride;
                 self.current = first + offset * stride;
                 self.is_untouched = false;
                 let (last, stride) = (self.current, self.stride);
-                Answer::Next {
+                CallAnswer::Next {
                     first,
                     last,
                     stride,
                 }
             }
-            Kind::Current if choice & 16 == 0 => Answer::AtMost(self.current + offset),
-            Kind::Current if self.is_untouched => Answer::Never,
-            Kind::Current => {
+            CallKind::Current if choice & 16 == 0 => CallAnswer::AtMost(self.current + offset),
+            CallKind::Current if self.is_untouched => CallAnswer::Never,
+            CallKind::Current => {
                 self.current += u64::from(choice / 4 % 2) * stride;
-                Answer::Exact(self.current)
+                CallAnswer::Exact(self.current)
             }
-            Kind::RaiseTo => {
+            CallKind::RaiseTo => {
                 let asked = (self.current + offset).saturating_sub(u64::from(choice / 4 % 4));
                 let to = asked.next_multiple_of(stride);
                 self.current = self.current.max(to);
-                Answer::RaiseTo { asked, to }
+                CallAnswer::RaiseTo {
+                    requested: asked,
+                    to,
+                }
             }
         };
         (answer, names_epoch)
@@ -111,7 +118,7 @@ impl ModelCounter {
 }
 
 /// Applies the changes; the result is a well-formed history that may or may not be truthful.
-pub(crate) fn apply_changes(calls: &mut Vec<Call>, changes: &[HistoryChange]) {
+pub(crate) fn apply_changes(calls: &mut Vec<RecordedCall>, changes: &[HistoryChange]) {
     for (index, field, value) in changes {
         if calls.is_empty() {
             return;
@@ -130,22 +137,22 @@ pub(crate) fn apply_changes(calls: &mut Vec<Call>, changes: &[HistoryChange]) {
     }
     // Exchanged outcomes may end before their new begins.
     for call in calls {
-        if let Outcome::Ok { end, .. } | Outcome::Error { end, .. } = &mut call.outcome {
+        if let CallOutcome::Ok { end, .. } | CallOutcome::Error { end, .. } = &mut call.outcome {
             *end = (*end).max(call.begin);
         }
     }
 }
 
-fn change_outcome(outcome: &mut Outcome, field: u8, value: u64) {
-    let Outcome::Ok { end, epoch, answer } = outcome else {
+fn change_outcome(outcome: &mut CallOutcome, field: u8, value: u64) {
+    let CallOutcome::Ok { end, epoch, answer } = outcome else {
         return;
     };
     let shift = |number: &mut u64| *number = (*number + value % 8).saturating_sub(4);
     match (field % 8, answer) {
         (3, _) => *end = end.saturating_sub(value % 32),
         (4, _) => *epoch = Some(value % 4),
-        (5, Answer::Next { stride, .. }) => *stride = NonZeroU64::MIN.saturating_add(value % 3),
-        (_, Answer::Next { first, last, .. }) => {
+        (5, CallAnswer::Next { stride, .. }) => *stride = NonZeroU64::MIN.saturating_add(value % 3),
+        (_, CallAnswer::Next { first, last, .. }) => {
             if field & 128 == 0 {
                 shift(first);
             }
@@ -153,12 +160,18 @@ fn change_outcome(outcome: &mut Outcome, field: u8, value: u64) {
                 shift(last);
             }
         }
-        (_, Answer::RaiseTo { asked, to }) => {
+        (
+            _,
+            CallAnswer::RaiseTo {
+                requested: asked,
+                to,
+            },
+        ) => {
             shift(to);
             *asked = (*asked).min(*to + u64::from(value > 200));
         }
-        (6, answer @ Answer::Exact(_)) => *answer = Answer::Never,
-        (_, Answer::Exact(number) | Answer::AtMost(number)) => shift(number),
-        (_, answer @ Answer::Never) => *answer = Answer::Exact(value % 4),
+        (6, answer @ CallAnswer::Exact(_)) => *answer = CallAnswer::Never,
+        (_, CallAnswer::Exact(number) | CallAnswer::AtMost(number)) => shift(number),
+        (_, answer @ CallAnswer::Never) => *answer = CallAnswer::Exact(value % 4),
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use seqsvr_proto::cluster_tag::{ClusterTag, mismatch};
-use seqsvr_proto::error::{Fault, code_of, local_cause};
+use seqsvr_proto::cluster_tag::{ClusterTag, mismatch_error};
+use seqsvr_proto::error::{RpcError, code_for_reason, local_cause};
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
 
@@ -36,7 +36,7 @@ pub(crate) struct AttemptError {
 impl AttemptError {
     pub(crate) fn new(reason: Reason, decision: RetryDecision, message: String) -> AttemptError {
         AttemptError {
-            code: code_of(reason),
+            code: code_for_reason(reason),
             reason,
             message,
             decision,
@@ -82,7 +82,7 @@ impl AttemptError {
         server: ClusterTag,
         client: ClusterTag,
     ) -> AttemptError {
-        let fault = mismatch(server, client);
+        let fault = mismatch_error(server, client);
         AttemptError::new(
             fault.reason(),
             RetryDecision::Retry,
@@ -105,7 +105,7 @@ impl AttemptError {
             _ => "; make a new client if the cluster was made again or restored from a backup",
         };
         AttemptError {
-            code: code_of(Reason::ClusterMismatch),
+            code: code_for_reason(Reason::ClusterMismatch),
             reason: Reason::ClusterMismatch,
             message: format!("{servers} to another cluster; {}{advice}", self.message),
             decision,
@@ -130,7 +130,7 @@ impl AttemptError {
 
     /// Reads a gRPC status: an answer of the server, or a failure of the connection.
     pub(crate) fn from_status(address: &str, status: &Status, time: Duration) -> AttemptError {
-        let fault = Fault::from_status(status);
+        let fault = RpcError::from_status(status);
         let reason = fault.reason();
         let cause = local_cause(status);
         let is_timeout = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn retry_decision_follows_code_reason_and_hint() {
-        let decision = |fault: Fault| {
+        let decision = |fault: RpcError| {
             let time = Duration::from_secs(1);
             AttemptError::from_status("a:1", &Status::from(fault), time).decision
         };
@@ -212,7 +212,7 @@ mod tests {
             Reason::StaleEpoch,
             Reason::NoWindow,
         ] {
-            assert_eq!(decision(Fault::new(reason, "")), RetryDecision::Retry);
+            assert_eq!(decision(RpcError::new(reason, "")), RetryDecision::Retry);
         }
         for reason in [
             Reason::Invalid,
@@ -222,13 +222,13 @@ mod tests {
             Reason::Refused,
             Reason::TooMany,
         ] {
-            assert_eq!(decision(Fault::new(reason, "")), RetryDecision::Stop);
+            assert_eq!(decision(RpcError::new(reason, "")), RetryDecision::Stop);
         }
         assert_eq!(
-            decision(Fault::new(Reason::TooMany, "").with_retry_after_ms(20)),
+            decision(RpcError::new(Reason::TooMany, "").with_retry_after_ms(20)),
             RetryDecision::RetryAfter(Duration::from_millis(20))
         );
-        let unimplemented = Fault::new(Reason::Unspecified, "").with_code(Code::Unimplemented);
+        let unimplemented = RpcError::new(Reason::Unspecified, "").with_code(Code::Unimplemented);
         assert_eq!(decision(unimplemented), RetryDecision::Stop);
     }
 }

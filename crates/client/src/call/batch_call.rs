@@ -11,7 +11,7 @@ use crate::client_core::ClientCore;
 use crate::error::Error;
 use crate::key::Key;
 use crate::pipe::{FrameItem, PipeOperation, RawAnswer};
-use crate::types::{Current, Numbers, validate_count};
+use crate::types::{Current, IssuedRange, validate_count};
 
 /// Kind of call about many keys.
 pub(crate) trait BatchCall {
@@ -36,7 +36,7 @@ pub(crate) struct NextBatch<I>(PhantomData<I>);
 
 impl<I: BatchItem> BatchCall for NextBatch<I> {
     type Item = I;
-    type Answer = Numbers;
+    type Answer = IssuedRange;
     const OPERATION: PipeOperation = PipeOperation::Next;
 
     fn key(item: &I) -> BatchItemKey<'_> {
@@ -55,7 +55,7 @@ impl<I: BatchItem> BatchCall for NextBatch<I> {
         item.floor().unwrap_or(0)
     }
 
-    fn decode(raw: RawAnswer, item: &I, stride: u32) -> Result<Numbers, &'static str> {
+    fn decode(raw: RawAnswer, item: &I, stride: u32) -> Result<IssuedRange, &'static str> {
         decode_numbers(raw, stride, item.count(), item.floor())
     }
 }

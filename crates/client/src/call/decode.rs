@@ -4,7 +4,7 @@
 use seqsvr_proto::v1;
 
 use crate::pipe::RawAnswer;
-use crate::types::{Current, CurrentKind, Numbers};
+use crate::types::{Current, CurrentKind, IssuedRange};
 
 /// Reads an answer and checks that it has `count` numbers, all above `floor`.
 pub(crate) fn decode_numbers(
@@ -12,8 +12,8 @@ pub(crate) fn decode_numbers(
     stride: u32,
     count: u32,
     floor: Option<u64>,
-) -> Result<Numbers, &'static str> {
-    let numbers = Numbers {
+) -> Result<IssuedRange, &'static str> {
+    let numbers = IssuedRange {
         first: raw.value,
         last: raw.last,
         epoch: raw.epoch,

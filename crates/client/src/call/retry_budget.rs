@@ -165,7 +165,7 @@ impl RetryBudget {
             reason: failure.reason,
             message: failure.message.clone(),
             tries: self.attempts,
-            asked: self.addresses.clone(),
+            tried_addresses: self.addresses.clone(),
             gave_up_after: out_of_time.then(|| self.started.elapsed()),
         })
     }

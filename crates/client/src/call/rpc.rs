@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
-use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster};
-use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
+use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
@@ -49,7 +49,7 @@ macro_rules! rpc {
                 channel: Channel,
                 request: Request<Self>,
             ) -> Result<Response<v1::$reply>, Status> {
-                let client = $client::new(channel).max_decoding_message_size(MESSAGE_MAX);
+                let client = $client::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
                 { client }.$method(request).await
             }
 

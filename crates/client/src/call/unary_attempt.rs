@@ -4,7 +4,7 @@
 //! outcome. It uses nothing of a reply from another cluster. Schedule that breaks it: see
 //! [`seqsvr_proto::cluster_tag`].
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use tokio::time::timeout;
 use tonic::Request;
 
@@ -51,7 +51,7 @@ pub(crate) async fn attempt_unary<R: Rpc>(
             return Ok(reply);
         }
         Ok(Err(status)) => {
-            if let Some(routes) = Fault::from_status(&status).detail.routes {
+            if let Some(routes) = RpcError::from_status(&status).detail.routes {
                 core.learn_routes(address, &routes)?;
             }
             AttemptError::from_status(address, &status, time_limit)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::Stream;
 use seqsvr_proto::cluster_tag::ClusterTag;
-use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -76,7 +76,7 @@ pub(super) async fn run_driver<O: PipeObserver>(
     };
     // However this task ends, no caller waits for this pipe after that.
     let _fail_on_drop = FailOnDrop(&pipe);
-    let mut client = SequenceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
+    let mut client = SequenceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let started = Instant::now();
     let mut scanner = TimeoutScanner::new();
     let client_tag = observer

@@ -56,7 +56,7 @@ pub(crate) fn locate_in(
     namespace: &Namespace,
     key: KeyRef<'_>,
 ) -> Result<KeyLocation, AttemptError> {
-    match table.place(namespace, key) {
+    match table.locate(namespace, key) {
         Ok((section, slot)) => Ok(KeyLocation {
             section,
             slot,

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use seqsvr_core::id::{ClusterId, Slot};
-use seqsvr_core::route::{Delta, Error, Owner, RoutingTable};
+use seqsvr_core::route::{RoutingDelta, RoutingTable, RoutingUpdateError, SlotOwner};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1;
 
@@ -31,7 +31,7 @@ impl<C: Default> TableSnapshot<C> {
         let owners = table.routes().filter_map(|(_, r)| r.owner.as_ref());
         let addresses: BTreeSet<&String> = owners.map(|o| &o.address).collect();
         let addresses: Vec<String> = addresses.into_iter().cloned().collect();
-        let index = |owner: &Owner| addresses.binary_search(&owner.address).ok();
+        let index = |owner: &SlotOwner| addresses.binary_search(&owner.address).ok();
         let owner_indexes = table.routes().map(|(_, route)| {
             let index = route.owner.as_ref().and_then(index)?;
             u16::try_from(index).ok()
@@ -65,8 +65,8 @@ pub(crate) struct ForeignCluster {
 impl ForeignCluster {
     fn new(ours: ClusterId, theirs: ClusterId) -> ForeignCluster {
         ForeignCluster {
-            ours: ClusterTag::of(ours),
-            theirs: ClusterTag::of(theirs),
+            ours: ClusterTag::from_cluster_id(ours),
+            theirs: ClusterTag::from_cluster_id(theirs),
         }
     }
 }
@@ -97,7 +97,7 @@ impl<C: Default> TableCache<C> {
         let snapshot = self.snapshot_guard();
         let snapshot = snapshot.as_ref();
         snapshot.map_or(ClusterTag::NONE, |snapshot| {
-            ClusterTag::of(snapshot.table.cluster())
+            ClusterTag::from_cluster_id(snapshot.table.cluster())
         })
     }
 
@@ -111,7 +111,7 @@ impl<C: Default> TableCache<C> {
     /// # Errors
     /// The table is that of another cluster.
     pub(crate) fn apply_update(&self, wire: &v1::RoutingTable) -> Result<bool, ForeignCluster> {
-        let delta = match Delta::try_from(wire) {
+        let delta = match RoutingDelta::try_from(wire) {
             Ok(delta) => delta,
             Err(e) => {
                 tracing::warn!(error = %e, "ignoring invalid routing table");
@@ -129,10 +129,10 @@ impl<C: Default> TableCache<C> {
                     return Ok(false);
                 }
                 let mut table = RoutingTable::clone(&snapshot.table);
-                table.apply(delta).map(|newer| newer.then_some(table))
+                table.apply_delta(delta).map(|newer| newer.then_some(table))
             }
             None if delta.base == 0 => RoutingTable::new(delta).map(Some),
-            None => Err(Error::Gap {
+            None => Err(RoutingUpdateError::MissingVersions {
                 ours: 0,
                 base: delta.base,
             }),
@@ -146,12 +146,14 @@ impl<C: Default> TableCache<C> {
                 Ok(true)
             }
             Ok(None) => Ok(false),
-            Err(Error::OtherCluster { ours, theirs }) => Err(ForeignCluster::new(ours, theirs)),
-            Err(Error::Gap { .. }) => {
+            Err(RoutingUpdateError::OtherCluster { ours, theirs }) => {
+                Err(ForeignCluster::new(ours, theirs))
+            }
+            Err(RoutingUpdateError::MissingVersions { .. }) => {
                 self.missed_update.store(true, Ordering::Relaxed);
                 Ok(false)
             }
-            Err(e @ Error::NoSuchSlot(_)) => {
+            Err(e @ RoutingUpdateError::SlotNotFound(_)) => {
                 tracing::warn!(error = %e, "ignoring invalid routing table");
                 Ok(false)
             }
@@ -194,7 +196,7 @@ mod tests {
     use super::*;
 
     fn table_delta(cluster: u128, base: u64, version: u64, address: &str) -> v1::RoutingTable {
-        let owner = Owner {
+        let owner = SlotOwner {
             session: SessionId(1),
             name: "a1".into(),
             address: address.into(),
@@ -204,7 +206,7 @@ mod tests {
             owner: Some(owner),
             version,
         };
-        v1::RoutingTable::from(&Delta {
+        v1::RoutingTable::from(&RoutingDelta {
             cluster: ClusterId(cluster),
             base,
             version,

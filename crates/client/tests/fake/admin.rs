@@ -28,7 +28,7 @@ impl Admin for FakeAlloc {
         &self,
         _: Request<v1::AlterNamespaceRequest>,
     ) -> Result<Response<v1::Namespace>, Status> {
-        Err(Fault::new(
+        Err(RpcError::new(
             Reason::NoSuchNamespace,
             "no such namespace; create it first",
         )

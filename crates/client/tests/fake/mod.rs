@@ -20,11 +20,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_client::{Client, Key, Options};
 use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SessionId, Slot};
-use seqsvr_core::namespace::{Namespace, Spec};
-use seqsvr_core::route::{Delta, KeyRef, Owner, Route, RoutingTable};
+use seqsvr_core::namespace::{Namespace, NamespaceSpec};
+use seqsvr_core::route::{KeyRef, Route, RoutingDelta, RoutingTable, SlotOwner};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
 use seqsvr_proto::v1::{self, Reason};
@@ -46,11 +46,11 @@ pub struct FakeScript {
     /// Name this cluster at the opening of a Pipe and in answers of RaiseTo; reject nothing.
     pub cluster_tag: ClusterTag,
     /// Answer with these first, one a call of Next.
-    pub next_errors: Vec<Fault>,
+    pub next_errors: Vec<RpcError>,
     /// Keys that fail once in NextMany, as UNAVAILABLE.
     pub failing_once: BTreeSet<String>,
     /// Keys that fail once in NextMany, with this fault.
-    pub rejecting_once: HashMap<String, Fault>,
+    pub rejecting_once: HashMap<String, RpcError>,
     /// Answer frames of a Pipe in two parts, the second one when this turns true.
     pub second_part: Option<watch::Receiver<bool>>,
     /// Leave the last number out of frames of several items.
@@ -88,7 +88,7 @@ pub fn routing_table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>)
         let owner = owner(slot);
         let route = Route {
             epoch: Epoch(owner.as_ref().map_or(0, |(_, epoch)| *epoch)),
-            owner: owner.map(|(address, _)| Owner {
+            owner: owner.map(|(address, _)| SlotOwner {
                 session: SessionId(address.rsplit(':').next().unwrap().parse().unwrap()),
                 name: address.clone(),
                 address,
@@ -97,8 +97,11 @@ pub fn routing_table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>)
         };
         (Slot(slot), route)
     });
-    let namespaces = [Spec::default_dense(), Spec::default_keyed()];
-    RoutingTable::new(Delta {
+    let namespaces = [
+        NamespaceSpec::default_dense(),
+        NamespaceSpec::default_keyed(),
+    ];
+    RoutingTable::new(RoutingDelta {
         cluster: ClusterId(1),
         base: 0,
         version,
@@ -113,7 +116,7 @@ pub fn routing_table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>)
     .unwrap()
 }
 
-pub fn new_namespace(spec: Spec, id: u32, version: u64) -> Namespace {
+pub fn new_namespace(spec: NamespaceSpec, id: u32, version: u64) -> Namespace {
     Namespace {
         id: NamespaceId(id),
         spec,
@@ -122,13 +125,13 @@ pub fn new_namespace(spec: Spec, id: u32, version: u64) -> Namespace {
 }
 
 pub fn add_namespace(table: &mut RoutingTable, name: &str) -> Namespace {
-    let spec = Spec {
+    let spec = NamespaceSpec {
         name: name.into(),
-        ..Spec::default_dense()
+        ..NamespaceSpec::default_dense()
     };
     let added = new_namespace(spec, 9, table.version() + 1);
     table
-        .apply(Delta {
+        .apply_delta(RoutingDelta {
             cluster: table.cluster(),
             base: table.version(),
             version: table.version() + 1,
@@ -220,17 +223,17 @@ impl FakeAlloc {
         name: &str,
         key: KeyRef<'_>,
         count: u32,
-    ) -> Result<(u64, u64, u64), Fault> {
+    ) -> Result<(u64, u64, u64), RpcError> {
         let (namespace, epoch) = {
             let table = self.table.lock();
             let name = namespace_name(name, key);
             let namespace = table
                 .namespace(name)
-                .ok_or_else(|| Fault::new(Reason::NoSuchNamespace, "no such namespace"))?;
-            let (_, slot) = table.place(namespace, key)?;
+                .ok_or_else(|| RpcError::new(Reason::NoSuchNamespace, "no such namespace"))?;
+            let (_, slot) = table.locate(namespace, key)?;
             let route = table.route(slot).unwrap().clone();
             if route.owner.map(|o| o.address).as_deref() != Some(self.address.as_str()) {
-                return Err(Fault::new(
+                return Err(RpcError::new(
                     Reason::NotOwner,
                     format!("slot {slot} is not mine"),
                 ));

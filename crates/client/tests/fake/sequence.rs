@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use seqsvr_proto::convert::Keyed;
+use seqsvr_proto::convert::RequestKey;
 use seqsvr_proto::v1::pipe_response::Answer;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{self, Reason, pipe_request};
@@ -62,7 +62,7 @@ impl Sequence for FakeAlloc {
             let taken = if let Some(fault) = refused {
                 Err(fault)
             } else if flaky {
-                Err(Fault::new(Reason::NoWindow, "the store is slow"))
+                Err(RpcError::new(Reason::NoWindow, "the store is slow"))
             } else {
                 let count = request.counts.get(i).copied().unwrap_or(1);
                 self.take_numbers(&request.namespace, key.as_ref(), count)
@@ -223,7 +223,7 @@ impl FakeAlloc {
                         }
                     }
                     Err(status) => {
-                        let fault = Fault::from_status(&status);
+                        let fault = RpcError::from_status(&status);
                         v1::NextManyResponse {
                             firsts: vec![0],
                             lasts: vec![0],
@@ -294,7 +294,7 @@ fn to_single_request(many: &v1::NextManyRequest) -> v1::NextRequest {
     }
 }
 
-fn item_error(index: usize, fault: &Fault) -> v1::ItemError {
+fn item_error(index: usize, fault: &RpcError) -> v1::ItemError {
     v1::ItemError {
         index: index as u32,
         code: fault.code as i32,

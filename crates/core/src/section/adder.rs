@@ -6,17 +6,17 @@
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-use super::counter::{Cell, Step};
-use super::{Current, Key, Range, Refusal, Section, Spot};
+use super::counter::{CounterAdvance, CounterCell};
+use super::{CounterKey, CounterRef, CurrentValue, NumberRange, Section, TakeError};
 
 /// Permission to hand numbers out of a section that was not sealed when it was given. Leaves on
 /// drop.
-pub struct Adder<'a> {
+pub struct SectionGuard<'a> {
     section: &'a Section,
     not_send: PhantomData<*const ()>,
 }
 
-impl<'a> Adder<'a> {
+impl<'a> SectionGuard<'a> {
     #[inline]
     pub(super) fn enter(section: &'a Section) -> Option<Self> {
         section.gate.enter().then(|| Self {
@@ -31,13 +31,13 @@ impl<'a> Adder<'a> {
     /// # Errors
     /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`],
     /// [`Refusal::NoMemory`].
-    pub fn next(&self, key: Key<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
+    pub fn next(&self, key: CounterKey<'_>, count: NonZeroU32) -> Result<NumberRange, TakeError> {
         let window = &self.section.window;
         let count = u64::from(count.get());
         let step = self
             .section
-            .advance(key, |offset| window.admit(offset + count))?;
-        Ok(self.range(step))
+            .advance_key(key, |offset| window.admit(offset + count))?;
+        Ok(self.number_range(step))
     }
 
     /// Does [`Adder::next`] for a key that was found before. It serves a spot of another section as
@@ -46,7 +46,11 @@ impl<'a> Adder<'a> {
     /// # Errors
     /// As [`Adder::next`]; of another section also [`Refusal::Sealed`].
     #[inline]
-    pub fn next_spot(&self, spot: Spot<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
+    pub fn take_at(
+        &self,
+        spot: CounterRef<'_>,
+        count: NonZeroU32,
+    ) -> Result<NumberRange, TakeError> {
         // The window of one section must never admit an offset for the counter of another.
         match std::ptr::eq(self.section, spot.section) {
             true => self.next_at(spot.cell, count),
@@ -55,22 +59,26 @@ impl<'a> Adder<'a> {
     }
 
     #[inline]
-    pub(super) fn next_at(&self, cell: Cell<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
+    pub(super) fn next_at(
+        &self,
+        cell: CounterCell<'_>,
+        count: NonZeroU32,
+    ) -> Result<NumberRange, TakeError> {
         let window = &self.section.window;
         let count = u64::from(count.get());
         let step = self
             .section
             .advance_cell(cell, |offset| window.admit(offset + count))?;
-        Ok(self.range(step))
+        Ok(self.number_range(step))
     }
 
     /// Returns the range of two admitted offsets: the last one was admitted, so the first one too.
     #[inline]
-    fn range(&self, step: Step) -> Range {
+    fn number_range(&self, step: CounterAdvance) -> NumberRange {
         let window = &self.section.window;
-        Range {
-            first: window.number_admitted(step.before + 1),
-            last: window.number_admitted(step.after),
+        NumberRange {
+            first: window.admitted_number_at(step.before + 1),
+            last: window.admitted_number_at(step.after),
         }
     }
 
@@ -82,21 +90,21 @@ impl<'a> Adder<'a> {
     /// # Errors
     /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`],
     /// [`Refusal::NoMemory`].
-    pub fn raise_to(&self, key: Key<'_>, target: u64) -> Result<Current, Refusal> {
+    pub fn raise_to(&self, key: CounterKey<'_>, target: u64) -> Result<CurrentValue, TakeError> {
         let window = &self.section.window;
         let wanted = window.offset_at_or_above(target)?;
-        let step = self.section.advance(key, |offset| {
+        let step = self.section.advance_key(key, |offset| {
             if offset >= wanted {
                 Ok(offset)
             } else {
                 window.admit(wanted)
             }
         })?;
-        Ok(self.section.known(step.after))
+        Ok(self.section.current_value(step.after))
     }
 }
 
-impl Drop for Adder<'_> {
+impl Drop for SectionGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.section.gate.leave();

@@ -2,7 +2,7 @@
 
 /// Grant of one `Open`; plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Open {
+pub struct SectionGrant {
     /// The generation this section object serves.
     pub generation: u64,
     /// `max_seq` before the `Open`: every number handed out earlier is at most this.
@@ -17,7 +17,7 @@ pub struct Open {
 
 /// A key within its section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key<'a> {
+pub enum CounterKey<'a> {
     /// Index of a uid within its dense section.
     Dense(u32),
     /// Key of a keyed section.
@@ -26,7 +26,7 @@ pub enum Key<'a> {
 
 /// Numbers handed out by one call: `first`, `first + stride` … `last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct NumberRange {
     /// Smallest of them.
     pub first: u64,
     /// Greatest of them; the key's cur_seq after the call.
@@ -35,7 +35,7 @@ pub struct Range {
 
 /// State of a key's cur_seq in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Current {
+pub enum CurrentValue {
     /// The counter is at this number: none greater was handed out, every later one is greater.
     Touched(u64),
     /// Nothing was handed out since load: cur_seq is at most the section's base.
@@ -44,10 +44,10 @@ pub enum Current {
 
 /// Reason why a section rejected a call. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum TakeError {
     /// The window does not reach. Raise `max_seq` to at least `needed`, widen, retry.
     #[error("the window ends below {needed}; wait for it to be widened")]
-    Empty {
+    WindowExhausted {
         /// Smallest `max_seq` with which this call would have gone through.
         needed: u64,
     },
@@ -56,15 +56,15 @@ pub enum Refusal {
     Sealed,
     /// The sequence would pass 2^63-1.
     #[error("the sequence is exhausted: it would pass 2^63-1")]
-    Exhausted,
+    SequenceExhausted,
     /// The key cannot be in this section: wrong kind, or an index not below the section's size.
     #[error("the key does not belong to this section")]
-    NotHere,
+    WrongSection,
     /// A keyed section has no room for another key. Close idle sections or use more of them.
     #[error("the section holds too many keys; create the namespace with more sections")]
-    Full,
+    SectionFull,
     /// Sections have all the memory that counters may have. Close sections, or wait until some are
     /// closed.
     #[error("the memory of counters is used up")]
-    NoMemory,
+    MemoryExhausted,
 }

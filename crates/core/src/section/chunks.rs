@@ -31,26 +31,26 @@ use super::sync::AtomicU32;
 
 /// Cells of the smallest piece, and of a chunk of a dense section: 4 KiB. Tiny under loom, which
 /// visits each.
-pub(super) const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
+pub(super) const CHUNK_CELLS: usize = if cfg!(loom) { 2 } else { 1024 };
 /// Cells of a region: 32 MiB, of which only what is touched takes memory.
-const REGION: usize = CHUNK << 13;
+const REGION_CELLS: usize = CHUNK_CELLS << 13;
 /// Number of sizes: the greatest piece has 2^31 cells.
-const SIZES: usize = 22;
+const PIECE_SIZES: usize = 22;
 
 /// Cells that one section has for as long as it lives.
-pub(super) type Cells = &'static [AtomicU32];
+pub(super) type CellSlice = &'static [AtomicU32];
 /// [`CHUNK`] cells.
-pub(super) type Chunk = &'static [AtomicU32; CHUNK];
+pub(super) type Chunk = &'static [AtomicU32; CHUNK_CELLS];
 
 /// Cells in one piece, or in chunks of their own.
-pub(super) enum Taken {
-    Whole(Cells),
+pub(super) enum TakenPiece {
+    Whole(CellSlice),
     Scattered(Box<[Chunk]>),
 }
 
 /// Memory of counters of this process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct CounterMemory {
     /// Bytes taken from the system and used once; never given back.
     pub mapped: usize,
     /// Bytes of `mapped` that no section has now.
@@ -59,11 +59,12 @@ pub struct Memory {
     pub limit: usize,
 }
 
-impl Memory {
+impl CounterMemory {
     /// Returns whether sections have more than the limit and half of its slack. Some should then be
     /// closed at once.
     pub fn is_tight(&self) -> bool {
-        self.limit > 0 && self.mapped - self.free > self.limit.saturating_add(slack(self.limit) / 2)
+        self.limit > 0
+            && self.mapped - self.free > self.limit.saturating_add(limit_slack(self.limit) / 2)
     }
 }
 
@@ -71,7 +72,7 @@ impl Memory {
 const SLACK_MIN: usize = 64 << 20;
 
 /// Returns the bytes that sections may have above the limit: a quarter of it, and at least 64 MiB.
-fn slack(limit: usize) -> usize {
+fn limit_slack(limit: usize) -> usize {
     (limit / 4).max(SLACK_MIN)
 }
 
@@ -79,15 +80,15 @@ fn slack(limit: usize) -> usize {
 /// its slack.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-static POOL: Mutex<Pool> = Mutex::new(Pool::new());
+static POOL: Mutex<CellPool> = Mutex::new(CellPool::new());
 
-struct Pool {
+struct CellPool {
     /// All regions, by the address of their first cell.
-    regions: BTreeMap<usize, Cells>,
+    regions: BTreeMap<usize, CellSlice>,
     /// Address of the newest region, and how many of its cells were used once; the others are zero.
     newest: (usize, usize),
     /// Addresses of free pieces, by size.
-    free: [BTreeSet<usize>; SIZES],
+    free: [BTreeSet<usize>; PIECE_SIZES],
     /// Cells of free pieces.
     free_cells: usize,
     /// Cells used once.
@@ -103,9 +104,9 @@ pub fn add_memory_limit(bytes: u64) {
 }
 
 /// Returns the memory that the counters of this process have.
-pub fn memory() -> Memory {
+pub fn counter_memory() -> CounterMemory {
     let pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    Memory {
+    CounterMemory {
         mapped: pool.mapped_cells * size_of::<AtomicU32>(),
         free: pool.free_cells * size_of::<AtomicU32>(),
         limit: LIMIT.load(Relaxed),
@@ -114,54 +115,54 @@ pub fn memory() -> Memory {
 
 /// Takes `n` cells of zeros; `n` is [`CHUNK`] times a power of two. None: sections have too much
 /// already.
-fn take(n: usize) -> Option<Cells> {
+fn take_piece(n: usize) -> Option<CellSlice> {
     // loom's atomics belong to one run of a model, so nothing is left over for the next run.
     if cfg!(loom) {
-        return Some(region(n));
+        return Some(map_region(n));
     }
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if !pool.has_room(n, LIMIT.load(Relaxed)) {
         return None;
     }
-    let Some(cells) = pool.cut(n) else {
-        return Some(pool.map(n));
+    let Some(cells) = pool.cut_piece(n) else {
+        return Some(pool.map_piece(n));
     };
     drop(pool);
-    clear(cells);
+    clear_cells(cells);
     Some(cells)
 }
 
 /// Takes `n` cells of zeros, in one piece unless that would take new memory above the limit. None:
 /// sections have too much already.
-pub(super) fn take_any(n: usize) -> Option<Taken> {
+pub(super) fn take_piece_or_chunks(n: usize) -> Option<TakenPiece> {
     if cfg!(loom) {
-        return Some(Taken::Whole(region(n)));
+        return Some(TakenPiece::Whole(map_region(n)));
     }
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     let limit = LIMIT.load(Relaxed);
     if !pool.has_room(n, limit) {
         return None;
     }
-    match pool.scatter(n, limit / size_of::<AtomicU32>()) {
+    match pool.take_chunks(n, limit / size_of::<AtomicU32>()) {
         Some(chunks) => {
             drop(pool);
-            chunks.iter().for_each(|chunk| clear(*chunk));
-            Some(Taken::Scattered(chunks))
+            chunks.iter().for_each(|chunk| clear_cells(*chunk));
+            Some(TakenPiece::Scattered(chunks))
         }
         None => {
             drop(pool);
-            take(n).map(Taken::Whole)
+            take_piece(n).map(TakenPiece::Whole)
         }
     }
 }
 
-fn clear(cells: &[AtomicU32]) {
+fn clear_cells(cells: &[AtomicU32]) {
     cells.iter().for_each(|cell| cell.store(0, Relaxed));
 }
 
 /// Takes a piece of the smallest size, as [`take`] does.
 pub(super) fn take_chunk() -> Option<Chunk> {
-    take(CHUNK)?.first_chunk()
+    take_piece(CHUNK_CELLS)?.first_chunk()
 }
 
 /// Takes back memory that no thread looks at any more.
@@ -172,20 +173,20 @@ pub(super) fn take_chunk() -> Option<Chunk> {
         reason = "loom's atomics belong to one run of a model"
     )
 )]
-pub(super) fn put_back(all: impl Iterator<Item = Cells>) {
+pub(super) fn put_back(all: impl Iterator<Item = CellSlice>) {
     #[cfg(not(loom))]
     {
         let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        all.for_each(|cells| pool.keep(address_of(cells), cells.len()));
+        all.for_each(|cells| pool.keep_piece(address_of(cells), cells.len()));
     }
 }
 
-impl Pool {
-    const fn new() -> Pool {
-        Pool {
+impl CellPool {
+    const fn new() -> CellPool {
+        CellPool {
             regions: BTreeMap::new(),
-            newest: (0, REGION),
-            free: [const { BTreeSet::new() }; SIZES],
+            newest: (0, REGION_CELLS),
+            free: [const { BTreeSet::new() }; PIECE_SIZES],
             free_cells: 0,
             mapped_cells: 0,
         }
@@ -194,56 +195,56 @@ impl Pool {
     /// Returns whether sections may have `n` more cells by the limit (in bytes; 0: no limit).
     fn has_room(&self, n: usize, limit: usize) -> bool {
         let used = (self.mapped_cells - self.free_cells + n) * size_of::<AtomicU32>();
-        limit == 0 || used <= limit.saturating_add(slack(limit))
+        limit == 0 || used <= limit.saturating_add(limit_slack(limit))
     }
 
     /// Takes the smallest free piece that is large enough, and keeps the rest of it free.
-    fn cut(&mut self, n: usize) -> Option<Cells> {
+    fn cut_piece(&mut self, n: usize) -> Option<CellSlice> {
         let wanted = size_of_piece(n);
         let sizes = self.free[wanted..].iter_mut().zip(wanted..);
         let (at, found) = { sizes }.find_map(|(free, size)| Some((free.pop_last()?, size)))?;
         for size in wanted..found {
-            let half = at + (CHUNK << size) * size_of::<AtomicU32>();
+            let half = at + (CHUNK_CELLS << size) * size_of::<AtomicU32>();
             self.free[size].insert(half);
         }
         self.free_cells -= n;
-        self.cells(at, n)
+        self.cells_at(at, n)
     }
 
     /// Takes free chunks for more than one chunk, if no free piece is large enough and new memory
     /// would pass the limit (in cells).
-    fn scatter(&mut self, n: usize, limit: usize) -> Option<Box<[Chunk]>> {
+    fn take_chunks(&mut self, n: usize, limit: usize) -> Option<Box<[Chunk]>> {
         let whole = self.free[size_of_piece(n)..]
             .iter()
             .any(|free| !free.is_empty());
-        if n == CHUNK || whole || self.mapped_cells + n <= limit || self.free_cells < n {
+        if n == CHUNK_CELLS || whole || self.mapped_cells + n <= limit || self.free_cells < n {
             return None;
         }
-        let chunks = (0..n / CHUNK).map_while(|_| self.cut(CHUNK)?.first_chunk());
+        let chunks = (0..n / CHUNK_CELLS).map_while(|_| self.cut_piece(CHUNK_CELLS)?.first_chunk());
         Some(chunks.collect())
     }
 
     /// Takes memory that was never used. It begins at a multiple of `n`; the memory left out is
     /// kept.
-    fn map(&mut self, n: usize) -> Cells {
-        if n > REGION {
-            let cells = region(n);
+    fn map_piece(&mut self, n: usize) -> CellSlice {
+        if n > REGION_CELLS {
+            let cells = map_region(n);
             self.regions.insert(address_of(cells), cells);
             self.mapped_cells += n;
             return cells;
         }
         let (at, used) = self.newest;
         let begin = used.next_multiple_of(n);
-        self.keep_unused(at, used, begin.min(REGION));
-        if begin + n <= REGION
-            && let Some(cells) = self.cells(at + begin * size_of::<AtomicU32>(), n)
+        self.keep_unused(at, used, begin.min(REGION_CELLS));
+        if begin + n <= REGION_CELLS
+            && let Some(cells) = self.cells_at(at + begin * size_of::<AtomicU32>(), n)
         {
             self.newest.1 = begin + n;
             self.mapped_cells += n;
             return cells;
         }
-        self.keep_unused(at, begin.min(REGION), REGION);
-        let new = region(REGION);
+        self.keep_unused(at, begin.min(REGION_CELLS), REGION_CELLS);
+        let new = map_region(REGION_CELLS);
         self.regions.insert(address_of(new), new);
         self.newest = (address_of(new), n);
         self.mapped_cells += n;
@@ -254,15 +255,15 @@ impl Pool {
     fn keep_unused(&mut self, at: usize, mut begin: usize, end: usize) {
         self.mapped_cells += end - begin;
         while begin < end {
-            let aligned = 1 << (begin | REGION).trailing_zeros();
+            let aligned = 1 << (begin | REGION_CELLS).trailing_zeros();
             let n = aligned.min(1 << (end - begin).ilog2());
-            self.keep(at + begin * size_of::<AtomicU32>(), n);
+            self.keep_piece(at + begin * size_of::<AtomicU32>(), n);
             begin += n;
         }
     }
 
     /// Keeps a piece, joined with its other half as long as that is free.
-    fn keep(&mut self, at: usize, n: usize) {
+    fn keep_piece(&mut self, at: usize, n: usize) {
         let Some((&base, region)) = self.regions.range(..=at).next_back() else {
             return;
         };
@@ -277,7 +278,7 @@ impl Pool {
     }
 
     /// Returns the cells at an address.
-    fn cells(&self, at: usize, n: usize) -> Option<Cells> {
+    fn cells_at(&self, at: usize, n: usize) -> Option<CellSlice> {
         let (base, region) = self.regions.range(..=at).next_back()?;
         let begin = (at - base) / size_of::<AtomicU32>();
         region.get(begin..begin + n)
@@ -286,7 +287,7 @@ impl Pool {
 
 /// Returns the size of a piece of this many cells.
 fn size_of_piece(cells: usize) -> usize {
-    (cells / CHUNK).trailing_zeros() as usize
+    (cells / CHUNK_CELLS).trailing_zeros() as usize
 }
 
 fn address_of(cells: &[AtomicU32]) -> usize {
@@ -294,12 +295,12 @@ fn address_of(cells: &[AtomicU32]) -> usize {
 }
 
 #[cfg(not(loom))]
-fn region(cells: usize) -> Cells {
-    crate::pages::zeroed(cells)
+fn map_region(cells: usize) -> CellSlice {
+    crate::pages::zeroed_slice(cells)
 }
 
 #[cfg(loom)]
-fn region(cells: usize) -> Cells {
+fn map_region(cells: usize) -> CellSlice {
     Vec::from_iter((0..cells).map(|_| AtomicU32::new(0))).leak()
 }
 

@@ -6,20 +6,20 @@
 // Accounting only, so loom need not see it.
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::Refusal;
-use super::chunks::{self, CHUNK, Chunk};
-use super::counter::Cell;
+use super::TakeError;
+use super::chunks::{self, CHUNK_CELLS, Chunk};
+use super::counter::CounterCell;
 use super::sync::{AtomicU32, OnceLock};
 
-pub(super) struct Dense {
+pub(super) struct DenseCounters {
     size: u32,
     chunks: Box<[OnceLock<Chunk>]>,
     bytes: AtomicUsize,
 }
 
-impl Dense {
+impl DenseCounters {
     pub(super) fn new(size: u32) -> Self {
-        let chunks: Box<[OnceLock<Chunk>]> = (0..(size as usize).div_ceil(CHUNK))
+        let chunks: Box<[OnceLock<Chunk>]> = (0..(size as usize).div_ceil(CHUNK_CELLS))
             .map(|_| OnceLock::new())
             .collect();
         let bytes = AtomicUsize::new(size_of_val(&*chunks));
@@ -32,26 +32,29 @@ impl Dense {
 
     /// Returns the uid's cell, if its chunk was touched.
     #[inline]
-    pub(super) fn find(&self, index: u32) -> Result<Option<Cell<'_>>, Refusal> {
-        Ok(self.chunk(index)?.get().map(|chunk| cell(chunk, index)))
+    pub(super) fn find_cell(&self, index: u32) -> Result<Option<CounterCell<'_>>, TakeError> {
+        Ok(self
+            .chunk_of(index)?
+            .get()
+            .map(|chunk| cell_in_chunk(chunk, index)))
     }
 
     /// Returns the uid's cell; makes its chunk if needed.
-    pub(super) fn touch(&self, index: u32) -> Result<Cell<'_>, Refusal> {
-        let place = self.chunk(index)?;
+    pub(super) fn touch_cell(&self, index: u32) -> Result<CounterCell<'_>, TakeError> {
+        let place = self.chunk_of(index)?;
         let chunk = match place.get() {
             Some(chunk) => chunk,
             None => self.make_chunk(place)?,
         };
-        Ok(cell(chunk, index))
+        Ok(cell_in_chunk(chunk, index))
     }
 
     /// Returns the chunk of a place that had none. One of two threads makes it.
-    fn make_chunk<'a>(&self, place: &'a OnceLock<Chunk>) -> Result<&'a Chunk, Refusal> {
-        let taken = chunks::take_chunk().ok_or(Refusal::NoMemory)?;
+    fn make_chunk<'a>(&self, place: &'a OnceLock<Chunk>) -> Result<&'a Chunk, TakeError> {
+        let taken = chunks::take_chunk().ok_or(TakeError::MemoryExhausted)?;
         let kept = place.get_or_init(|| taken);
         if std::ptr::eq(*kept, taken) {
-            let bytes = size_of::<[AtomicU32; CHUNK]>();
+            let bytes = size_of::<[AtomicU32; CHUNK_CELLS]>();
             self.bytes.fetch_add(bytes, Relaxed);
         } else {
             chunks::put_back(std::iter::once(taken.as_slice()));
@@ -59,20 +62,20 @@ impl Dense {
         Ok(kept)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
     #[inline]
-    fn chunk(&self, index: u32) -> Result<&OnceLock<Chunk>, Refusal> {
+    fn chunk_of(&self, index: u32) -> Result<&OnceLock<Chunk>, TakeError> {
         if index >= self.size {
-            return Err(Refusal::NotHere);
+            return Err(TakeError::WrongSection);
         }
-        Ok(&self.chunks[index as usize / CHUNK])
+        Ok(&self.chunks[index as usize / CHUNK_CELLS])
     }
 }
 
-impl Drop for Dense {
+impl Drop for DenseCounters {
     /// A thread that looks at a cell borrows this, so no thread does any more.
     fn drop(&mut self) {
         let chunks = self.chunks.iter().filter_map(OnceLock::get);
@@ -81,9 +84,9 @@ impl Drop for Dense {
 }
 
 #[inline]
-fn cell<'a>(chunk: Chunk, index: u32) -> Cell<'a> {
-    Cell {
-        narrow: &chunk[index as usize % CHUNK],
+fn cell_in_chunk<'a>(chunk: Chunk, index: u32) -> CounterCell<'a> {
+    CounterCell {
+        narrow: &chunk[index as usize % CHUNK_CELLS],
         id: u64::from(index),
     }
 }

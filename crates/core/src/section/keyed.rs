@@ -26,18 +26,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use siphasher::sip128::SipHasher13;
 
-use super::Refusal;
-use super::chunks::{self, CHUNK, Cells, Taken};
-use super::counter::Cell;
-use super::scattered::Scattered;
-use super::sync::{AtomicU32, Mutex, OnceLock, Ordering, lock};
+use super::TakeError;
+use super::chunks::{self, CHUNK_CELLS, CellSlice, TakenPiece};
+use super::counter::CounterCell;
+use super::scattered::ScatteredLevels;
+use super::sync::{AtomicU32, Mutex, OnceLock, Ordering, lock_ignoring_poison};
 
 /// All levels together hold 50 million keys.
-pub(super) const LEVELS: usize = if cfg!(loom) { 3 } else { 20 };
+pub(super) const LEVELS_MAX: usize = if cfg!(loom) { 3 } else { 20 };
 
 /// Returns the entries of a level; the first has 8, 128 bytes. Tiny under loom, so that a test
 /// reaches the last.
-const fn size(level: usize) -> usize {
+const fn level_entries(level: usize) -> usize {
     match level {
         _ if cfg!(loom) => 2 << level.saturating_sub(1),
         0..=3 => 8 << (2 * level),
@@ -46,139 +46,139 @@ const fn size(level: usize) -> usize {
 }
 
 /// Levels fetched before a search: the newest three have three quarters of the keys and more.
-const FETCHED: usize = 3;
+const LEVELS_PREFETCHED: usize = 3;
 
 /// Cells of an entry: three of the hash, and the offset.
-pub(super) const ENTRY: usize = 4;
-const OFFSET: usize = 3;
+pub(super) const ENTRY_CELLS: usize = 4;
+const OFFSET_CELL: usize = 3;
 /// Cells of a cache line; those of the first level under loom.
-pub(super) const LINE: usize = if cfg!(loom) { 8 } else { 16 };
+pub(super) const LINE_CELLS: usize = if cfg!(loom) { 8 } else { 16 };
 
 /// Entries as cells.
-enum Level {
+enum LevelCells {
     /// Fewer cells than a chunk.
     Small(Box<[AtomicU32]>),
-    Large(Cells),
+    Large(CellSlice),
 }
 
-impl Deref for Level {
+impl Deref for LevelCells {
     type Target = [AtomicU32];
 
     #[inline]
     fn deref(&self) -> &[AtomicU32] {
         match self {
-            Level::Small(cells) => cells,
-            Level::Large(cells) => cells,
+            LevelCells::Small(cells) => cells,
+            LevelCells::Large(cells) => cells,
         }
     }
 }
 
 /// Hash by which a key is found.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hash {
+pub(super) struct KeyHash {
     /// Bits that are kept and compared; the first cell is not 0.
-    kept: [u32; OFFSET],
-    pub(super) place: u32,
+    tag: [u32; OFFSET_CELL],
+    pub(super) first_line: u32,
 }
 
-pub(super) struct Keyed {
+pub(super) struct KeyedCounters {
     hash_key: [u64; 2],
     /// Levels in use.
     depth: AtomicU32,
-    levels: Box<[OnceLock<Level>; LEVELS]>,
+    levels: Box<[OnceLock<LevelCells>; LEVELS_MAX]>,
     /// Levels that are not in one piece; empty in `levels`.
-    scattered: OnceLock<Box<Scattered>>,
-    writer: Mutex<Writer>,
+    scattered: OnceLock<Box<ScatteredLevels>>,
+    writer: Mutex<LevelWriter>,
     bytes: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Writer {
+struct LevelWriter {
     /// Entries the newest level can still take.
     room: usize,
 }
 
-impl Keyed {
+impl KeyedCounters {
     pub(super) fn new(hash_key: [u64; 2]) -> Self {
         Self {
             hash_key,
             depth: AtomicU32::new(0),
             levels: Box::new(std::array::from_fn(|_| OnceLock::new())),
             scattered: OnceLock::new(),
-            writer: Mutex::new(Writer::default()),
-            bytes: AtomicUsize::new(size_of::<[OnceLock<Level>; LEVELS]>()),
+            writer: Mutex::new(LevelWriter::default()),
+            bytes: AtomicUsize::new(size_of::<[OnceLock<LevelCells>; LEVELS_MAX]>()),
         }
     }
 
     /// Returns the key's cell; adds one if needed.
-    pub(super) fn touch(&self, key: &[u8]) -> Result<Cell<'_>, Refusal> {
-        let hash = self.hash(key);
-        let mut writer = lock(&self.writer);
-        if let Some(cell) = self.search(hash) {
+    pub(super) fn touch_cell(&self, key: &[u8]) -> Result<CounterCell<'_>, TakeError> {
+        let hash = self.hash_key(key);
+        let mut writer = lock_ignoring_poison(&self.writer);
+        if let Some(cell) = self.find_cell(hash) {
             return Ok(cell);
         }
         if writer.room == 0 {
             writer.room = self.open_level()?;
         }
-        let cell = self.add(hash).ok_or(Refusal::Full)?;
+        let cell = self.add_entry(hash).ok_or(TakeError::SectionFull)?;
         writer.room -= 1;
         Ok(cell)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
     #[inline]
-    pub(super) fn hash(&self, key: &[u8]) -> Hash {
+    pub(super) fn hash_key(&self, key: &[u8]) -> KeyHash {
         let hash = SipHasher13::new_with_keys(self.hash_key[0], self.hash_key[1]).hash(key);
         let kept = [hash.h1, hash.h1 >> 32, hash.h2 >> 32].map(|bits| bits as u32);
-        Hash {
-            kept: [kept[0].max(1), kept[1], kept[2]],
-            place: hash.h2 as u32,
+        KeyHash {
+            tag: [kept[0].max(1), kept[1], kept[2]],
+            first_line: hash.h2 as u32,
         }
     }
 
     /// Fetches the memory that shows where that is.
     #[inline]
-    pub(super) fn near(&self) -> u32 {
+    pub(super) fn prefetch_directory(&self) -> u32 {
         let depth = self.depth.load(Ordering::Acquire) as usize;
         let newest = self.levels[..depth].iter().rev();
         // Three neighbors may lie in two lines.
         newest
-            .step_by(FETCHED - 1)
+            .step_by(LEVELS_PREFETCHED - 1)
             .take(2)
             .fold(0, |sum, level| sum | u32::from(level.get().is_some()))
     }
 
     /// Fetches where a search looks first.
     #[inline]
-    pub(super) fn fetch(&self, hash: Hash) -> u32 {
+    pub(super) fn prefetch_entry(&self, hash: KeyHash) -> u32 {
         let depth = self.depth.load(Ordering::Acquire) as usize;
-        let newest = self.levels[..depth].iter().rev().take(FETCHED);
+        let newest = self.levels[..depth].iter().rev().take(LEVELS_PREFETCHED);
         newest.filter_map(OnceLock::get).fold(0, |sum, level| {
-            let (lines, _) = level.as_chunks::<LINE>();
-            sum | lines[place(lines, hash)][0].load(Ordering::Relaxed)
+            let (lines, _) = level.as_chunks::<LINE_CELLS>();
+            sum | lines[first_line(lines, hash)][0].load(Ordering::Relaxed)
         })
     }
 
     /// Returns the key's cell, if it was touched.
     #[inline]
-    pub(super) fn search(&self, hash: Hash) -> Option<Cell<'_>> {
+    pub(super) fn find_cell(&self, hash: KeyHash) -> Option<CounterCell<'_>> {
         let depth = self.depth.load(Ordering::Acquire) as usize;
         let found = (0..depth).rev().find_map(|level| {
             let entries = self.levels[level].get()?;
-            match probe(entries, hash)? {
-                (at, true) => Some(cell(entries, level, at)),
+            match find_entry(entries, hash)? {
+                (at, true) => Some(cell_in_level(entries, level, at)),
                 (_, false) => None,
             }
         });
-        found.or_else(|| self.scattered()?.search(hash, depth))
+        found.or_else(|| self.scattered()?.find_cell(hash, depth))
     }
 
     /// Returns the levels not in one piece. Under loom all memory comes in one piece.
     #[inline]
-    fn scattered(&self) -> Option<&Scattered> {
+    fn scattered(&self) -> Option<&ScatteredLevels> {
         match cfg!(loom) {
             true => None,
             false => self.scattered.get().map(|scattered| &**scattered),
@@ -186,27 +186,30 @@ impl Keyed {
     }
 
     /// Opens the next level and returns how many entries it may take. Writer only.
-    fn open_level(&self) -> Result<usize, Refusal> {
+    fn open_level(&self) -> Result<usize, TakeError> {
         let depth = self.depth.load(Ordering::Acquire);
-        let level = self.levels.get(depth as usize).ok_or(Refusal::Full)?;
-        let size = size(depth as usize);
-        let cells = size * ENTRY;
+        let level = self
+            .levels
+            .get(depth as usize)
+            .ok_or(TakeError::SectionFull)?;
+        let size = level_entries(depth as usize);
+        let cells = size * ENTRY_CELLS;
         let mut bytes = cells * size_of::<AtomicU32>();
-        let taken = match cells < CHUNK {
-            true => Ok(Level::Small(
+        let taken = match cells < CHUNK_CELLS {
+            true => Ok(LevelCells::Small(
                 (0..cells).map(|_| AtomicU32::new(0)).collect(),
             )),
-            false => match chunks::take_any(cells).ok_or(Refusal::NoMemory)? {
-                Taken::Whole(cells) => Ok(Level::Large(cells)),
-                Taken::Scattered(chunks) => Err(chunks),
+            false => match chunks::take_piece_or_chunks(cells).ok_or(TakeError::MemoryExhausted)? {
+                TakenPiece::Whole(cells) => Ok(LevelCells::Large(cells)),
+                TakenPiece::Scattered(chunks) => Err(chunks),
             },
         };
         match taken {
             Ok(cells) => drop(level.get_or_init(|| cells)),
             Err(chunks) => {
                 bytes += size_of_val(&*chunks);
-                let scattered = self.scattered.get_or_init(Scattered::new);
-                scattered.set(depth as usize, chunks);
+                let scattered = self.scattered.get_or_init(ScatteredLevels::new);
+                scattered.set_level(depth as usize, chunks);
             }
         }
         self.bytes.fetch_add(bytes, Relaxed);
@@ -215,30 +218,30 @@ impl Keyed {
     }
 
     /// Adds an entry to the newest level. Writer only, when the key has none and there is room.
-    fn add(&self, hash: Hash) -> Option<Cell<'_>> {
+    fn add_entry(&self, hash: KeyHash) -> Option<CounterCell<'_>> {
         let level = (self.depth.load(Ordering::Acquire) as usize).checked_sub(1)?;
         let (entry, at) = match self.levels[level].get() {
             Some(entries) => {
-                let (at, _) = probe(entries, hash)?;
+                let (at, _) = find_entry(entries, hash)?;
                 (entries.as_chunks().0.get(at)?, at)
             }
-            None => self.scattered()?.free(hash, level)?,
+            None => self.scattered()?.find_empty(hash, level)?,
         };
-        let [first, second, third] = hash.kept;
+        let [first, second, third] = hash.tag;
         entry[1].store(second, Ordering::Relaxed);
         entry[2].store(third, Ordering::Relaxed);
         entry[0].store(first, Ordering::Release);
-        Some(cell_at(entry, level, at))
+        Some(cell_of_entry(entry, level, at))
     }
 }
 
-impl Drop for Keyed {
+impl Drop for KeyedCounters {
     /// A thread that looks at a cell borrows this, so no thread does any more.
     fn drop(&mut self) {
         let levels = self.levels.iter().filter_map(OnceLock::get);
         chunks::put_back(levels.filter_map(|level| match level {
-            Level::Small(_) => None,
-            Level::Large(cells) => Some(*cells),
+            LevelCells::Small(_) => None,
+            LevelCells::Large(cells) => Some(*cells),
         }));
         if let Some(scattered) = self.scattered() {
             chunks::put_back(scattered.chunks().map(|chunk| chunk.as_slice()));
@@ -250,24 +253,24 @@ impl Drop for Keyed {
 /// whole lines. In a full level a search for a key that is not there takes 1.6 lines; if it began
 /// in the middle of a line, it would take 2.6.
 #[inline]
-fn probe(entries: &[AtomicU32], hash: Hash) -> Option<(usize, bool)> {
-    let (lines, _) = entries.as_chunks::<LINE>();
-    let begin = place(lines, hash);
+fn find_entry(entries: &[AtomicU32], hash: KeyHash) -> Option<(usize, bool)> {
+    let (lines, _) = entries.as_chunks::<LINE_CELLS>();
+    let begin = first_line(lines, hash);
     (begin..begin + lines.len()).find_map(|line| {
         let line = line & (lines.len() - 1);
-        probe_line(lines.get(line)?, line, hash)
+        find_entry_in_line(lines.get(line)?, line, hash)
     })
 }
 
 /// Does what [`probe`] does, in the line of that number.
 #[inline(always)]
-pub(super) fn probe_line(
-    cells: &[AtomicU32; LINE],
+pub(super) fn find_entry_in_line(
+    cells: &[AtomicU32; LINE_CELLS],
     line: usize,
-    hash: Hash,
+    hash: KeyHash,
 ) -> Option<(usize, bool)> {
-    let [first, second, third] = hash.kept;
-    let (entries, _) = cells.as_chunks::<ENTRY>();
+    let [first, second, third] = hash.tag;
+    let (entries, _) = cells.as_chunks::<ENTRY_CELLS>();
     let mut all = (line * entries.len()..).zip(entries);
     all.find_map(|(at, entry)| match entry[0].load(Ordering::Acquire) {
         0 => Some((at, false)),
@@ -283,20 +286,24 @@ pub(super) fn probe_line(
 
 /// Returns the line where the search for a hash begins.
 #[inline]
-fn place(lines: &[[AtomicU32; LINE]], hash: Hash) -> usize {
-    hash.place as usize & (lines.len() - 1)
+fn first_line(lines: &[[AtomicU32; LINE_CELLS]], hash: KeyHash) -> usize {
+    hash.first_line as usize & (lines.len() - 1)
 }
 
-fn cell(entries: &[AtomicU32], level: usize, at: usize) -> Cell<'_> {
-    Cell {
-        narrow: &entries[at * ENTRY + OFFSET],
+fn cell_in_level(entries: &[AtomicU32], level: usize, at: usize) -> CounterCell<'_> {
+    CounterCell {
+        narrow: &entries[at * ENTRY_CELLS + OFFSET_CELL],
         id: (level as u64) << 32 | at as u64,
     }
 }
 
-pub(super) fn cell_at(entry: &[AtomicU32; ENTRY], level: usize, at: usize) -> Cell<'_> {
-    Cell {
-        narrow: &entry[OFFSET],
+pub(super) fn cell_of_entry(
+    entry: &[AtomicU32; ENTRY_CELLS],
+    level: usize,
+    at: usize,
+) -> CounterCell<'_> {
+    CounterCell {
+        narrow: &entry[OFFSET_CELL],
         id: (level as u64) << 32 | at as u64,
     }
 }

@@ -42,14 +42,14 @@ use std::num::NonZeroU32;
 // Not part of any protocol, so loom need not see it.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-pub use adder::Adder;
-pub use call::{Current, Key, Open, Range, Refusal};
-pub use chunks::{Memory, add_memory_limit, memory};
-use counter::{Cell, Step, Wide};
-use dense::Dense;
+pub use adder::SectionGuard;
+pub use call::{CounterKey, CurrentValue, NumberRange, SectionGrant, TakeError};
+pub use chunks::{CounterMemory, add_memory_limit, counter_memory};
+use counter::{CounterAdvance, CounterCell, WideCounters};
+use dense::DenseCounters;
 use gate::Gate;
-use keyed::Keyed;
-pub use spot::{Sought, Spot};
+use keyed::KeyedCounters;
+pub use spot::{CounterRef, KeyLookup};
 use window::Window;
 
 /// The counters of one section, for one generation.
@@ -57,15 +57,15 @@ pub struct Section {
     generation: u64,
     gate: Gate,
     window: Window,
-    counters: Counters,
-    wide: Wide,
+    counters: SectionCounters,
+    wide: WideCounters,
     touched: AtomicU64,
     used: AtomicBool,
 }
 
-enum Counters {
-    Dense(Dense),
-    Keyed(Keyed),
+enum SectionCounters {
+    Dense(DenseCounters),
+    Keyed(KeyedCounters),
 }
 
 impl Section {
@@ -74,8 +74,8 @@ impl Section {
     ///
     /// # Panics
     /// If `open` breaks its field rules: a `first` not above `base` would repeat numbers.
-    pub fn dense(open: Open, size: u32) -> Self {
-        Self::new(open, Counters::Dense(Dense::new(size)))
+    pub fn dense(open: SectionGrant, size: u32) -> Self {
+        Self::new(open, SectionCounters::Dense(DenseCounters::new(size)))
     }
 
     /// Makes a keyed section. `hash_key` is random and secret to the process, so that no caller can
@@ -83,17 +83,17 @@ impl Section {
     ///
     /// # Panics
     /// If `open` breaks its field rules: a `first` not above `base` would repeat numbers.
-    pub fn keyed(open: Open, hash_key: [u64; 2]) -> Self {
-        Self::new(open, Counters::Keyed(Keyed::new(hash_key)))
+    pub fn keyed(open: SectionGrant, hash_key: [u64; 2]) -> Self {
+        Self::new(open, SectionCounters::Keyed(KeyedCounters::new(hash_key)))
     }
 
-    fn new(open: Open, counters: Counters) -> Self {
+    fn new(open: SectionGrant, counters: SectionCounters) -> Self {
         Self {
             generation: open.generation,
             gate: Gate::default(),
             window: Window::new(&open),
             counters,
-            wide: Wide::default(),
+            wide: WideCounters::default(),
             touched: AtomicU64::new(0),
             used: AtomicBool::new(false),
         }
@@ -128,22 +128,22 @@ impl Section {
 
     /// Returns the greatest offset that may be handed out.
     #[inline]
-    pub fn limit(&self) -> u64 {
-        self.window.limit()
+    pub fn offset_limit(&self) -> u64 {
+        self.window.offset_limit()
     }
 
     /// Returns the greatest offset any counter has reached; 0 if none was touched. Momentary until
     /// drained.
     #[inline]
     pub fn highest_offset(&self) -> u64 {
-        self.window.highest()
+        self.window.highest_offset()
     }
 
     /// Returns the numbers between the furthest counter and the end of the window: what refill
     /// watches.
     #[inline]
-    pub fn left(&self) -> u64 {
-        self.limit().saturating_sub(self.highest_offset())
+    pub fn numbers_remaining(&self) -> u64 {
+        self.offset_limit().saturating_sub(self.highest_offset())
     }
 
     /// Returns the `max_seq` with which [`limit`](Self::limit) would be `limit`, or the furthest
@@ -154,15 +154,15 @@ impl Section {
 
     /// Widens the window to a `max_seq` that is durable *for this generation*. Never narrows, so a
     /// late or repeated reply is harmless.
-    pub fn widen(&self, max_seq: u64) {
-        self.window.widen(max_seq);
+    pub fn widen_to(&self, max_seq: u64) {
+        self.window.widen_to(max_seq);
     }
 
     /// Enters for one call or a batch; None once sealed. The section cannot drain while an adder
     /// lives. So never hold one across an await (it is not `Send`) or while waiting for a refill.
     #[inline]
-    pub fn enter(&self) -> Option<Adder<'_>> {
-        let adder = Adder::enter(self)?;
+    pub fn enter(&self) -> Option<SectionGuard<'_>> {
+        let adder = SectionGuard::enter(self)?;
         if !self.used.load(Relaxed) {
             self.used.store(true, Relaxed);
         }
@@ -173,16 +173,16 @@ impl Section {
     ///
     /// # Errors
     /// As [`Adder::next`], and [`Refusal::Sealed`].
-    pub fn next(&self, key: Key<'_>, count: NonZeroU32) -> Result<Range, Refusal> {
-        self.enter().ok_or(Refusal::Sealed)?.next(key, count)
+    pub fn next(&self, key: CounterKey<'_>, count: NonZeroU32) -> Result<NumberRange, TakeError> {
+        self.enter().ok_or(TakeError::Sealed)?.next(key, count)
     }
 
     /// Does [`Adder::raise_to`] as a call of its own.
     ///
     /// # Errors
     /// As [`Adder::raise_to`], and [`Refusal::Sealed`].
-    pub fn raise_to(&self, key: Key<'_>, target: u64) -> Result<Current, Refusal> {
-        self.enter().ok_or(Refusal::Sealed)?.raise_to(key, target)
+    pub fn raise_to(&self, key: CounterKey<'_>, target: u64) -> Result<CurrentValue, TakeError> {
+        self.enter().ok_or(TakeError::Sealed)?.raise_to(key, target)
     }
 
     /// Returns the state of a key's cur_seq. Allocates nothing.
@@ -190,14 +190,16 @@ impl Section {
     /// # Errors
     /// [`Refusal::Sealed`]: the next owner or generation may already have gone further.
     /// [`Refusal::NotHere`].
-    pub fn current(&self, key: Key<'_>) -> Result<Current, Refusal> {
-        let offset = self.find(key)?.map_or(0, |cell| self.wide.read(cell));
+    pub fn current(&self, key: CounterKey<'_>) -> Result<CurrentValue, TakeError> {
+        let offset = self
+            .find_cell(key)?
+            .map_or(0, |cell| self.wide.read_offset(cell));
         // After reading: an answer is given only if the section was still open when it was read,
         // hence before any other section object could hand out a greater number.
         if self.gate.is_sealed() {
-            return Err(Refusal::Sealed);
+            return Err(TakeError::Sealed);
         }
-        Ok(self.known(offset))
+        Ok(self.current_value(offset))
     }
 
     /// Seals: from now on no adder enters. It cannot be undone; sealing twice is harmless.
@@ -213,13 +215,13 @@ impl Section {
     /// Returns the highest number any counter reached, by handing out or by RaiseTo, `base` if
     /// none: exact and final. None until the section is sealed and every adder has left. It may be
     /// None again while a late caller is rejected: the caller retries.
-    pub fn final_seq(&self) -> Option<u64> {
+    pub fn high_water_mark(&self) -> Option<u64> {
         if !self.gate.is_drained() {
             return None;
         }
-        Some(match self.known(self.window.highest()) {
-            Current::Touched(number) => number,
-            Current::Untouched => self.base(),
+        Some(match self.current_value(self.window.highest_offset()) {
+            CurrentValue::Touched(number) => number,
+            CurrentValue::Untouched => self.base(),
         })
     }
 
@@ -235,59 +237,61 @@ impl Section {
     }
 
     /// Returns how many keys were touched since load.
-    pub fn touched(&self) -> u64 {
+    pub fn keys_touched(&self) -> u64 {
         self.touched.load(Relaxed)
     }
 
     /// Returns the bytes this object holds, itself included, without the allocator's own overhead.
-    pub fn bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         let counters = match &self.counters {
-            Counters::Dense(dense) => dense.bytes(),
-            Counters::Keyed(keyed) => keyed.bytes(),
+            SectionCounters::Dense(dense) => dense.memory_bytes(),
+            SectionCounters::Keyed(keyed) => keyed.memory_bytes(),
         };
-        size_of::<Self>() + counters + self.wide.bytes()
+        size_of::<Self>() + counters + self.wide.memory_bytes()
     }
 
-    fn known(&self, offset: u64) -> Current {
-        match self.window.number(offset) {
-            Some(number) => Current::Touched(number),
-            None => Current::Untouched,
+    fn current_value(&self, offset: u64) -> CurrentValue {
+        match self.window.number_at(offset) {
+            Some(number) => CurrentValue::Touched(number),
+            None => CurrentValue::Untouched,
         }
     }
 
     #[inline]
-    fn find(&self, key: Key<'_>) -> Result<Option<Cell<'_>>, Refusal> {
+    fn find_cell(&self, key: CounterKey<'_>) -> Result<Option<CounterCell<'_>>, TakeError> {
         match (&self.counters, key) {
-            (Counters::Dense(dense), Key::Dense(index)) => dense.find(index),
-            (Counters::Keyed(keyed), Key::Keyed(key)) => Ok(keyed.search(keyed.hash(key))),
-            _ => Err(Refusal::NotHere),
+            (SectionCounters::Dense(dense), CounterKey::Dense(index)) => dense.find_cell(index),
+            (SectionCounters::Keyed(keyed), CounterKey::Keyed(key)) => {
+                Ok(keyed.find_cell(keyed.hash_key(key)))
+            }
+            _ => Err(TakeError::WrongSection),
         }
     }
 
-    fn touch(&self, key: Key<'_>) -> Result<Cell<'_>, Refusal> {
+    fn touch_cell(&self, key: CounterKey<'_>) -> Result<CounterCell<'_>, TakeError> {
         match (&self.counters, key) {
-            (Counters::Dense(dense), Key::Dense(index)) => dense.touch(index),
-            (Counters::Keyed(keyed), Key::Keyed(key)) => keyed.touch(key),
-            _ => Err(Refusal::NotHere),
+            (SectionCounters::Dense(dense), CounterKey::Dense(index)) => dense.touch_cell(index),
+            (SectionCounters::Keyed(keyed), CounterKey::Keyed(key)) => keyed.touch_cell(key),
+            _ => Err(TakeError::WrongSection),
         }
     }
 
     /// Moves a key's counter from its offset to `to(offset)`.
-    fn advance(
+    fn advance_key(
         &self,
-        key: Key<'_>,
-        to: impl Fn(u64) -> Result<u64, Refusal>,
-    ) -> Result<Step, Refusal> {
-        let cell = match self.find(key)? {
+        key: CounterKey<'_>,
+        to: impl Fn(u64) -> Result<u64, TakeError>,
+    ) -> Result<CounterAdvance, TakeError> {
+        let cell = match self.find_cell(key)? {
             Some(cell) => cell,
             // A call that will be rejected must not cost memory: any caller can invent keys.
             None if to(0)? == 0 => {
-                return Ok(Step {
+                return Ok(CounterAdvance {
                     before: 0,
                     after: 0,
                 });
             }
-            None => self.touch(key)?,
+            None => self.touch_cell(key)?,
         };
         self.advance_cell(cell, to)
     }
@@ -295,14 +299,14 @@ impl Section {
     #[inline]
     fn advance_cell(
         &self,
-        cell: Cell<'_>,
-        to: impl Fn(u64) -> Result<u64, Refusal>,
-    ) -> Result<Step, Refusal> {
+        cell: CounterCell<'_>,
+        to: impl Fn(u64) -> Result<u64, TakeError>,
+    ) -> Result<CounterAdvance, TakeError> {
         let step = self.wide.advance(cell, to)?;
         if step.before == 0 && step.after > 0 {
             self.touched.fetch_add(1, Relaxed);
         }
-        self.window.reached(step.after);
+        self.window.note_offset(step.after);
         Ok(step)
     }
 }

@@ -6,48 +6,62 @@
 //!
 //! Invariant: the invariants of `keyed`; an entry lies within one chunk and never moves.
 
-use super::chunks::{CHUNK, Chunk};
-use super::counter::Cell;
-use super::keyed::{ENTRY, Hash, LEVELS, LINE, cell_at, probe_line};
+use super::chunks::{CHUNK_CELLS, Chunk};
+use super::counter::CounterCell;
+use super::keyed::{
+    ENTRY_CELLS, KeyHash, LEVELS_MAX, LINE_CELLS, cell_of_entry, find_entry_in_line,
+};
 use super::sync::{AtomicU32, OnceLock};
 
 /// Lines of a chunk.
-const LINES: usize = if CHUNK < LINE { 1 } else { CHUNK / LINE };
+const CHUNK_LINES: usize = if CHUNK_CELLS < LINE_CELLS {
+    1
+} else {
+    CHUNK_CELLS / LINE_CELLS
+};
 /// Entries of a chunk.
-const ENTRIES: usize = if CHUNK < ENTRY { 1 } else { CHUNK / ENTRY };
+const CHUNK_ENTRIES: usize = if CHUNK_CELLS < ENTRY_CELLS {
+    1
+} else {
+    CHUNK_CELLS / ENTRY_CELLS
+};
 
 /// Levels by their number; those in one piece are empty here.
-pub(super) struct Scattered {
-    levels: [OnceLock<Box<[Chunk]>>; LEVELS],
+pub(super) struct ScatteredLevels {
+    levels: [OnceLock<Box<[Chunk]>>; LEVELS_MAX],
 }
 
-impl Scattered {
-    pub(super) fn new() -> Box<Scattered> {
+impl ScatteredLevels {
+    pub(super) fn new() -> Box<ScatteredLevels> {
         let levels = std::array::from_fn(|_| OnceLock::new());
-        Box::new(Scattered { levels })
+        Box::new(ScatteredLevels { levels })
     }
 
-    pub(super) fn set(&self, level: usize, chunks: Box<[Chunk]>) {
+    pub(super) fn set_level(&self, level: usize, chunks: Box<[Chunk]>) {
         self.levels[level].get_or_init(|| chunks);
     }
 
     /// Returns the key's cell, if it was touched.
     #[cold]
-    pub(super) fn search(&self, hash: Hash, depth: usize) -> Option<Cell<'_>> {
+    pub(super) fn find_cell(&self, hash: KeyHash, depth: usize) -> Option<CounterCell<'_>> {
         (0..depth).rev().find_map(|level| {
             let chunks = self.levels[level].get()?;
-            match probe(chunks, hash)? {
-                (at, true) => Some(cell_at(entry(chunks, at)?, level, at)),
+            match find_entry(chunks, hash)? {
+                (at, true) => Some(cell_of_entry(entry_at(chunks, at)?, level, at)),
                 (_, false) => None,
             }
         })
     }
 
     /// Returns the empty entry where a new key would go, and its number.
-    pub(super) fn free(&self, hash: Hash, level: usize) -> Option<(&[AtomicU32; ENTRY], usize)> {
+    pub(super) fn find_empty(
+        &self,
+        hash: KeyHash,
+        level: usize,
+    ) -> Option<(&[AtomicU32; ENTRY_CELLS], usize)> {
         let chunks = self.levels[level].get()?;
-        let (at, _) = probe(chunks, hash)?;
-        Some((entry(chunks, at)?, at))
+        let (at, _) = find_entry(chunks, hash)?;
+        Some((entry_at(chunks, at)?, at))
     }
 
     pub(super) fn chunks(&self) -> impl Iterator<Item = Chunk> {
@@ -56,18 +70,18 @@ impl Scattered {
     }
 }
 
-fn entry(chunks: &[Chunk], at: usize) -> Option<&[AtomicU32; ENTRY]> {
-    let (entries, _) = chunks.get(at / ENTRIES)?.as_chunks::<ENTRY>();
-    entries.get(at % ENTRIES)
+fn entry_at(chunks: &[Chunk], at: usize) -> Option<&[AtomicU32; ENTRY_CELLS]> {
+    let (entries, _) = chunks.get(at / CHUNK_ENTRIES)?.as_chunks::<ENTRY_CELLS>();
+    entries.get(at % CHUNK_ENTRIES)
 }
 
 /// Searches as in a level of one piece.
-fn probe(chunks: &[Chunk], hash: Hash) -> Option<(usize, bool)> {
-    let lines = chunks.len() * LINES;
-    let begin = hash.place as usize & (lines - 1);
+fn find_entry(chunks: &[Chunk], hash: KeyHash) -> Option<(usize, bool)> {
+    let lines = chunks.len() * CHUNK_LINES;
+    let begin = hash.first_line as usize & (lines - 1);
     (begin..begin + lines).find_map(|line| {
         let line = line & (lines - 1);
-        let (of_chunk, _) = chunks.get(line / LINES)?.as_chunks::<LINE>();
-        probe_line(of_chunk.get(line % LINES)?, line, hash)
+        let (of_chunk, _) = chunks.get(line / CHUNK_LINES)?.as_chunks::<LINE_CELLS>();
+        find_entry_in_line(of_chunk.get(line % CHUNK_LINES)?, line, hash)
     })
 }

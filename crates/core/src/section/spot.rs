@@ -5,35 +5,37 @@
 
 use std::num::NonZeroU32;
 
-use super::counter::Cell;
-use super::keyed::Hash;
+use super::counter::CounterCell;
+use super::keyed::KeyHash;
 use super::sync::Ordering;
-use super::{Counters, Current, Key, Range, Refusal, Section};
+use super::{CounterKey, CurrentValue, NumberRange, Section, SectionCounters, TakeError};
 
 /// Place of a key's counter, for as long as its section lives: counters never move.
 #[derive(Clone, Copy)]
-pub struct Spot<'a> {
+pub struct CounterRef<'a> {
     pub(super) section: &'a Section,
-    pub(super) cell: Cell<'a>,
+    pub(super) cell: CounterCell<'a>,
 }
 
 /// A key as its section looks for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Sought(pub(super) By);
+pub struct KeyLookup(pub(super) LookupKind);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum By {
+pub(super) enum LookupKind {
     Index(u32),
-    Hash(Hash),
+    Hash(KeyHash),
 }
 
 impl Section {
     /// Returns what to look for. Touches no memory of a single key.
     #[inline]
-    pub fn sought(&self, key: Key<'_>) -> Option<Sought> {
-        Some(Sought(match (&self.counters, key) {
-            (Counters::Dense(_), Key::Dense(index)) => By::Index(index),
-            (Counters::Keyed(keyed), Key::Keyed(key)) => By::Hash(keyed.hash(key)),
+    pub fn prepare_lookup(&self, key: CounterKey<'_>) -> Option<KeyLookup> {
+        Some(KeyLookup(match (&self.counters, key) {
+            (SectionCounters::Dense(_), CounterKey::Dense(index)) => LookupKind::Index(index),
+            (SectionCounters::Keyed(keyed), CounterKey::Keyed(key)) => {
+                LookupKind::Hash(keyed.hash_key(key))
+            }
             _ => return None,
         }))
     }
@@ -41,19 +43,19 @@ impl Section {
     /// Fetches what [`Section::sought`] and [`Section::fetch`] look at first, for sections that are
     /// likely to be far away. The returned value means nothing, as with [`Section::fetch`].
     #[inline]
-    pub fn near(&self) -> u32 {
+    pub fn prefetch_directory(&self) -> u32 {
         match &self.counters {
-            Counters::Keyed(keyed) => keyed.near(),
-            Counters::Dense(_) => 0,
+            SectionCounters::Keyed(keyed) => keyed.prefetch_directory(),
+            SectionCounters::Dense(_) => 0,
         }
     }
 
     /// Fetches what [`Section::spot`] looks at first. The returned value means nothing: use it only
     /// to keep the load from being optimized away.
     #[inline]
-    pub fn fetch(&self, sought: Sought) -> u32 {
+    pub fn prefetch_entry(&self, sought: KeyLookup) -> u32 {
         match (&self.counters, sought.0) {
-            (Counters::Keyed(keyed), By::Hash(hash)) => keyed.fetch(hash),
+            (SectionCounters::Keyed(keyed), LookupKind::Hash(hash)) => keyed.prefetch_entry(hash),
             _ => 0,
         }
     }
@@ -61,31 +63,34 @@ impl Section {
     /// Returns the counter of a key of this section, if it or (dense) a near neighbor was touched
     /// since load.
     #[inline]
-    pub fn spot(&self, sought: Sought) -> Option<Spot<'_>> {
+    pub fn find_counter(&self, sought: KeyLookup) -> Option<CounterRef<'_>> {
         let cell = match (&self.counters, sought.0) {
-            (Counters::Dense(dense), By::Index(index)) => dense.find(index).ok().flatten(),
-            (Counters::Keyed(keyed), By::Hash(hash)) => keyed.search(hash),
+            (SectionCounters::Dense(dense), LookupKind::Index(index)) => {
+                dense.find_cell(index).ok().flatten()
+            }
+            (SectionCounters::Keyed(keyed), LookupKind::Hash(hash)) => keyed.find_cell(hash),
             _ => None,
         }?;
-        Some(Spot {
+        Some(CounterRef {
             section: self,
             cell,
         })
     }
 }
 
-impl Spot<'_> {
+impl CounterRef<'_> {
     /// Fetches the counter's cache line. The returned value means nothing: use it only to keep the
     /// load from being optimized away.
     #[inline]
-    pub fn fetch(&self) -> u32 {
+    pub fn prefetch_counter(&self) -> u32 {
         self.cell.narrow.load(Ordering::Relaxed)
     }
 
     /// Returns the state of the key's cur_seq, also in a section that is sealed by now.
     #[inline]
-    pub fn current(&self) -> Current {
-        self.section.known(self.section.wide.read(self.cell))
+    pub fn current(&self) -> CurrentValue {
+        self.section
+            .current_value(self.section.wide.read_offset(self.cell))
     }
 
     /// Does [`Section::next`] for this key.
@@ -93,8 +98,8 @@ impl Spot<'_> {
     /// # Errors
     /// As [`Section::next`].
     #[inline]
-    pub fn next(&self, count: NonZeroU32) -> Result<Range, Refusal> {
-        let adder = self.section.enter().ok_or(Refusal::Sealed)?;
+    pub fn next(&self, count: NonZeroU32) -> Result<NumberRange, TakeError> {
+        let adder = self.section.enter().ok_or(TakeError::Sealed)?;
         adder.next_at(self.cell, count)
     }
 }

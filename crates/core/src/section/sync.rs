@@ -18,7 +18,7 @@ pub(super) use loom::sync::{
 pub(super) use std::sync::atomic::Ordering;
 
 /// Locks; a panic elsewhere does not spread, because no holder leaves the data half changed.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -56,7 +56,7 @@ mod modelled {
             if let Some(value) = self.get() {
                 return value;
             }
-            let _writer = super::lock(&self.writer);
+            let _writer = super::lock_ignoring_poison(&self.writer);
             let value = self.value.get_or_init(make);
             self.ready.store(true, Ordering::Release);
             value

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cluster, RowKey, SlotRow, State};
-use crate::command::{Batch, Command, Refusal, Reply};
+use super::{ClusterRow, RowKey, SlotRow, State};
+use crate::command::{Batch, Command, CommandRejection, Reply};
 use crate::geometry::SLOTS_MAX;
 use crate::id::{ClusterId, Slot};
-use crate::namespace::Spec;
+use crate::namespace::NamespaceSpec;
 
 /// Outcome of one command inside the state.
-pub(super) type Outcome = Result<Reply, Refusal>;
+pub(super) type CommandOutcome = Result<Reply, CommandRejection>;
 
 /// Bounds of the lease D, in milliseconds.
 pub(super) const LEASE_MS: std::ops::RangeInclusive<u32> = 300..=60_000;
@@ -28,7 +28,7 @@ impl State {
             .iter()
             .map(|c| {
                 self.apply_one(term, c, touched)
-                    .unwrap_or_else(Reply::Refused)
+                    .unwrap_or_else(Reply::Rejected)
             })
             .collect()
     }
@@ -38,17 +38,17 @@ impl State {
         term: u64,
         command: &Command,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         if let Command::Init {
             cluster,
             lease_ms,
             slots,
         } = command
         {
-            return self.init(*cluster, *lease_ms, *slots, touched);
+            return self.apply_init(*cluster, *lease_ms, *slots, touched);
         }
         if self.cluster.is_none() {
-            return Err(Refusal::NotInitialised);
+            return Err(CommandRejection::NotInitialized);
         }
         match command {
             Command::Init { .. } => unreachable!("handled above"),
@@ -100,35 +100,35 @@ impl State {
                 self.alter_namespace(*id, *step, *limits, touched)
             }
             Command::ChangeNamespace { id, change } => self.change_namespace(*id, change, touched),
-            Command::SetLevel { level } => self.set_level(*level, touched),
+            Command::SetLevel { level } => self.set_format_level(*level, touched),
         }
     }
 
-    fn init(
+    fn apply_init(
         &mut self,
         id: ClusterId,
         lease_ms: u32,
         slots: u32,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         if let Some(cluster) = &self.cluster {
             return if cluster.id == id {
                 Ok(Reply::Done)
             } else {
-                Err(Refusal::AlreadyInitialised(cluster.id))
+                Err(CommandRejection::AlreadyInitialized(cluster.id))
             };
         }
         if !LEASE_MS.contains(&lease_ms) {
-            return Err(Refusal::Invalid(format!(
+            return Err(CommandRejection::Invalid(format!(
                 "the lease must be 300 to 60000 ms, not {lease_ms}"
             )));
         }
         if slots == 0 || slots > SLOTS_MAX {
-            return Err(Refusal::Invalid(format!(
+            return Err(CommandRejection::Invalid(format!(
                 "a cluster has 1 to {SLOTS_MAX} slots, not {slots}"
             )));
         }
-        self.cluster = Some(Cluster {
+        self.cluster = Some(ClusterRow {
             id,
             lease_ms,
             slots,
@@ -145,7 +145,10 @@ impl State {
         ];
         touched.insert(RowKey::Cluster);
         touched.extend((0..slots).map(|i| RowKey::Slot(Slot(i as u16))));
-        for spec in [Spec::default_dense(), Spec::default_keyed()] {
+        for spec in [
+            NamespaceSpec::default_dense(),
+            NamespaceSpec::default_keyed(),
+        ] {
             self.create_namespace(&spec, touched)?;
         }
         Ok(Reply::Done)

@@ -14,16 +14,16 @@
 
 use std::collections::BTreeSet;
 
-use super::apply::Outcome;
+use super::apply::CommandOutcome;
 use super::{FormatRow, RowKey, State};
-use crate::command::{Refusal, Reply};
+use crate::command::{CommandRejection, Reply};
 
 /// Newest format level that this build supports.
-pub const LEVEL_MAX: u32 = 2;
+pub const FORMAT_LEVEL_MAX: u32 = 2;
 
 impl State {
     /// Returns the format level of the cluster.
-    pub fn level(&self) -> u32 {
+    pub fn format_level(&self) -> u32 {
         self.format.map_or(1, |f| f.level)
     }
 
@@ -33,14 +33,18 @@ impl State {
         self.format.map(|f| f.next_store)
     }
 
-    pub(super) fn set_level(&mut self, level: u32, touched: &mut BTreeSet<RowKey>) -> Outcome {
-        if level > LEVEL_MAX {
+    pub(super) fn set_format_level(
+        &mut self,
+        level: u32,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> CommandOutcome {
+        if level > FORMAT_LEVEL_MAX {
             // Frames of a higher level are not decoded by this build, so no entry comes here.
-            return Err(Refusal::Invalid(format!(
-                "format level {level} is unknown to this build: it supports {LEVEL_MAX}"
+            return Err(CommandRejection::Invalid(format!(
+                "format level {level} is unknown to this build: it supports {FORMAT_LEVEL_MAX}"
             )));
         }
-        if level > self.level() {
+        if level > self.format_level() {
             let next_store = self.next_store().unwrap_or(1);
             self.format = Some(FormatRow { level, next_store });
             touched.insert(RowKey::Format);
@@ -49,7 +53,7 @@ impl State {
     }
 
     /// Notes the highest id among the members, so that no later member gets an id up to it.
-    pub fn note_store(&mut self, highest: u64, touched: &mut BTreeSet<RowKey>) {
+    pub fn record_store_id(&mut self, highest: u64, touched: &mut BTreeSet<RowKey>) {
         let next = highest.saturating_add(1);
         if let Some(format) = &mut self.format
             && format.next_store < next
@@ -63,11 +67,12 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{ADDRESS_MAX, Batch, Command, FINALS_MAX, SESSIONS_MAX};
+    use crate::command::{ADDRESS_MAX, Batch, Command, HIGH_WATER_MARKS_MAX, SESSIONS_MAX};
     use crate::geometry::{Geometry, KEYED_SECTIONS_MAX, SECTION_SIZE_MAX, SLOTS_MAX};
     use crate::id::ClusterId;
     use crate::namespace::{
-        Limits, NAME_MAX, NAMESPACES_MAX, STEP_DEFAULT, STEP_MAX, STRIDE_MAX, Spec, check_name,
+        NAME_MAX, NAMESPACES_MAX, NamespaceLimits, NamespaceSpec, STEP_DEFAULT, STEP_MAX,
+        STRIDE_MAX, validate_name,
     };
     use crate::state::apply::LEASE_MS;
 
@@ -92,39 +97,39 @@ mod tests {
     }
 
     #[test]
-    fn the_level_rises_once_and_never_falls() {
+    fn format_level_rises_once_and_never_falls() {
         let mut state = cluster();
-        assert_eq!((state.level(), state.next_store()), (1, None));
+        assert_eq!((state.format_level(), state.next_store()), (1, None));
         let row = [RowKey::Format].into();
         assert_eq!(set(&mut state, 2), (Reply::Done, row));
-        assert_eq!((state.level(), state.next_store()), (2, Some(1)));
+        assert_eq!((state.format_level(), state.next_store()), (2, Some(1)));
         let two = state.clone();
         for level in [2, 1, 0] {
             assert_eq!(set(&mut state, level), (Reply::Done, BTreeSet::new()));
         }
         assert!(matches!(
-            set(&mut state, LEVEL_MAX + 1).0,
-            Reply::Refused(_)
+            set(&mut state, FORMAT_LEVEL_MAX + 1).0,
+            Reply::Rejected(_)
         ));
         assert_eq!(state, two);
         assert_eq!(State::from_rows(state.rows()), Some(two));
     }
 
     #[test]
-    fn a_level_needs_a_cluster() {
+    fn format_level_needs_a_cluster() {
         let mut state = State::default();
-        let refused = Reply::Refused(Refusal::NotInitialised);
+        let refused = Reply::Rejected(CommandRejection::NotInitialized);
         assert_eq!(set(&mut state, 2), (refused, BTreeSet::new()));
     }
 
     #[test]
-    fn the_mark_of_store_ids_never_falls() {
+    fn highest_store_id_never_falls() {
         let (mut state, mut touched) = (cluster(), BTreeSet::new());
-        state.note_store(3, &mut touched);
+        state.record_store_id(3, &mut touched);
         assert_eq!((state.next_store(), touched.len()), (None, 0));
         set(&mut state, 2);
         for (highest, next) in [(3, 4), (1, 4), (9, 10), (u64::MAX, u64::MAX)] {
-            state.note_store(highest, &mut touched);
+            state.record_store_id(highest, &mut touched);
             assert_eq!(state.next_store(), Some(next));
         }
         assert_eq!(touched, [RowKey::Format].into());
@@ -134,24 +139,33 @@ mod tests {
     /// that changes here needs a new level, and `apply` must use the old value below that level.
     #[test]
     fn every_constant_of_apply_belongs_to_a_level() {
-        assert_eq!(LEVEL_MAX, 2, "say which constants the new level changes");
+        assert_eq!(
+            FORMAT_LEVEL_MAX, 2,
+            "say which constants the new level changes"
+        );
         // Levels 1 and 2.
         assert_eq!(LEASE_MS, 300..=60_000);
         assert_eq!(SLOTS_MAX, 16_384);
-        assert_eq!((FINALS_MAX, ADDRESS_MAX, SESSIONS_MAX), (1_000, 256, 4_096));
+        assert_eq!(
+            (HIGH_WATER_MARKS_MAX, ADDRESS_MAX, SESSIONS_MAX),
+            (1_000, 256, 4_096)
+        );
         assert_eq!((NAMESPACES_MAX, NAME_MAX), (4_096, 64));
         assert_eq!((STEP_MAX, STRIDE_MAX), (1 << 30, 65_536));
         assert_eq!((SECTION_SIZE_MAX, KEYED_SECTIONS_MAX), (1 << 24, 1 << 20));
         assert_eq!(crate::SEQ_MAX, (1 << 63) - 1);
         // What `Init` creates namespaces with.
         assert_eq!(STEP_DEFAULT, 10_000);
-        let limits = Limits {
+        let limits = NamespaceLimits {
             step_max: 1 << 27,
             raise_to_max: 1_000_000_000,
             strict: false,
         };
-        assert_eq!(Limits::DEFAULT, limits);
-        let (dense, keyed) = (Spec::default_dense(), Spec::default_keyed());
+        assert_eq!(NamespaceLimits::DEFAULT, limits);
+        let (dense, keyed) = (
+            NamespaceSpec::default_dense(),
+            NamespaceSpec::default_keyed(),
+        );
         let (section_size, max_uid) = (100_000, 1 << 32);
         let geometry = Geometry::Dense {
             section_size,
@@ -162,7 +176,7 @@ mod tests {
         assert_eq!((&*keyed.name, keyed.geometry), ("keys", geometry));
         // Names.
         for good in ["a", "0", "a1-b_c.d", &"x".repeat(64)] {
-            assert!(check_name("namespace", good).is_ok(), "{good:?}");
+            assert!(validate_name("namespace", good).is_ok(), "{good:?}");
         }
         for bad in [
             "",
@@ -174,7 +188,7 @@ mod tests {
             "\u{e4}",
             &"x".repeat(65),
         ] {
-            assert!(check_name("namespace", bad).is_err(), "{bad:?}");
+            assert!(validate_name("namespace", bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -15,54 +15,60 @@ use crate::command::{Batch, Command, Reply};
 use crate::id::{NamespaceId, SectionKey};
 
 /// Length of a bucket, seconds.
-const BUCKET_S: u64 = 10;
+const BUCKET_SECONDS: u64 = 10;
 /// Buckets summed: any 60 s in a row lie within this number of buckets.
-const BUCKETS: usize = 7;
+const BUCKETS_PER_PEAK: usize = 7;
 
 /// Numbers added while a process watched, by namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Growth {
-    namespaces: BTreeMap<NamespaceId, Counts>,
+pub struct NamespaceGrowth {
+    namespaces: BTreeMap<NamespaceId, GrowthCounts>,
 }
 
 /// Numbers added to one namespace.
 #[derive(Clone, Debug, Default)]
-struct Counts {
+struct GrowthCounts {
     total: u64,
     /// Largest sum of [`BUCKETS`] buckets in a row.
     peak: u64,
     /// Number of the newest bucket, since the count began.
     newest: u64,
-    buckets: [u64; BUCKETS],
+    buckets: [u64; BUCKETS_PER_PEAK],
 }
 
 /// Sections that an entry opens or raises, one a command, and their max_seq before it.
 #[derive(Debug)]
-pub struct Before {
+pub struct BatchBaseline {
     sections: Vec<Option<SectionKey>>,
     max_seq: BTreeMap<SectionKey, u64>,
 }
 
-impl Before {
+impl BatchBaseline {
     /// Reads the state to which the batch will be applied next.
-    pub fn of(batch: &Batch, state: &State) -> Before {
+    pub fn read(batch: &Batch, state: &State) -> BatchBaseline {
         let sections = batch.commands.iter().map(|command| match command {
             Command::Open { fence, .. } | Command::Raise { fence, .. } => Some(fence.section),
             _ => None,
         });
         let sections: Vec<_> = sections.collect();
         let at = |key: &SectionKey| Some((*key, state.section(*key)?.max_seq));
-        Before {
+        BatchBaseline {
             max_seq: sections.iter().flatten().filter_map(at).collect(),
             sections,
         }
     }
 }
 
-impl Growth {
+impl NamespaceGrowth {
     /// Counts the numbers that a batch added; `state` is the one after it, `at` the time since the
     /// count began.
-    pub fn add(&mut self, mut before: Before, replies: &[Reply], state: &State, at: Duration) {
+    pub fn add(
+        &mut self,
+        mut before: BatchBaseline,
+        replies: &[Reply],
+        state: &State,
+        at: Duration,
+    ) {
         for (key, reply) in before.sections.iter().zip(replies) {
             let (Some(key), Reply::Opened { max_seq, .. } | Reply::Raised { max_seq, .. }) =
                 (key, reply)
@@ -73,20 +79,23 @@ impl Growth {
                 continue;
             };
             let progression = namespace.spec.progression;
-            let was = before.max_seq.entry(*key).or_insert(progression.floor());
+            let was = before
+                .max_seq
+                .entry(*key)
+                .or_insert(progression.max_seq_floor());
             let more = progression.count_between(*was, *max_seq);
             *was = *max_seq;
             let counts = self.namespaces.entry(key.namespace).or_default();
-            counts.add(more, at.as_secs() / BUCKET_S);
+            counts.add(more, at.as_secs() / BUCKET_SECONDS);
         }
     }
 
     /// Restarts the count after entries that this replica did not apply; the peak is kept.
     pub fn restart(&mut self) {
         for counts in self.namespaces.values_mut() {
-            *counts = Counts {
+            *counts = GrowthCounts {
                 peak: counts.peak,
-                ..Counts::default()
+                ..GrowthCounts::default()
             };
         }
     }
@@ -104,14 +113,16 @@ impl Growth {
     }
 }
 
-impl Counts {
+impl GrowthCounts {
     fn add(&mut self, numbers: u64, bucket: u64) {
-        let passed = bucket.saturating_sub(self.newest).min(BUCKETS as u64);
+        let passed = bucket
+            .saturating_sub(self.newest)
+            .min(BUCKETS_PER_PEAK as u64);
         for i in 0..passed {
-            self.buckets[((bucket - i) % BUCKETS as u64) as usize] = 0;
+            self.buckets[((bucket - i) % BUCKETS_PER_PEAK as u64) as usize] = 0;
         }
         self.newest = self.newest.max(bucket);
-        let now = &mut self.buckets[(self.newest % BUCKETS as u64) as usize];
+        let now = &mut self.buckets[(self.newest % BUCKETS_PER_PEAK as u64) as usize];
         *now = now.saturating_add(numbers);
         let sum = self
             .buckets
@@ -127,7 +138,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::command::{Cause, Fence, OpenSession};
+    use crate::command::{Fence, OpenSession, RaiseCause};
     use crate::id::{ClusterId, Epoch, Generation, Nonce, SectionId, SessionId, Slot};
 
     const FENCE: Fence = Fence {
@@ -144,7 +155,7 @@ mod tests {
             fence: FENCE,
             generation: Generation(1),
             to,
-            cause: Cause::Refill,
+            cause: RaiseCause::Refill,
         }
     }
 
@@ -152,7 +163,7 @@ mod tests {
     #[derive(Default)]
     struct Counted {
         state: State,
-        growth: Growth,
+        growth: NamespaceGrowth,
     }
 
     impl Counted {
@@ -183,7 +194,7 @@ mod tests {
 
         fn apply(&mut self, second: u64, commands: Vec<Command>) -> Vec<(NamespaceId, u64)> {
             let batch = Batch { commands };
-            let before = Before::of(&batch, &self.state);
+            let before = BatchBaseline::read(&batch, &self.state);
             let replies = self.state.apply(1, &batch, &mut BTreeSet::new());
             let at = Duration::from_secs(second);
             self.growth.add(before, &replies, &self.state, at);
@@ -208,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_added_are_counted_once() {
+    fn growth_counts_added_numbers_once() {
         let mut counted = Counted::new();
         assert_eq!(counted.open(), one(100));
         // A retry of each, and two raises of one section in one entry.
@@ -220,14 +231,14 @@ mod tests {
             fence: FENCE,
             generation: Generation(9),
             to: 500,
-            cause: Cause::Refill,
+            cause: RaiseCause::Refill,
         };
         assert_eq!(counted.apply(0, vec![stale]), one(400));
     }
 
     /// Schedule: a burst of 30 s over the end of a minute, then hours with few numbers.
     #[test]
-    fn the_peak_covers_every_minute() {
+    fn growth_peak_covers_every_minute() {
         let mut counted = Counted::new();
         counted.open();
         let mut max_seq = 100;
@@ -246,7 +257,7 @@ mod tests {
 
     /// Any 60 s in a row are covered; no more than 70 s are.
     #[test]
-    fn the_peak_of_a_steady_pace_is_that_of_a_minute() {
+    fn growth_peak_of_a_steady_rate_is_one_minute() {
         let mut counted = Counted::new();
         counted.open();
         let mut max_seq = 100;
@@ -258,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_keeps_the_peak_alone() {
+    fn growth_restart_keeps_only_the_peak() {
         let mut counted = Counted::new();
         counted.open();
         counted.growth.restart();

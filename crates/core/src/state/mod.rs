@@ -25,32 +25,34 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use format::LEVEL_MAX;
+pub use format::FORMAT_LEVEL_MAX;
 pub use paged::PagedMap;
-pub use rows::{Cluster, FormatRow, Row, RowKey, Section, Session, SlotRow, StateBuilder};
+pub use rows::{
+    ClusterRow, FormatRow, RowKey, SectionRow, SessionRow, SlotRow, StateBuilder, StateRow,
+};
 use section_rows::SectionRows;
 
 use crate::geometry::slot_of;
 use crate::id::{NamespaceId, SectionKey, SessionId, Slot};
 use crate::namespace::Namespace;
-use crate::route::{Delta, Owner, Route};
+use crate::route::{Route, RoutingDelta, SlotOwner};
 
 /// The replicated state of one Set. A copy shares the pages of the sections, so the time to make it
 /// hardly depends on their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    cluster: Option<Cluster>,
+    cluster: Option<ClusterRow>,
     namespaces: BTreeMap<NamespaceId, Namespace>,
     sections: SectionRows,
     slots: Vec<SlotRow>,
-    sessions: BTreeMap<SessionId, Session>,
+    sessions: BTreeMap<SessionId, SessionRow>,
     /// The format row; None: level 1.
     format: Option<FormatRow>,
 }
 
 impl State {
     /// Returns the cluster row; None before `Init`.
-    pub fn cluster(&self) -> Option<&Cluster> {
+    pub fn cluster(&self) -> Option<&ClusterRow> {
         self.cluster.as_ref()
     }
 
@@ -77,17 +79,17 @@ impl State {
     }
 
     /// Returns a namespace by name.
-    pub fn namespace_named(&self, name: &str) -> Option<&Namespace> {
+    pub fn find_namespace(&self, name: &str) -> Option<&Namespace> {
         self.namespaces.values().find(|n| n.spec.name == name)
     }
 
     /// Returns a section's row; None if it was never opened.
-    pub fn section(&self, key: SectionKey) -> Option<&Section> {
+    pub fn section(&self, key: SectionKey) -> Option<&SectionRow> {
         self.sections.get(&key)
     }
 
     /// Returns all sections ever opened.
-    pub fn sections(&self) -> impl Iterator<Item = (&SectionKey, &Section)> {
+    pub fn sections(&self) -> impl Iterator<Item = (&SectionKey, &SectionRow)> {
         self.sections.iter()
     }
 
@@ -107,17 +109,17 @@ impl State {
     }
 
     /// Returns all sessions by id.
-    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &SessionRow)> {
         self.sessions.iter().map(|(id, s)| (*id, s))
     }
 
     /// Returns a session by id.
-    pub fn session(&self, id: SessionId) -> Option<&Session> {
+    pub fn session(&self, id: SessionId) -> Option<&SessionRow> {
         self.sessions.get(&id)
     }
 
     /// Returns the session living under a name.
-    pub fn session_named(&self, name: &str) -> Option<(SessionId, &Session)> {
+    pub fn find_session(&self, name: &str) -> Option<(SessionId, &SessionRow)> {
         self.sessions().find(|(_, s)| s.name == name)
     }
 
@@ -128,7 +130,7 @@ impl State {
 
     /// Returns what a routing table of version `base` misses; the full table if `base` is 0 or from
     /// the future (a table of another life of the cluster).
-    pub fn delta_since(&self, base: u64) -> Option<Delta> {
+    pub fn delta_since(&self, base: u64) -> Option<RoutingDelta> {
         let cluster = self.cluster.as_ref()?;
         let base = if base > cluster.table_version {
             0
@@ -140,7 +142,7 @@ impl State {
             .iter()
             .enumerate()
             .filter(|(_, row)| base == 0 || row.version > base);
-        Some(Delta {
+        Some(RoutingDelta {
             cluster: cluster.id,
             base,
             version: cluster.table_version,
@@ -160,7 +162,7 @@ impl State {
     fn route(&self, row: &SlotRow) -> Route {
         let owner = row.owner.and_then(|id| {
             let session = self.sessions.get(&id)?;
-            Some(Owner {
+            Some(SlotOwner {
                 session: id,
                 name: session.name.clone(),
                 address: session.address.clone(),

@@ -2,35 +2,40 @@
 
 use std::collections::BTreeSet;
 
-use super::apply::Outcome;
+use super::apply::CommandOutcome;
 use super::{RowKey, State};
-use crate::command::{Refusal, Reply};
+use crate::command::{CommandRejection, Reply};
 use crate::id::NamespaceId;
-use crate::namespace::{Change, Limits, NAMESPACES_MAX, Namespace, Spec, check_step};
+use crate::namespace::{
+    NAMESPACES_MAX, Namespace, NamespaceChange, NamespaceLimits, NamespaceSpec, validate_step,
+};
 
 impl State {
     pub(super) fn create_namespace(
         &mut self,
-        spec: &Spec,
+        spec: &NamespaceSpec,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
-        spec.check().map_err(Refusal::Invalid)?;
-        if let Some(found) = self.namespace_named(&spec.name) {
+    ) -> CommandOutcome {
+        spec.validate().map_err(CommandRejection::Invalid)?;
+        if let Some(found) = self.find_namespace(&spec.name) {
             // A retry after a lost answer, or a second operator with the same request.
             let same = found.spec == *spec;
             return if same {
                 Ok(Reply::Namespace(found.id))
             } else {
-                Err(Refusal::NamespaceExists(spec.name.clone()))
+                Err(CommandRejection::NamespaceExists(spec.name.clone()))
             };
         }
         if self.namespaces.len() >= NAMESPACES_MAX {
-            return Err(Refusal::Invalid(format!(
+            return Err(CommandRejection::Invalid(format!(
                 "a cluster has at most {NAMESPACES_MAX} namespaces"
             )));
         }
         let version = self.bump_version(touched);
-        let cluster = self.cluster.as_mut().ok_or(Refusal::NotInitialised)?;
+        let cluster = self
+            .cluster
+            .as_mut()
+            .ok_or(CommandRejection::NotInitialized)?;
         let id = NamespaceId(cluster.next_namespace);
         cluster.next_namespace += 1;
         self.namespaces.insert(
@@ -54,12 +59,12 @@ impl State {
     pub(super) fn change_namespace(
         &mut self,
         id: NamespaceId,
-        change: &Change,
+        change: &NamespaceChange,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         let found = self.namespaces.get(&id);
-        let found = found.ok_or(Refusal::NoSuchNamespace(id))?;
-        let (step, limits) = change.of(&found.spec);
+        let found = found.ok_or(CommandRejection::NamespaceNotFound(id))?;
+        let (step, limits) = change.apply_to(&found.spec);
         self.alter_namespace(id, step, limits, touched)
     }
 
@@ -67,12 +72,12 @@ impl State {
         &mut self,
         id: NamespaceId,
         step: u32,
-        limits: Limits,
+        limits: NamespaceLimits,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
-        check_step(step, &limits).map_err(Refusal::Invalid)?;
+    ) -> CommandOutcome {
+        validate_step(step, &limits).map_err(CommandRejection::Invalid)?;
         let found = self.namespaces.get(&id);
-        let found = found.ok_or(Refusal::NoSuchNamespace(id))?;
+        let found = found.ok_or(CommandRejection::NamespaceNotFound(id))?;
         if (found.spec.step, found.spec.limits) == (step, limits) {
             // A retry after a lost answer: there is nothing new for clients, so no new table
             // version.

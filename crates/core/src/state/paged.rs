@@ -9,19 +9,19 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Maximum rows of a page. A page that is full splits in two.
-const PAGE_MAX: usize = if cfg!(test) { 8 } else { 512 };
+const PAGE_ROWS_MAX: usize = if cfg!(test) { 8 } else { 512 };
 /// Rows for which a full allocation grows. Doubling would leave up to half of the memory unused.
-const GROWTH: usize = PAGE_MAX / 8;
+const PAGE_GROWTH_ROWS: usize = PAGE_ROWS_MAX / 8;
 
 /// Rows of a page, in order.
-type Page<K, V> = Vec<(K, V)>;
+type RowPage<K, V> = Vec<(K, V)>;
 
 /// Sorted map of small rows. Its copies are cheap.
 #[derive(Clone)]
 pub struct PagedMap<K, V> {
     /// Pages in order, none of them empty, each under a key that is not above its first row and
     /// above all rows of the page before it. The first page also takes smaller keys.
-    pages: Vec<(K, Arc<Page<K, V>>)>,
+    pages: Vec<(K, Arc<RowPage<K, V>>)>,
     len: usize,
 }
 
@@ -39,7 +39,7 @@ impl<K: Ord + Copy, V: Clone> PagedMap<K, V> {
     /// Returns the value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         let (_, page) = self.pages.get(self.page_of(key))?;
-        let at = find(page, key).ok()?;
+        let at = find_row(page, key).ok()?;
         page.get(at).map(|(_, value)| value)
     }
 
@@ -52,7 +52,7 @@ impl<K: Ord + Copy, V: Clone> PagedMap<K, V> {
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let index = self.page_of(key);
         let (_, page) = self.pages.get_mut(index)?;
-        let at = find(page, key).ok()?;
+        let at = find_row(page, key).ok()?;
         Arc::make_mut(page).get_mut(at).map(|(_, value)| value)
     }
 
@@ -64,7 +64,7 @@ impl<K: Ord + Copy, V: Clone> PagedMap<K, V> {
             self.len += 1;
             return None;
         };
-        let at = match find(page, &key) {
+        let at = match find_row(page, &key) {
             Ok(at) => {
                 let row = Arc::make_mut(page).get_mut(at)?;
                 return Some(std::mem::replace(&mut row.1, value));
@@ -72,18 +72,22 @@ impl<K: Ord + Copy, V: Clone> PagedMap<K, V> {
             Err(at) => at,
         };
         self.len += 1;
-        if page.len() < PAGE_MAX {
-            add(Arc::make_mut(page), at, (key, value));
+        if page.len() < PAGE_ROWS_MAX {
+            insert_row(Arc::make_mut(page), at, (key, value));
             return None;
         }
         // Rows that come in order fill their pages.
-        let split = if at == PAGE_MAX { at } else { PAGE_MAX / 2 };
+        let split = if at == PAGE_ROWS_MAX {
+            at
+        } else {
+            PAGE_ROWS_MAX / 2
+        };
         let page = Arc::make_mut(page);
         let mut upper = page.split_off(split);
-        page.shrink_to(PAGE_MAX / 2 + GROWTH);
+        page.shrink_to(PAGE_ROWS_MAX / 2 + PAGE_GROWTH_ROWS);
         match at < split {
-            true => add(page, at, (key, value)),
-            false => add(&mut upper, at - split, (key, value)),
+            true => insert_row(page, at, (key, value)),
+            false => insert_row(&mut upper, at - split, (key, value)),
         }
         let first = upper.first().map_or(key, |(first, _)| *first);
         self.pages.insert(index + 1, (first, Arc::new(upper)));
@@ -94,7 +98,7 @@ impl<K: Ord + Copy, V: Clone> PagedMap<K, V> {
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let index = self.page_of(key);
         let (_, page) = self.pages.get_mut(index)?;
-        let at = find(page, key).ok()?;
+        let at = find_row(page, key).ok()?;
         self.len -= 1;
         if page.len() == 1 {
             let (_, page) = self.pages.remove(index);
@@ -116,13 +120,13 @@ impl<K: Ord + Copy, V: Clone> PagedMap<K, V> {
     }
 }
 
-fn find<K: Ord, V>(page: &[(K, V)], key: &K) -> Result<usize, usize> {
+fn find_row<K: Ord, V>(page: &[(K, V)], key: &K) -> Result<usize, usize> {
     page.binary_search_by(|(k, _)| k.cmp(key))
 }
 
-fn add<T>(page: &mut Vec<T>, at: usize, row: T) {
+fn insert_row<T>(page: &mut Vec<T>, at: usize, row: T) {
     if page.len() == page.capacity() {
-        page.reserve_exact(GROWTH);
+        page.reserve_exact(PAGE_GROWTH_ROWS);
     }
     page.insert(at, row);
 }
@@ -183,7 +187,7 @@ mod tests {
     proptest! {
         /// It does what a `BTreeMap` does, and a copy never changes with the original.
         #[test]
-        fn it_is_a_sorted_map(ops in prop::collection::vec(op(), 1..600)) {
+        fn paged_map_behaves_as_a_sorted_map(ops in prop::collection::vec(op(), 1..600)) {
             let mut map = PagedMap::default();
             let mut model = BTreeMap::new();
             let mut copies = Vec::new();
@@ -207,7 +211,7 @@ mod tests {
                 for key in 0..=u8::MAX {
                     prop_assert_eq!(map.get(&key), model.get(&key));
                 }
-                prop_assert!(map.pages.iter().all(|(_, page)| (1..=PAGE_MAX).contains(&page.len())));
+                prop_assert!(map.pages.iter().all(|(_, page)| (1..=PAGE_ROWS_MAX).contains(&page.len())));
                 // The same rows in other pages.
                 let mut again = PagedMap::default();
                 for (key, value) in model.iter().rev() {
@@ -219,20 +223,20 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_come_in_order_fill_their_pages() {
+    fn paged_map_fills_pages_with_rows_in_order() {
         let mut map = PagedMap::default();
-        (0..10 * PAGE_MAX).for_each(|n| assert!(map.insert(n, ()).is_none()));
+        (0..10 * PAGE_ROWS_MAX).for_each(|n| assert!(map.insert(n, ()).is_none()));
         assert_eq!(map.pages.len(), 10);
     }
 
     /// During a snapshot, applied entries cost one copy of each page they change.
     #[test]
-    fn a_copy_shares_all_pages_but_those_that_change() {
+    fn paged_map_copy_shares_unchanged_pages() {
         let mut map = PagedMap::default();
-        (0..10 * PAGE_MAX).for_each(|n| assert!(map.insert(n, 0).is_none()));
+        (0..10 * PAGE_ROWS_MAX).for_each(|n| assert!(map.insert(n, 0).is_none()));
         let copy = map.clone();
-        *map.get_mut(&(3 * PAGE_MAX)).unwrap() = 1;
-        assert!(map.get_mut(&(99 * PAGE_MAX)).is_none());
+        *map.get_mut(&(3 * PAGE_ROWS_MAX)).unwrap() = 1;
+        assert!(map.get_mut(&(99 * PAGE_ROWS_MAX)).is_none());
         let pairs = map.pages.iter().zip(&copy.pages);
         let copied = pairs.filter(|((_, a), (_, b))| !Arc::ptr_eq(a, b));
         assert_eq!(copied.count(), 1);

@@ -30,21 +30,21 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Cluster, FormatRow, Section, SlotRow, State};
+use super::{ClusterRow, FormatRow, SectionRow, SlotRow, State};
 use crate::id::{ClusterId, Epoch, Generation, NamespaceId, SectionKey};
 use crate::namespace::{NAMESPACES_MAX, Namespace};
 use crate::progression::Progression;
 
 /// Table versions of a restored cluster are above this; no other cluster's versions ever reach it.
-pub const RESTORED: u64 = 1 << 48;
+pub const RESTORED_TABLE_VERSION: u64 = 1 << 48;
 /// Session ids left out by a restore: more than can have been opened since any backup.
-const SESSIONS: u64 = 1 << 32;
+const SKIPPED_SESSIONS: u64 = 1 << 32;
 /// Greatest margin.
 pub const MARGIN_MAX: u64 = 1 << 61;
 
 /// How far the old cluster may have continued since the backup, at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Margins {
+pub struct RestoreMargins {
     /// Numbers added to any one section that the backup knows.
     pub max_seq: u64,
     /// Numbers added to any one section opened for the first time since.
@@ -55,7 +55,7 @@ pub struct Margins {
 
 /// One of the [`Margins`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Margin {
+pub enum RestoreMargin {
     /// [`Margins::max_seq`].
     MaxSeq,
     /// [`Margins::start`].
@@ -64,19 +64,19 @@ pub enum Margin {
     Epoch,
 }
 
-impl fmt::Display for Margin {
+impl fmt::Display for RestoreMargin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Margin::MaxSeq => "max-seq",
-            Margin::Start => "start",
-            Margin::Epoch => "epoch",
+            RestoreMargin::MaxSeq => "max-seq",
+            RestoreMargin::Start => "start",
+            RestoreMargin::Epoch => "epoch",
         })
     }
 }
 
 /// Reason why no cluster can be made of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum RestoreError {
     /// The state is from before `Init`.
     #[error("it holds no cluster")]
     NoCluster,
@@ -87,7 +87,7 @@ pub enum Error {
     #[error("the margin {margin} must be at least {least}, not {given}")]
     TooSmall {
         /// The margin.
-        margin: Margin,
+        margin: RestoreMargin,
         /// Value given.
         given: u64,
         /// Least value allowed.
@@ -95,7 +95,7 @@ pub enum Error {
     },
     /// A margin is above [`MARGIN_MAX`], or an id or version would leave its range.
     #[error("the margin {0} is too large: give at most 2^61")]
-    TooLarge(Margin),
+    TooLarge(RestoreMargin),
     /// The start of the namespace of this name would pass 2^63-1.
     #[error(
         "with this margin the start of namespace {0:?} would pass 2^63-1, the last number there is: give a smaller one"
@@ -105,7 +105,7 @@ pub enum Error {
 
 /// Open sections of a namespace at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Windows {
+pub struct OpenWindows {
     /// Number of open sections.
     pub open: u64,
     /// The largest window (base, max_seq] of these, in numbers.
@@ -115,14 +115,14 @@ pub struct Windows {
 impl State {
     /// Returns whether a restore made this cluster, or one before it.
     pub fn is_restored(&self) -> bool {
-        self.table_version() >= RESTORED
+        self.table_version() >= RESTORED_TABLE_VERSION
     }
 
     /// Returns max_seq of a section that this cluster never opened. In a restored cluster it is not
     /// the floor, by which `current` detects that no number was ever given: an earlier cluster may
     /// have given some.
-    pub fn unopened(&self, progression: &Progression) -> u64 {
-        let floor = progression.floor();
+    pub fn unopened_max_seq(&self, progression: &Progression) -> u64 {
+        let floor = progression.max_seq_floor();
         match self.is_restored() {
             true => progression.first_after(floor).unwrap_or(floor),
             false => floor,
@@ -130,8 +130,8 @@ impl State {
     }
 
     /// Returns the open windows by namespace.
-    pub fn open_windows(&self) -> BTreeMap<NamespaceId, Windows> {
-        let mut all: BTreeMap<NamespaceId, Windows> = BTreeMap::new();
+    pub fn open_windows(&self) -> BTreeMap<NamespaceId, OpenWindows> {
+        let mut all: BTreeMap<NamespaceId, OpenWindows> = BTreeMap::new();
         for (key, section) in self.sections.iter().filter(|(_, s)| s.open) {
             let namespace = self.namespaces.get(&key.namespace);
             let window = namespace.map_or(0, |n| {
@@ -148,10 +148,10 @@ impl State {
     /// Returns the least margins that make sense for this state. They assume that an owner with an
     /// open window received as much again, that a new section received one step, and that every
     /// slot became free when the old cluster ended.
-    pub fn least_margins(&self) -> Margins {
+    pub fn least_margins(&self) -> RestoreMargins {
         let largest = self.open_windows().into_values().map(|w| w.largest);
         let steps = self.namespaces.values().map(|n| u64::from(n.spec.step));
-        Margins {
+        RestoreMargins {
             max_seq: largest.max().unwrap_or(0),
             start: steps.max().unwrap_or(0),
             epoch: 1,
@@ -164,16 +164,16 @@ impl State {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn restored(&self, id: ClusterId, margins: Margins) -> Result<State, Error> {
-        let old = self.cluster.as_ref().ok_or(Error::NoCluster)?;
+    pub fn restored(&self, id: ClusterId, margins: RestoreMargins) -> Result<State, RestoreError> {
+        let old = self.cluster.as_ref().ok_or(RestoreError::NoCluster)?;
         margins.check(&self.least_margins())?;
-        let table_version = old.table_version.checked_add(RESTORED);
-        let table_version = table_version.ok_or(Error::TooLarge(Margin::Epoch))?;
+        let table_version = old.table_version.checked_add(RESTORED_TABLE_VERSION);
+        let table_version = table_version.ok_or(RestoreError::TooLarge(RestoreMargin::Epoch))?;
         let mut new = State {
-            cluster: Some(Cluster {
+            cluster: Some(ClusterRow {
                 id,
                 table_version,
-                next_session: old.next_session.saturating_add(SESSIONS),
+                next_session: old.next_session.saturating_add(SKIPPED_SESSIONS),
                 // As many as can have been made since.
                 next_namespace: old.next_namespace.saturating_add(NAMESPACES_MAX as u32),
                 ..old.clone()
@@ -196,8 +196,8 @@ impl State {
             };
             let (before, after) = progression(self)
                 .zip(progression(&new))
-                .ok_or(Error::NoNamespace(*key))?;
-            let begin = new.unopened(&after);
+                .ok_or(RestoreError::NoNamespace(*key))?;
+            let begin = new.unopened_max_seq(&after);
             let lifted = section.lifted(margins.max_seq, &before, begin)?;
             new.sections.insert(*key, lifted);
         }
@@ -205,7 +205,7 @@ impl State {
             // One more than all that may have been used, as for every slot that becomes free.
             let epoch = slot.epoch.0.checked_add(margins.epoch + 1);
             new.slots.push(SlotRow {
-                epoch: Epoch(epoch.ok_or(Error::TooLarge(Margin::Epoch))?),
+                epoch: Epoch(epoch.ok_or(RestoreError::TooLarge(RestoreMargin::Epoch))?),
                 owner: None,
                 version: table_version,
             });
@@ -214,22 +214,22 @@ impl State {
     }
 }
 
-impl Margins {
-    fn check(&self, least: &Margins) -> Result<(), Error> {
+impl RestoreMargins {
+    fn check(&self, least: &RestoreMargins) -> Result<(), RestoreError> {
         for (margin, given, least) in [
-            (Margin::MaxSeq, self.max_seq, least.max_seq),
-            (Margin::Start, self.start, least.start),
-            (Margin::Epoch, self.epoch, least.epoch),
+            (RestoreMargin::MaxSeq, self.max_seq, least.max_seq),
+            (RestoreMargin::Start, self.start, least.start),
+            (RestoreMargin::Epoch, self.epoch, least.epoch),
         ] {
             if given < least {
-                return Err(Error::TooSmall {
+                return Err(RestoreError::TooSmall {
                     margin,
                     given,
                     least,
                 });
             }
             if given > MARGIN_MAX {
-                return Err(Error::TooLarge(margin));
+                return Err(RestoreError::TooLarge(margin));
             }
         }
         Ok(())
@@ -237,18 +237,20 @@ impl Margins {
 }
 
 impl Namespace {
-    fn lifted(&self, margin: u64, version: u64) -> Result<Namespace, Error> {
-        let past_end = || Error::PastEnd(self.spec.name.clone());
+    fn lifted(&self, margin: u64, version: u64) -> Result<Namespace, RestoreError> {
+        let past_end = || RestoreError::PastEnd(self.spec.name.clone());
         let mut spec = self.spec.clone();
         let old = spec.progression;
         if margin > 0 {
-            let floor = old.advance(old.floor(), margin).ok_or_else(past_end)?;
-            if old.count_between(old.floor(), floor) < margin {
+            let floor = old
+                .nth_after(old.max_seq_floor(), margin)
+                .ok_or_else(past_end)?;
+            if old.count_between(old.max_seq_floor(), floor) < margin {
                 return Err(past_end());
             }
             spec.progression.start = floor + 1;
         }
-        spec.check().map_err(|_| past_end())?;
+        spec.validate().map_err(|_| past_end())?;
         Ok(Namespace {
             spec,
             version,
@@ -257,21 +259,28 @@ impl Namespace {
     }
 }
 
-impl Section {
-    fn lifted(&self, margin: u64, progression: &Progression, begin: u64) -> Result<Section, Error> {
+impl SectionRow {
+    fn lifted(
+        &self,
+        margin: u64,
+        progression: &Progression,
+        begin: u64,
+    ) -> Result<SectionRow, RestoreError> {
         let lifted = match margin {
             0 => self.max_seq,
             // None: nothing is left above max_seq, and nothing was added.
             _ => progression
-                .advance(self.max_seq, margin)
+                .nth_after(self.max_seq, margin)
                 .unwrap_or(self.max_seq),
         };
         let max_seq = lifted.max(begin);
         let generation = self.generation.0.checked_add(margin + 1);
-        Ok(Section {
+        Ok(SectionRow {
             max_seq,
             base: max_seq,
-            generation: Generation(generation.ok_or(Error::TooLarge(Margin::MaxSeq))?),
+            generation: Generation(
+                generation.ok_or(RestoreError::TooLarge(RestoreMargin::MaxSeq))?,
+            ),
             open: false,
             ..self.clone()
         })

@@ -13,7 +13,7 @@ use crate::namespace::Namespace;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cluster {
+pub struct ClusterRow {
     /// Random id, fixed at `init`.
     pub id: ClusterId,
     /// Lease D, milliseconds.
@@ -40,7 +40,7 @@ pub struct FormatRow {
 
 /// Durable truth of one section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Section {
+pub struct SectionRow {
     /// Upper bound of every cur_seq in the section.
     pub max_seq: u64,
     /// Last generation begun.
@@ -68,7 +68,7 @@ pub struct SlotRow {
 
 /// One AllocSvr process's registration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct SessionRow {
     /// Name given by the operator.
     pub name: String,
     /// Address at which clients reach it.
@@ -98,45 +98,49 @@ pub enum RowKey {
 
 /// Content of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Row {
+pub enum StateRow {
     /// Row of [`RowKey::Cluster`].
-    Cluster(Cluster),
+    Cluster(ClusterRow),
     /// Row of [`RowKey::Namespace`].
     Namespace(Namespace),
     /// Row of [`RowKey::Section`].
-    Section(Section),
+    Section(SectionRow),
     /// Row of [`RowKey::Slot`].
     Slot(SlotRow),
     /// Row of [`RowKey::Session`].
-    Session(Session),
+    Session(SessionRow),
     /// Row of [`RowKey::Format`].
     Format(FormatRow),
 }
 
-impl Row {
+impl StateRow {
     /// Returns the format level that introduced this kind of row.
     pub fn level(&self) -> u32 {
         match self {
-            Row::Cluster(_)
-            | Row::Namespace(_)
-            | Row::Section(_)
-            | Row::Slot(_)
-            | Row::Session(_) => 1,
-            Row::Format(_) => 2,
+            StateRow::Cluster(_)
+            | StateRow::Namespace(_)
+            | StateRow::Section(_)
+            | StateRow::Slot(_)
+            | StateRow::Session(_) => 1,
+            StateRow::Format(_) => 2,
         }
     }
 }
 
 impl State {
     /// Returns a row's present content; None if there is none (a session that ended).
-    pub fn row(&self, key: RowKey) -> Option<Row> {
+    pub fn row(&self, key: RowKey) -> Option<StateRow> {
         match key {
-            RowKey::Cluster => self.cluster.clone().map(Row::Cluster),
-            RowKey::Namespace(id) => self.namespaces.get(&id).cloned().map(Row::Namespace),
-            RowKey::Section(key) => self.sections.get(&key).cloned().map(Row::Section),
-            RowKey::Slot(slot) => self.slots.get(usize::from(slot.0)).cloned().map(Row::Slot),
-            RowKey::Session(id) => self.sessions.get(&id).cloned().map(Row::Session),
-            RowKey::Format => self.format.map(Row::Format),
+            RowKey::Cluster => self.cluster.clone().map(StateRow::Cluster),
+            RowKey::Namespace(id) => self.namespaces.get(&id).cloned().map(StateRow::Namespace),
+            RowKey::Section(key) => self.sections.get(&key).cloned().map(StateRow::Section),
+            RowKey::Slot(slot) => self
+                .slots
+                .get(usize::from(slot.0))
+                .cloned()
+                .map(StateRow::Slot),
+            RowKey::Session(id) => self.sessions.get(&id).cloned().map(StateRow::Session),
+            RowKey::Format => self.format.map(StateRow::Format),
         }
     }
 
@@ -148,29 +152,29 @@ impl State {
     }
 
     /// Returns all rows, in a fixed order.
-    pub fn rows(&self) -> impl Iterator<Item = (RowKey, Row)> + '_ {
+    pub fn rows(&self) -> impl Iterator<Item = (RowKey, StateRow)> + '_ {
         let cluster = self
             .cluster
             .iter()
-            .map(|c| (RowKey::Cluster, Row::Cluster(c.clone())));
+            .map(|c| (RowKey::Cluster, StateRow::Cluster(c.clone())));
         let namespaces = self
             .namespaces
             .iter()
-            .map(|(id, n)| (RowKey::Namespace(*id), Row::Namespace(n.clone())));
+            .map(|(id, n)| (RowKey::Namespace(*id), StateRow::Namespace(n.clone())));
         let sections = self
             .sections
             .iter()
-            .map(|(key, s)| (RowKey::Section(*key), Row::Section(s.clone())));
+            .map(|(key, s)| (RowKey::Section(*key), StateRow::Section(s.clone())));
         let slots = self
             .slots
             .iter()
             .enumerate()
-            .map(|(i, s)| (RowKey::Slot(Slot(i as u16)), Row::Slot(s.clone())));
+            .map(|(i, s)| (RowKey::Slot(Slot(i as u16)), StateRow::Slot(s.clone())));
         let sessions = self
             .sessions
             .iter()
-            .map(|(id, s)| (RowKey::Session(*id), Row::Session(s.clone())));
-        let format = self.format.map(|f| (RowKey::Format, Row::Format(f)));
+            .map(|(id, s)| (RowKey::Session(*id), StateRow::Session(s.clone())));
+        let format = self.format.map(|f| (RowKey::Format, StateRow::Format(f)));
         cluster
             .chain(namespaces)
             .chain(sections)
@@ -181,7 +185,7 @@ impl State {
 
     /// Rebuilds a state from its rows, in any order; None if a row does not fit its key or a slot
     /// lies outside the cluster.
-    pub fn from_rows(rows: impl IntoIterator<Item = (RowKey, Row)>) -> Option<State> {
+    pub fn from_rows(rows: impl IntoIterator<Item = (RowKey, StateRow)>) -> Option<State> {
         let mut builder = StateBuilder::default();
         rows.into_iter()
             .for_each(|(key, row)| builder.add(key, row));
@@ -200,15 +204,15 @@ pub struct StateBuilder {
 
 impl StateBuilder {
     /// Adds a row.
-    pub fn add(&mut self, key: RowKey, row: Row) {
+    pub fn add(&mut self, key: RowKey, row: StateRow) {
         let state = &mut self.state;
         match (key, row) {
-            (RowKey::Cluster, Row::Cluster(c)) => state.cluster = Some(c),
-            (RowKey::Namespace(id), Row::Namespace(n)) => drop(state.namespaces.insert(id, n)),
-            (RowKey::Section(key), Row::Section(s)) => state.sections.insert(key, s),
-            (RowKey::Slot(slot), Row::Slot(s)) => drop(self.slots.insert(slot, s)),
-            (RowKey::Session(id), Row::Session(s)) => drop(state.sessions.insert(id, s)),
-            (RowKey::Format, Row::Format(f)) => state.format = Some(f),
+            (RowKey::Cluster, StateRow::Cluster(c)) => state.cluster = Some(c),
+            (RowKey::Namespace(id), StateRow::Namespace(n)) => drop(state.namespaces.insert(id, n)),
+            (RowKey::Section(key), StateRow::Section(s)) => state.sections.insert(key, s),
+            (RowKey::Slot(slot), StateRow::Slot(s)) => drop(self.slots.insert(slot, s)),
+            (RowKey::Session(id), StateRow::Session(s)) => drop(state.sessions.insert(id, s)),
+            (RowKey::Format, StateRow::Format(f)) => state.format = Some(f),
             _ => self.misfit = true,
         }
     }

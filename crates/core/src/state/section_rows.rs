@@ -4,13 +4,13 @@
 //! counting millions of rows each time would keep entries from being applied. So every change of a
 //! row passes through here.
 
-use super::{PagedMap, Section};
+use super::{PagedMap, SectionRow};
 use crate::id::SectionKey;
 
 /// All sections ever opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SectionRows {
-    rows: PagedMap<SectionKey, Section>,
+    rows: PagedMap<SectionKey, SectionRow>,
     open: u64,
 }
 
@@ -23,23 +23,23 @@ impl SectionRows {
         self.open
     }
 
-    pub(super) fn get(&self, key: &SectionKey) -> Option<&Section> {
+    pub(super) fn get(&self, key: &SectionKey) -> Option<&SectionRow> {
         self.rows.get(key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&SectionKey, &Section)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&SectionKey, &SectionRow)> {
         self.rows.iter()
     }
 
     /// Sets a row.
-    pub(super) fn insert(&mut self, key: SectionKey, section: Section) {
+    pub(super) fn insert(&mut self, key: SectionKey, section: SectionRow) {
         let is_open = section.open;
         let was_open = self.rows.insert(key, section).is_some_and(|s| s.open);
         self.count(was_open, is_open);
     }
 
     /// Changes a row, if there is one.
-    pub(super) fn change(&mut self, key: SectionKey, change: impl FnOnce(&mut Section)) {
+    pub(super) fn change(&mut self, key: SectionKey, change: impl FnOnce(&mut SectionRow)) {
         if let Some(section) = self.rows.get_mut(&key) {
             let was_open = section.open;
             change(section);

@@ -13,12 +13,12 @@
 
 use std::collections::BTreeSet;
 
-use super::apply::Outcome;
-use super::{RowKey, Section, State};
+use super::apply::CommandOutcome;
+use super::{RowKey, SectionRow, State};
 use crate::SEQ_MAX;
-use crate::command::{Cause, Fence, Final, Refusal, Reply};
+use crate::command::{CommandRejection, Fence, HighWaterMark, RaiseCause, Reply};
 use crate::id::{Generation, Nonce, SessionId, Slot};
-use crate::namespace::Spec;
+use crate::namespace::NamespaceSpec;
 
 impl State {
     pub(super) fn open(
@@ -28,11 +28,11 @@ impl State {
         nonce: Nonce,
         step: u32,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         let spec = self.check_fence(fence)?;
         let (progression, step_max) = (spec.progression, spec.limits.step_max);
         if step == 0 || step > step_max {
-            return Err(Refusal::Invalid(format!(
+            return Err(CommandRejection::Invalid(format!(
                 "an Open adds 1 to {step_max} numbers, not {step}"
             )));
         }
@@ -48,21 +48,21 @@ impl State {
         }
         let last = old.map_or(Generation(0), |s| s.generation);
         if last != expected && !crate::planted!(OpenAnyGeneration) {
-            return Err(Refusal::StaleGeneration {
+            return Err(CommandRejection::StaleGeneration {
                 section: key,
-                refused: expected,
+                generation: expected,
                 last,
             });
         }
-        let base = old.map_or_else(|| self.unopened(&progression), |s| s.max_seq);
+        let base = old.map_or_else(|| self.unopened_max_seq(&progression), |s| s.max_seq);
         let raised = old.map_or(0, |s| s.raised);
         let max_seq = progression
-            .advance(base, u64::from(step))
-            .ok_or(Refusal::Exhausted(key))?;
+            .nth_after(base, u64::from(step))
+            .ok_or(CommandRejection::SequenceExhausted(key))?;
         let generation = Generation(last.0 + 1);
         self.sections.insert(
             key,
-            Section {
+            SectionRow {
                 max_seq,
                 generation,
                 base,
@@ -84,9 +84,9 @@ impl State {
         fence: &Fence,
         generation: Generation,
         to: u64,
-        cause: Cause,
+        cause: RaiseCause,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         let spec = self.check_fence(fence)?;
         let (progression, limits) = (spec.progression, spec.limits);
         let key = fence.section;
@@ -95,22 +95,22 @@ impl State {
         if to > max_seq {
             let jump = progression.count_between(max_seq, to);
             let bound = match cause {
-                Cause::Refill => progression.advance(max_seq, u64::from(limits.step_max)),
-                Cause::RaiseTo { force: true } => Some(SEQ_MAX),
-                Cause::RaiseTo { force: false } => {
+                RaiseCause::Refill => progression.nth_after(max_seq, u64::from(limits.step_max)),
+                RaiseCause::RaiseTo { force: true } => Some(SEQ_MAX),
+                RaiseCause::RaiseTo { force: false } => {
                     let left = limits.raise_to_max.saturating_sub(section.raised);
                     if left == 0 {
                         Some(max_seq)
                     } else {
-                        progression.advance(max_seq, left)
+                        progression.nth_after(max_seq, left)
                     }
                 }
             };
-            let bound = bound.ok_or(Refusal::Exhausted(key))?;
+            let bound = bound.ok_or(CommandRejection::SequenceExhausted(key))?;
             if to > bound {
-                return Err(Refusal::AboveBound { to, bound });
+                return Err(CommandRejection::JumpTooLarge { to, bound });
             }
-            let unforced = cause == (Cause::RaiseTo { force: false });
+            let unforced = cause == (RaiseCause::RaiseTo { force: false });
             self.sections.change(key, |section| {
                 section.max_seq = to;
                 section.raised += if unforced { jump } else { 0 };
@@ -130,7 +130,7 @@ impl State {
         generation: Generation,
         value: u64,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         self.check_fence(fence)?;
         let mut section = self.current(fence, generation)?.clone();
         section.close(value);
@@ -145,7 +145,12 @@ impl State {
 
     /// Applies one final of a slot whose ownership the caller has checked; skips one that does not
     /// match.
-    pub(super) fn apply_final(&mut self, slot: Slot, last: &Final, touched: &mut BTreeSet<RowKey>) {
+    pub(super) fn apply_high_water_mark(
+        &mut self,
+        slot: Slot,
+        last: &HighWaterMark,
+        touched: &mut BTreeSet<RowKey>,
+    ) {
         if self.slot_of(last.section) != Some(slot) {
             return;
         }
@@ -166,17 +171,18 @@ impl State {
             .filter(|id| row.epoch == fence.epoch && self.sessions.contains_key(id))
     }
 
-    fn check_fence(&self, fence: &Fence) -> Result<&Spec, Refusal> {
+    fn check_fence(&self, fence: &Fence) -> Result<&NamespaceSpec, CommandRejection> {
         let namespace = self.namespaces.get(&fence.section.namespace);
-        let namespace = namespace.ok_or(Refusal::NoSuchNamespace(fence.section.namespace))?;
+        let namespace =
+            namespace.ok_or(CommandRejection::NamespaceNotFound(fence.section.namespace))?;
         if !namespace.spec.geometry.has_section(fence.section.section) {
-            return Err(Refusal::Invalid(format!(
+            return Err(CommandRejection::Invalid(format!(
                 "there is no section {}",
                 fence.section
             )));
         }
         if self.slot_of(fence.section) != Some(fence.slot) {
-            return Err(Refusal::Invalid(format!(
+            return Err(CommandRejection::Invalid(format!(
                 "section {} does not map to slot {}",
                 fence.section, fence.slot
             )));
@@ -184,7 +190,7 @@ impl State {
         if self.fence_owner(fence).is_none() && !crate::planted!(CloseAnyGeneration) {
             crate::reached!("state: a command of another epoch was refused");
             let row = self.slot_row(fence.slot)?;
-            return Err(Refusal::NotOwner {
+            return Err(CommandRejection::NotOwner {
                 slot: fence.slot,
                 epoch: row.epoch,
                 owner: row.owner,
@@ -194,13 +200,17 @@ impl State {
     }
 
     /// Returns the section's row, if `generation` is current and open.
-    fn current(&self, fence: &Fence, generation: Generation) -> Result<&Section, Refusal> {
+    fn current(
+        &self,
+        fence: &Fence,
+        generation: Generation,
+    ) -> Result<&SectionRow, CommandRejection> {
         let key = fence.section;
         let section = self.sections.get(&key);
         let last = section.map_or(Generation(0), |s| s.generation);
-        let stale = Refusal::StaleGeneration {
+        let stale = CommandRejection::StaleGeneration {
             section: key,
-            refused: generation,
+            generation,
             last,
         };
         section
@@ -210,7 +220,7 @@ impl State {
     }
 }
 
-impl Section {
+impl SectionRow {
     fn close(&mut self, value: u64) {
         debug_assert!(
             self.base <= self.max_seq,

@@ -5,28 +5,29 @@
 
 use std::collections::BTreeSet;
 
-use super::apply::Outcome;
-use super::{RowKey, Session, State};
+use super::apply::CommandOutcome;
+use super::{RowKey, SessionRow, State};
 use crate::command::{
-    ADDRESS_MAX, FINALS_MAX, OpenSession, Refusal, Reply, SESSIONS_MAX, SlotFinal,
+    ADDRESS_MAX, CommandRejection, HIGH_WATER_MARKS_MAX, OpenSession, Reply, SESSIONS_MAX,
+    SlotHighWaterMark,
 };
 use crate::id::{SessionId, Slot};
-use crate::namespace::check_name;
+use crate::namespace::validate_name;
 
 impl State {
     pub(super) fn open_session(
         &mut self,
         open: &OpenSession,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
-        check_name("AllocSvr", &open.name).map_err(Refusal::Invalid)?;
+    ) -> CommandOutcome {
+        validate_name("AllocSvr", &open.name).map_err(CommandRejection::Invalid)?;
         if open.address.is_empty() || open.address.len() > ADDRESS_MAX {
-            return Err(Refusal::Invalid(format!(
+            return Err(CommandRejection::Invalid(format!(
                 "an AllocSvr's address has 1 to {ADDRESS_MAX} bytes"
             )));
         }
         let holder = self
-            .session_named(&open.name)
+            .find_session(&open.name)
             .map(|(id, s)| (id, s.nonce, s.address.clone()));
         if let Some((id, nonce, address)) = &holder {
             if *nonce == open.nonce {
@@ -39,22 +40,25 @@ impl State {
                 .is_some_and(|p| p.session == *id && p.nonce == *nonce)
             {
                 crate::reached!("state: a name was taken");
-                return Err(Refusal::NameTaken {
+                return Err(CommandRejection::NameTaken {
                     name: open.name.clone(),
                     session: *id,
                     address: address.clone(),
                 });
             }
         } else if self.sessions.len() >= SESSIONS_MAX {
-            return Err(Refusal::Invalid(format!(
+            return Err(CommandRejection::Invalid(format!(
                 "a cluster has at most {SESSIONS_MAX} AllocSvrs"
             )));
         }
-        let cluster = self.cluster.as_mut().ok_or(Refusal::NotInitialised)?;
+        let cluster = self
+            .cluster
+            .as_mut()
+            .ok_or(CommandRejection::NotInitialized)?;
         let id = SessionId(cluster.next_session);
         cluster.next_session += 1;
         touched.insert(RowKey::Cluster);
-        let session = Session {
+        let session = SessionRow {
             name: open.name.clone(),
             address: open.address.clone(),
             incarnation: open.incarnation,
@@ -65,7 +69,7 @@ impl State {
         if let Some((old, ..)) = holder {
             crate::reached!("state: a session took the place of its own earlier one");
             for slot in self.slots_of(old) {
-                self.give(slot, Some(id), touched);
+                self.give_slot(slot, Some(id), touched);
             }
             self.sessions.remove(&old);
             touched.insert(RowKey::Session(old));
@@ -76,13 +80,13 @@ impl State {
     pub(super) fn close_session(
         &mut self,
         session: SessionId,
-        finals: &[SlotFinal],
+        finals: &[SlotHighWaterMark],
         last: bool,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
-        if finals.len() > FINALS_MAX {
-            return Err(Refusal::Invalid(format!(
-                "a chunk carries at most {FINALS_MAX} finals"
+    ) -> CommandOutcome {
+        if finals.len() > HIGH_WATER_MARKS_MAX {
+            return Err(CommandRejection::Invalid(format!(
+                "a chunk carries at most {HIGH_WATER_MARKS_MAX} finals"
             )));
         }
         for f in finals {
@@ -91,7 +95,7 @@ impl State {
                 .get(usize::from(f.slot.0))
                 .is_some_and(|row| row.owner == Some(session) && row.epoch == f.epoch);
             if owned {
-                self.apply_final(f.slot, &f.last, touched);
+                self.apply_high_water_mark(f.slot, &f.mark, touched);
             }
         }
         if last {
@@ -106,9 +110,9 @@ impl State {
         &mut self,
         session: SessionId,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         for slot in self.slots_of(session) {
-            self.give(slot, None, touched);
+            self.give_slot(slot, None, touched);
         }
         if self.sessions.remove(&session).is_some() {
             touched.insert(RowKey::Session(session));

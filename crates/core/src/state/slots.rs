@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::apply::Outcome;
+use super::apply::CommandOutcome;
 use super::{RowKey, State};
-use crate::command::{FINALS_MAX, Final, Refusal, Reply};
+use crate::command::{CommandRejection, HIGH_WATER_MARKS_MAX, HighWaterMark, Reply};
 use crate::id::{Epoch, SessionId, Slot};
 
 impl State {
@@ -17,54 +17,54 @@ impl State {
         from: Epoch,
         to: SessionId,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         if !self.sessions.contains_key(&to) {
-            return Err(Refusal::NoSuchSession(to));
+            return Err(CommandRejection::SessionNotFound(to));
         }
         let row = self.slot_row(slot)?;
         let free = row
             .owner
             .is_none_or(|owner| !self.sessions.contains_key(&owner));
         if row.epoch != from || !free {
-            return Err(Refusal::NotOwner {
+            return Err(CommandRejection::NotOwner {
                 slot,
                 epoch: row.epoch,
                 owner: row.owner,
             });
         }
-        Ok(self.give(slot, Some(to), touched))
+        Ok(self.give_slot(slot, Some(to), touched))
     }
 
     pub(super) fn move_slot(
         &mut self,
         slot: Slot,
         epoch: Epoch,
-        finals: &[Final],
+        finals: &[HighWaterMark],
         to: Option<SessionId>,
         touched: &mut BTreeSet<RowKey>,
-    ) -> Outcome {
-        if finals.len() > FINALS_MAX {
-            return Err(Refusal::Invalid(format!(
-                "a move carries at most {FINALS_MAX} finals"
+    ) -> CommandOutcome {
+        if finals.len() > HIGH_WATER_MARKS_MAX {
+            return Err(CommandRejection::Invalid(format!(
+                "a move carries at most {HIGH_WATER_MARKS_MAX} finals"
             )));
         }
         let row = self.slot_row(slot)?;
         if row.epoch != epoch || row.owner.is_none() {
-            return Err(Refusal::NotOwner {
+            return Err(CommandRejection::NotOwner {
                 slot,
                 epoch: row.epoch,
                 owner: row.owner,
             });
         }
         for last in finals {
-            self.apply_final(slot, last, touched);
+            self.apply_high_water_mark(slot, last, touched);
         }
         let to = to.filter(|id| self.sessions.contains_key(id));
-        Ok(self.give(slot, to, touched))
+        Ok(self.give_slot(slot, to, touched))
     }
 
     /// Gives the slot away under the next epoch.
-    pub(super) fn give(
+    pub(super) fn give_slot(
         &mut self,
         slot: Slot,
         to: Option<SessionId>,
@@ -82,9 +82,9 @@ impl State {
         }
     }
 
-    pub(super) fn slot_row(&self, slot: Slot) -> Result<&super::SlotRow, Refusal> {
+    pub(super) fn slot_row(&self, slot: Slot) -> Result<&super::SlotRow, CommandRejection> {
         self.slots
             .get(usize::from(slot.0))
-            .ok_or_else(|| Refusal::Invalid(format!("there is no slot {slot}")))
+            .ok_or_else(|| CommandRejection::Invalid(format!("there is no slot {slot}")))
     }
 }

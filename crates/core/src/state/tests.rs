@@ -3,16 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use super::{Row, RowKey, State};
+use super::{RowKey, State, StateRow};
 use crate::SEQ_MAX;
 use crate::command::{
-    Batch, Cause, Command, FINALS_MAX, Fence, Final, OpenSession, Proof, Refusal, Reply, SlotFinal,
+    Batch, Command, CommandRejection, Fence, HIGH_WATER_MARKS_MAX, HighWaterMark, OpenSession,
+    RaiseCause, Reply, SessionProof, SlotHighWaterMark,
 };
 use crate::geometry::Geometry;
 use crate::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use crate::namespace::{Change, Limits, Spec};
+use crate::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};
 use crate::progression::Progression;
 
 const TERM: u64 = 5;
@@ -59,7 +60,7 @@ fn opened_session(id: u64) -> Reply {
     Reply::Session(SessionId(id))
 }
 
-fn session(name: &str, nonce: u128, proof: Option<Proof>) -> Command {
+fn session(name: &str, nonce: u128, proof: Option<SessionProof>) -> Command {
     Command::OpenSession(OpenSession {
         name: name.into(),
         address: "127.0.0.1:7700".into(),
@@ -94,7 +95,7 @@ fn open(epoch: u64, expected: u64, nonce: u128) -> Command {
     }
 }
 
-fn raise(epoch: u64, generation: u64, to: u64, cause: Cause) -> Command {
+fn raise(epoch: u64, generation: u64, to: u64, cause: RaiseCause) -> Command {
     Command::Raise {
         fence: fence(epoch),
         generation: Generation(generation),
@@ -111,11 +112,11 @@ fn close(epoch: u64, generation: u64, value: u64) -> Command {
     }
 }
 
-fn last(generation: u64, value: u64) -> Final {
-    Final::new(KEY.namespace, KEY.section, Generation(generation), value)
+fn last(generation: u64, value: u64) -> HighWaterMark {
+    HighWaterMark::new(KEY.namespace, KEY.section, Generation(generation), value)
 }
 
-fn move_slot(epoch: u64, finals: Vec<Final>, to: Option<u64>) -> Command {
+fn move_slot(epoch: u64, finals: Vec<HighWaterMark>, to: Option<u64>) -> Command {
     Command::MoveSlot {
         slot: SLOT,
         epoch: Epoch(epoch),
@@ -140,19 +141,22 @@ fn opened(generation: u64, base: u64, max_seq: u64) -> Reply {
 }
 
 fn not_owner(reply: &Reply) -> bool {
-    matches!(reply, Reply::Refused(Refusal::NotOwner { .. }))
+    matches!(reply, Reply::Rejected(CommandRejection::NotOwner { .. }))
 }
 
 fn stale(reply: &Reply) -> bool {
-    matches!(reply, Reply::Refused(Refusal::StaleGeneration { .. }))
+    matches!(
+        reply,
+        Reply::Rejected(CommandRejection::StaleGeneration { .. })
+    )
 }
 
 #[test]
-fn nothing_before_init_and_one_init_only() {
+fn init_comes_first_and_applies_once() {
     let mut state = State::default();
     assert_eq!(
         state.one(open(0, 0, 1)),
-        Reply::Refused(Refusal::NotInitialised)
+        Reply::Rejected(CommandRejection::NotInitialized)
     );
     let init = |id, lease_ms, slots| Command::Init {
         cluster: ClusterId(id),
@@ -161,33 +165,36 @@ fn nothing_before_init_and_one_init_only() {
     };
     for (lease_ms, slots) in [(299, 1), (60_001, 1), (3_000, 0), (3_000, 16_385)] {
         let reply = state.one(init(7, lease_ms, slots));
-        assert!(matches!(reply, Reply::Refused(Refusal::Invalid(_))));
+        assert!(matches!(
+            reply,
+            Reply::Rejected(CommandRejection::Invalid(_))
+        ));
     }
     assert_eq!(state.one(init(7, 3_000, 1_024)), Reply::Done);
     assert_eq!(state.one(init(7, 3_000, 1_024)), Reply::Done);
-    let other = Refusal::AlreadyInitialised(ClusterId(7));
-    assert_eq!(state.one(init(8, 3_000, 1_024)), Reply::Refused(other));
+    let other = CommandRejection::AlreadyInitialized(ClusterId(7));
+    assert_eq!(state.one(init(8, 3_000, 1_024)), Reply::Rejected(other));
     let names: Vec<_> = state.namespaces().map(|n| n.spec.name.as_str()).collect();
     assert_eq!(names, ["default", "keys"]);
 }
 
 /// A raise sent before a close and arriving after it would widen what the next owner was given.
 #[test]
-fn raise_after_close_is_refused_by_the_ended_generation() {
+fn raise_after_close_is_rejected_by_the_ended_generation() {
     let mut state = cluster();
     assert_eq!(state.one(open(1, 0, 1)), opened(1, 0, 100));
     state.one(close(1, 1, 40));
     assert_eq!(state.max_seq(), 40);
-    assert!(stale(&state.one(raise(1, 1, 200, Cause::Refill))));
+    assert!(stale(&state.one(raise(1, 1, 200, RaiseCause::Refill))));
     assert_eq!(state.one(open(1, 1, 2)), opened(2, 40, 140));
-    assert!(stale(&state.one(raise(1, 1, 200, Cause::Refill))));
+    assert!(stale(&state.one(raise(1, 1, 200, RaiseCause::Refill))));
     assert_eq!(state.max_seq(), 140);
 }
 
 /// A close of generation 1 that arrives after generation 2 was opened would hand numbers back that
 /// generation 2 gives out.
 #[test]
-fn late_close_is_refused_by_the_generation() {
+fn late_close_is_rejected_by_the_generation() {
     let mut state = cluster();
     state.one(open(1, 0, 1));
     state.one(open(1, 1, 2));
@@ -198,7 +205,7 @@ fn late_close_is_refused_by_the_generation() {
 /// A duplicate of an Open arriving late would begin a generation that no owner uses, and would end
 /// the owner's current one.
 #[test]
-fn late_open_is_refused_by_the_expected_generation() {
+fn late_open_is_rejected_by_the_expected_generation() {
     let mut state = cluster();
     let first = open(1, 0, 1);
     let reply = state.one(first.clone());
@@ -214,7 +221,7 @@ fn late_open_is_refused_by_the_expected_generation() {
 /// because the duplicate cannot lower max_seq, and a generation that it ended accepts no raise and
 /// no final.
 #[test]
-fn a_late_duplicate_of_a_first_open_costs_a_window_and_repeats_no_number() {
+fn late_duplicate_of_a_first_open_costs_a_window_and_repeats_no_number() {
     let mut state = cluster();
     let late = |state: &State| {
         let last = state.section(KEY).map_or(0, |s| s.generation.0);
@@ -233,7 +240,7 @@ fn a_late_duplicate_of_a_first_open_costs_a_window_and_repeats_no_number() {
 
     let again = late(&state);
     assert_eq!(state.one(again), opened(4, 210, 310));
-    assert!(stale(&state.one(raise(1, 3, 250, Cause::Refill))));
+    assert!(stale(&state.one(raise(1, 3, 250, RaiseCause::Refill))));
     assert!(stale(&state.one(close(1, 3, 150))));
     assert_eq!(state.one(open(1, 4, 3)), opened(5, 310, 410));
 
@@ -245,7 +252,7 @@ fn a_late_duplicate_of_a_first_open_costs_a_window_and_repeats_no_number() {
 
 /// A deposed owner can at most finish the window it has.
 #[test]
-fn deposed_owner_is_refused_by_the_epoch() {
+fn deposed_owner_is_rejected_by_the_epoch() {
     let mut state = cluster();
     state.one(open(1, 0, 1));
     state.one(expire(1, TERM));
@@ -253,7 +260,7 @@ fn deposed_owner_is_refused_by_the_epoch() {
     state.one(assign(2, 2));
     for command in [
         open(1, 1, 3),
-        raise(1, 1, 200, Cause::Refill),
+        raise(1, 1, 200, RaiseCause::Refill),
         close(1, 1, 0),
         move_slot(1, vec![last(1, 0)], Some(1)),
     ] {
@@ -278,24 +285,27 @@ fn assign_takes_free_slots_at_the_epoch_seen() {
     assert!(not_owner(&state.one(assign(1, 2))), "owned");
     state.one(move_slot(1, vec![], None));
     assert!(not_owner(&state.one(assign(1, 2))), "decided before");
-    let nobody = Reply::Refused(Refusal::NoSuchSession(SessionId(9)));
+    let nobody = Reply::Rejected(CommandRejection::SessionNotFound(SessionId(9)));
     assert_eq!(state.one(assign(2, 9)), nobody);
     state.one(assign(2, 2));
     assert_eq!(state.owner(), (Epoch(3), Some(SessionId(2))));
 }
 
 #[test]
-fn only_the_holders_own_nonce_supersedes_it() {
+fn session_is_superseded_only_with_its_own_nonce() {
     let mut state = cluster();
     let proof = |session, nonce| {
-        Some(Proof {
+        Some(SessionProof {
             session: SessionId(session),
             nonce: Nonce(nonce),
         })
     };
     for wrong in [None, proof(1, 2), proof(2, 1), proof(2, 2)] {
         let reply = state.one(session("a1", 3, wrong));
-        assert!(matches!(reply, Reply::Refused(Refusal::NameTaken { .. })));
+        assert!(matches!(
+            reply,
+            Reply::Rejected(CommandRejection::NameTaken { .. })
+        ));
     }
     assert_eq!(
         state.one(session("a1", 1, None)),
@@ -310,10 +320,10 @@ fn only_the_holders_own_nonce_supersedes_it() {
 }
 
 #[test]
-fn move_applies_matching_finals_and_skips_the_others() {
+fn move_applies_matching_high_water_marks_and_skips_others() {
     let mut state = cluster();
     state.one(open(1, 0, 1));
-    let elsewhere = Final::new(NamespaceId(2), SectionId(0), Generation(1), 1);
+    let elsewhere = HighWaterMark::new(NamespaceId(2), SectionId(0), Generation(1), 1);
     let finals = vec![last(0, 5), last(2, 6), elsewhere, last(1, 30), last(1, 20)];
     let reply = Reply::Slot {
         epoch: Epoch(2),
@@ -328,22 +338,25 @@ fn move_applies_matching_finals_and_skips_the_others() {
         owner: None,
     };
     assert_eq!(to_dead, free);
-    let many = vec![last(2, 0); FINALS_MAX + 1];
+    let many = vec![last(2, 0); HIGH_WATER_MARKS_MAX + 1];
     let reply = state.one(move_slot(3, many, None));
-    assert!(matches!(reply, Reply::Refused(Refusal::Invalid(_))));
+    assert!(matches!(
+        reply,
+        Reply::Rejected(CommandRejection::Invalid(_))
+    ));
 }
 
 /// Finals of a session that has lost the slot would hand back its successor's numbers.
 #[test]
-fn close_session_in_chunks_each_final_fenced() {
+fn close_session_fences_each_high_water_mark() {
     let mut state = cluster();
     state.one(open(1, 0, 1));
     let chunk = |session, epoch, value, ends| Command::CloseSession {
         session: SessionId(session),
-        finals: vec![SlotFinal {
+        finals: vec![SlotHighWaterMark {
             slot: SLOT,
             epoch: Epoch(epoch),
-            last: last(1, value),
+            mark: last(1, value),
         }],
         last: ends,
     };
@@ -361,7 +374,7 @@ fn close_session_in_chunks_each_final_fenced() {
 }
 
 #[test]
-fn finals_are_clamped() {
+fn high_water_marks_are_clamped() {
     for (value, expect) in [(0, 100), (150, 150), (500, 200)] {
         let mut state = cluster();
         state.one(open(1, 0, 1));
@@ -374,7 +387,7 @@ fn finals_are_clamped() {
 #[test]
 fn raises_are_absolute_and_bounded_by_their_cause() {
     let mut state = cluster();
-    let limits = Limits {
+    let limits = NamespaceLimits {
         step_max: 100,
         raise_to_max: 1_000,
         strict: false,
@@ -389,11 +402,14 @@ fn raises_are_absolute_and_bounded_by_their_cause() {
         generation: Generation(1),
         max_seq,
     };
-    let above = |to, bound| Reply::Refused(Refusal::AboveBound { to, bound });
-    let jump = |force| Cause::RaiseTo { force };
-    assert_eq!(state.one(raise(1, 1, 201, Cause::Refill)), above(201, 200));
+    let above = |to, bound| Reply::Rejected(CommandRejection::JumpTooLarge { to, bound });
+    let jump = |force| RaiseCause::RaiseTo { force };
+    assert_eq!(
+        state.one(raise(1, 1, 201, RaiseCause::Refill)),
+        above(201, 200)
+    );
     for to in [150, 120, 150] {
-        assert_eq!(state.one(raise(1, 1, to, Cause::Refill)), raised(150));
+        assert_eq!(state.one(raise(1, 1, to, RaiseCause::Refill)), raised(150));
     }
     assert_eq!(state.one(raise(1, 1, 750, jump(false))), raised(750));
     assert_eq!(
@@ -415,14 +431,14 @@ fn raises_are_absolute_and_bounded_by_their_cause() {
     ));
     let beyond = state.one(raise(1, 2, SEQ_MAX + 1, jump(true)));
     assert_eq!(beyond, above(SEQ_MAX + 1, SEQ_MAX));
-    let exhausted = Reply::Refused(Refusal::Exhausted(KEY));
+    let exhausted = Reply::Rejected(CommandRejection::SequenceExhausted(KEY));
     assert_eq!(state.one(open(1, 2, 3)), exhausted);
 }
 
 #[test]
 fn steps_count_numbers_of_the_progression() {
     let mut state = cluster();
-    let mut spec = Spec::new("odd", Geometry::Keyed { sections: 1 });
+    let mut spec = NamespaceSpec::new("odd", Geometry::Keyed { sections: 1 });
     spec.progression = Progression {
         start: 10,
         stride: 2,
@@ -452,20 +468,20 @@ fn steps_count_numbers_of_the_progression() {
 #[test]
 fn namespaces_are_created_once_and_altered_without_needless_versions() {
     let mut state = cluster();
-    let spec = Spec::new("n", Geometry::Keyed { sections: 4 });
+    let spec = NamespaceSpec::new("n", Geometry::Keyed { sections: 4 });
     let id = Reply::Namespace(NamespaceId(3));
     assert_eq!(state.one(Command::CreateNamespace(spec.clone())), id);
     let version = state.table_version();
     assert_eq!(state.one(Command::CreateNamespace(spec.clone())), id);
     let (step, limits) = (spec.step, spec.limits);
-    let other = Spec {
+    let other = NamespaceSpec {
         step: 7,
         ..spec.clone()
     };
-    let exists = Refusal::NamespaceExists("n".into());
+    let exists = CommandRejection::NamespaceExists("n".into());
     assert_eq!(
         state.one(Command::CreateNamespace(other)),
-        Reply::Refused(exists)
+        Reply::Rejected(exists)
     );
     let alter = |id, step| Command::AlterNamespace { id, step, limits };
     assert_eq!(state.one(alter(NamespaceId(3), step)), Reply::Done);
@@ -475,7 +491,7 @@ fn namespaces_are_created_once_and_altered_without_needless_versions() {
     let strict = Command::AlterNamespace {
         id: NamespaceId(3),
         step: 7,
-        limits: Limits {
+        limits: NamespaceLimits {
             strict: true,
             ..limits
         },
@@ -487,26 +503,29 @@ fn namespaces_are_created_once_and_altered_without_needless_versions() {
     assert!(delta.namespaces[0].spec.limits.strict, "owners are told");
     assert_eq!(state.one(strict), Reply::Done);
     assert_eq!(state.table_version(), version + 2);
-    let unknown = Refusal::NoSuchNamespace(NamespaceId(9));
-    assert_eq!(state.one(alter(NamespaceId(9), 7)), Reply::Refused(unknown));
+    let unknown = CommandRejection::NamespaceNotFound(NamespaceId(9));
+    assert_eq!(
+        state.one(alter(NamespaceId(9), 7)),
+        Reply::Rejected(unknown)
+    );
 }
 
 /// Schedule: two operators read strict = false; one makes the namespace strict, the other changes
 /// its step. In every order, and although each is repeated late, both hold.
 #[test]
-fn a_change_of_one_value_leaves_the_others() {
+fn namespace_change_of_one_value_keeps_the_others() {
     let change = |change| Command::ChangeNamespace {
         id: NamespaceId(1),
         change,
     };
-    let strict = change(Change {
+    let strict = change(NamespaceChange {
         strict: Some(true),
-        ..Change::default()
+        ..NamespaceChange::default()
     });
-    let step = change(Change {
+    let step = change(NamespaceChange {
         step: Some(7),
         step_max: Some(70),
-        ..Change::default()
+        ..NamespaceChange::default()
     });
     for order in [[&strict, &step, &strict], [&step, &strict, &step]] {
         let mut state = cluster();
@@ -515,7 +534,7 @@ fn a_change_of_one_value_leaves_the_others() {
             assert_eq!(state.one(command.clone()), Reply::Done);
         }
         let spec = &state.namespace(NamespaceId(1)).unwrap().spec;
-        let expected = Limits {
+        let expected = NamespaceLimits {
             step_max: 70,
             strict: true,
             ..before
@@ -523,21 +542,21 @@ fn a_change_of_one_value_leaves_the_others() {
         assert_eq!((spec.step, spec.limits), (7, expected));
     }
     let mut state = cluster();
-    let bad = change(Change {
+    let bad = change(NamespaceChange {
         step_max: Some(7),
-        ..Change::default()
+        ..NamespaceChange::default()
     });
     let version = state.table_version();
     assert!(matches!(
         state.one(bad),
-        Reply::Refused(Refusal::Invalid(_))
+        Reply::Rejected(CommandRejection::Invalid(_))
     ));
-    assert_eq!(state.one(change(Change::default())), Reply::Done);
+    assert_eq!(state.one(change(NamespaceChange::default())), Reply::Done);
     assert_eq!(state.table_version(), version);
 }
 
 #[test]
-fn rows_that_do_not_fit_are_refused() {
+fn rows_that_contradict_each_other_are_rejected() {
     let state = cluster();
     let rows = || state.rows().collect::<Vec<_>>();
     assert_eq!(State::from_rows(rows()), Some(state.clone()));
@@ -547,9 +566,12 @@ fn rows_that_do_not_fit_are_refused() {
     let without_slot = rows().into_iter().filter(|(k, _)| *k != RowKey::Slot(SLOT));
     assert_eq!(State::from_rows(without_slot), None);
     let mut more = rows();
-    more.push((RowKey::Slot(Slot(1)), Row::Slot(Default::default())));
+    more.push((RowKey::Slot(Slot(1)), StateRow::Slot(Default::default())));
     assert_eq!(State::from_rows(more), None);
     let mut misfit = rows();
-    misfit.push((RowKey::Session(SessionId(9)), Row::Slot(Default::default())));
+    misfit.push((
+        RowKey::Session(SessionId(9)),
+        StateRow::Slot(Default::default()),
+    ));
     assert_eq!(State::from_rows(misfit), None);
 }

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use seqsvr_core::command::{Batch, Cause, Command, Fence, Final, OpenSession, Reply};
+use seqsvr_core::command::{Batch, Command, Fence, HighWaterMark, OpenSession, RaiseCause, Reply};
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{
     ClusterId, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use seqsvr_core::namespace::{Namespace, Spec};
+use seqsvr_core::namespace::{Namespace, NamespaceSpec};
 use seqsvr_core::progression::Progression;
 use seqsvr_core::state::State;
-use seqsvr_core::state::restore::Margins;
+use seqsvr_core::state::restore::RestoreMargins;
 
 const SLOTS: u32 = 4;
 pub(super) const SECTIONS: u32 = 6;
@@ -47,14 +47,14 @@ impl World {
             slots: SLOTS,
         };
         assert_eq!(world.play(init), Reply::Done);
-        let spec = Spec {
+        let spec = NamespaceSpec {
             progression: Progression {
                 start: 10,
                 stride: 3,
                 offset: 2,
             },
             step: 20,
-            ..Spec::new(
+            ..NamespaceSpec::new(
                 "thirds",
                 Geometry::Dense {
                     section_size: 10,
@@ -94,7 +94,7 @@ impl World {
             let progression = self.progression_of(key.namespace).spec.progression;
             let was = before
                 .section(*key)
-                .map_or(before.unopened(&progression), |s| s.max_seq);
+                .map_or(before.unopened_max_seq(&progression), |s| s.max_seq);
             *self.added.entry(*key).or_default() += progression.count_between(was, now.max_seq);
             let peak = self.peak.entry(*key).or_default();
             *peak = now.max_seq.max(*peak);
@@ -130,12 +130,12 @@ impl World {
     pub(super) fn raise(&mut self, key: SectionKey, more: u64) -> Option<Reply> {
         let row = self.state.section(key)?.clone();
         let progression = self.progression_of(key.namespace).spec.progression;
-        let to = progression.advance(row.max_seq, more)?;
+        let to = progression.nth_after(row.max_seq, more)?;
         Some(self.play(Command::Raise {
             fence: self.fence(key),
             generation: row.generation,
             to,
-            cause: Cause::RaiseTo { force: true },
+            cause: RaiseCause::RaiseTo { force: true },
         }))
     }
 
@@ -184,7 +184,7 @@ impl World {
             }
             2 => self.assign_all(),
             3 => {
-                let finals = row.iter().map(|row| Final {
+                let finals = row.iter().map(|row| HighWaterMark {
                     section: key,
                     generation: row.generation,
                     value: row.base + u64::from(n),
@@ -225,13 +225,13 @@ impl World {
     }
 
     /// Returns exactly how far it has continued since `backup`.
-    pub(super) fn gone_on(&self, backup: &State) -> Margins {
+    pub(super) fn gone_on(&self, backup: &State) -> RestoreMargins {
         let most = |known: bool| {
             let sections = self.added.iter();
             let of = sections.filter(|(key, _)| backup.section(**key).is_some() == known);
             of.map(|(_, n)| *n).max().unwrap_or(0)
         };
-        Margins {
+        RestoreMargins {
             max_seq: most(true),
             start: most(false),
             epoch: self.changed.values().copied().max().unwrap_or(0),

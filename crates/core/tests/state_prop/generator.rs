@@ -2,14 +2,16 @@
 
 use proptest::sample::Index;
 use seqsvr_core::SEQ_MAX;
-use seqsvr_core::command::{Command, Fence, Final, OpenSession, Proof, SlotFinal};
+use seqsvr_core::command::{
+    Command, Fence, HighWaterMark, OpenSession, SessionProof, SlotHighWaterMark,
+};
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use seqsvr_core::namespace::{Change, Limits, Spec};
+use seqsvr_core::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};
 use seqsvr_core::progression::Progression;
-use seqsvr_core::state::{Section, State};
+use seqsvr_core::state::{SectionRow, State};
 
 use crate::ops::{At, Fin, Op};
 
@@ -53,15 +55,19 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
         }
     };
     let row = |key| state.section(key);
-    let generation =
-        |key, off| Generation(near(row(key).map_or(0, |s: &Section| s.generation.0), off));
+    let generation = |key, off| {
+        Generation(near(
+            row(key).map_or(0, |s: &SectionRow| s.generation.0),
+            off,
+        ))
+    };
     // From below the base to above max_seq.
     let value = |key, v: u8| {
         row(key).map_or(0, |s| {
             s.base.saturating_sub(20).saturating_add(u64::from(v) * 2)
         })
     };
-    let last = |fin: &Fin, key| Final {
+    let last = |fin: &Fin, key| HighWaterMark {
         section: key,
         generation: generation(key, fin.generation),
         value: value(key, fin.value),
@@ -69,11 +75,13 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
     Some(match op {
         Op::OpenSession { name, nonce, proof } => {
             let name = format!("a{name}");
-            let living = state.session_named(&name).map(|(id, s)| (id, s.nonce));
-            let proof = proof.zip(living).map(|(right, (session, nonce))| Proof {
-                session,
-                nonce: if right { nonce } else { Nonce(nonce.0 + 1) },
-            });
+            let living = state.find_session(&name).map(|(id, s)| (id, s.nonce));
+            let proof = proof
+                .zip(living)
+                .map(|(right, (session, nonce))| SessionProof {
+                    session,
+                    nonce: if right { nonce } else { Nonce(nonce.0 + 1) },
+                });
             Command::OpenSession(OpenSession {
                 name,
                 address: "127.0.0.1:7700".into(),
@@ -96,10 +104,10 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
                         epoch,
                         section,
                     } = fence(&fin.at);
-                    SlotFinal {
+                    SlotHighWaterMark {
                         slot,
                         epoch,
-                        last: last(fin, section),
+                        mark: last(fin, section),
                     }
                 })
                 .collect(),
@@ -185,7 +193,8 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
             }
         }
         Op::Create { which, step } => {
-            let mut spec = Spec::new(&format!("n{which}"), Geometry::Keyed { sections: 4 });
+            let mut spec =
+                NamespaceSpec::new(&format!("n{which}"), Geometry::Keyed { sections: 4 });
             spec.step = step;
             Command::CreateNamespace(spec)
         }
@@ -196,7 +205,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
         } => Command::AlterNamespace {
             id: NamespaceId(namespace),
             step,
-            limits: Limits {
+            limits: NamespaceLimits {
                 step_max,
                 raise_to_max: u64::from(step) * 10,
                 strict: step % 2 == 0,
@@ -208,7 +217,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
             step_max,
         } => Command::ChangeNamespace {
             id: NamespaceId(namespace),
-            change: Change {
+            change: NamespaceChange {
                 step,
                 step_max,
                 raise_to_max: step.map(|step| u64::from(step) * 10),
@@ -230,7 +239,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
 /// of the range.
 pub(crate) fn beginning() -> Vec<Command> {
     let spec = |name: &str, start, stride, offset| {
-        let mut spec = Spec::new(
+        let mut spec = NamespaceSpec::new(
             name,
             Geometry::Dense {
                 section_size: 10,
@@ -243,7 +252,7 @@ pub(crate) fn beginning() -> Vec<Command> {
             offset,
         };
         spec.step = 10;
-        spec.limits = Limits {
+        spec.limits = NamespaceLimits {
             step_max: 150,
             raise_to_max: 1_000,
             strict: false,

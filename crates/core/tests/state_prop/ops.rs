@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 use seqsvr_core::SEQ_MAX;
-use seqsvr_core::command::Cause;
+use seqsvr_core::command::RaiseCause;
 
 /// Returns how far a fence, generation or term is from the one now in force: mostly not at all.
 fn off() -> impl Strategy<Value = i8> {
@@ -43,7 +43,7 @@ pub(crate) enum Op {
         at: At,
         generation: i8,
         by: u64,
-        cause: Cause,
+        cause: RaiseCause,
     },
     Close {
         at: At,
@@ -117,10 +117,10 @@ fn finals() -> impl Strategy<Value = Vec<Fin>> {
     prop::collection::vec(fin, 0..4)
 }
 
-fn cause() -> impl Strategy<Value = Cause> {
+fn cause() -> impl Strategy<Value = RaiseCause> {
     prop_oneof![
-        3 => Just(Cause::Refill),
-        1 => any::<bool>().prop_map(|force| Cause::RaiseTo { force }),
+        3 => Just(RaiseCause::Refill),
+        1 => any::<bool>().prop_map(|force| RaiseCause::RaiseTo { force }),
     ]
 }
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use seqsvr_core::command::{Batch, Cause, Command, Fence, OpenSession, Reply};
+use seqsvr_core::command::{Batch, Command, Fence, OpenSession, RaiseCause, Reply};
 use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId,
 };
-use seqsvr_core::state::{Row, RowKey, State};
+use seqsvr_core::state::{RowKey, State, StateRow};
 
 use crate::checker::{Ledger, Transition};
 
@@ -86,7 +86,7 @@ impl Stage {
     fn falsified(
         &mut self,
         command: &Command,
-        falsify: impl Fn(&mut Vec<(RowKey, Row)>, &mut Reply),
+        falsify: impl Fn(&mut Vec<(RowKey, StateRow)>, &mut Reply),
     ) -> Option<&'static str> {
         let before = self.state.clone();
         let batch = Batch {
@@ -119,11 +119,11 @@ impl Stage {
 
 /// Falsifies the one section row.
 fn section(
-    change: impl Fn(&mut seqsvr_core::state::Section),
-) -> impl Fn(&mut Vec<(RowKey, Row)>, &mut Reply) {
+    change: impl Fn(&mut seqsvr_core::state::SectionRow),
+) -> impl Fn(&mut Vec<(RowKey, StateRow)>, &mut Reply) {
     move |rows, _| {
         for (_, row) in rows {
-            if let Row::Section(section) = row {
+            if let StateRow::Section(section) = row {
                 change(section);
             }
         }
@@ -133,10 +133,10 @@ fn section(
 /// Falsifies the one slot row.
 fn slot(
     change: impl Fn(&mut seqsvr_core::state::SlotRow),
-) -> impl Fn(&mut Vec<(RowKey, Row)>, &mut Reply) {
+) -> impl Fn(&mut Vec<(RowKey, StateRow)>, &mut Reply) {
     move |rows, _| {
         for (_, row) in rows {
-            if let Row::Slot(slot) = row {
+            if let StateRow::Slot(slot) = row {
                 change(slot);
             }
         }
@@ -177,7 +177,7 @@ fn final_of_an_older_generation() {
         generation: Generation(1),
         value: 150,
     };
-    let falsify = |rows: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+    let falsify = |rows: &mut Vec<(RowKey, StateRow)>, reply: &mut Reply| {
         section(|s| (s.max_seq, s.open) = (150, false))(rows, reply);
         *reply = Reply::Closed {
             generation: Generation(1),
@@ -203,9 +203,9 @@ fn generation_that_begins_inside_an_older_window() {
 fn generation_that_begins_inside_a_window_only_the_ledger_knows() {
     let mut stage = Stage::new();
     let lost = stage.state.rows().map(|(key, row)| match row {
-        Row::Section(s) => (
+        StateRow::Section(s) => (
             key,
-            Row::Section(seqsvr_core::state::Section { max_seq: 40, ..s }),
+            StateRow::Section(seqsvr_core::state::SectionRow { max_seq: 40, ..s }),
         ),
         row => (key, row),
     });
@@ -233,14 +233,14 @@ fn raise_that_widens_a_closed_generation() {
         value: 60,
     };
     stage.play(&close);
-    let cause = Cause::Refill;
+    let cause = RaiseCause::Refill;
     let raise = Command::Raise {
         fence,
         generation: Generation(1),
         to: 200,
         cause,
     };
-    let falsify = |rows: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+    let falsify = |rows: &mut Vec<(RowKey, StateRow)>, reply: &mut Reply| {
         section(|s| s.max_seq = 200)(rows, reply);
         *reply = Reply::Raised {
             generation: Generation(1),
@@ -254,7 +254,7 @@ fn raise_that_widens_a_closed_generation() {
 #[test]
 fn grant_that_is_not_durable() {
     let mut stage = Stage::new();
-    let cause = Cause::Refill;
+    let cause = RaiseCause::Refill;
     let raise = Command::Raise {
         fence: fence(&stage.state),
         generation: Generation(1),
@@ -287,7 +287,7 @@ fn epoch_that_named_another_session_before() {
     let slot = fence(&stage.state).slot;
     // The slot's row is lost and the slot assigned again from epoch 0: each step looks right alone.
     let lost = stage.state.rows().map(|(key, row)| match row {
-        Row::Slot(_) => (key, Row::Slot(Default::default())),
+        StateRow::Slot(_) => (key, StateRow::Slot(Default::default())),
         row => (key, row),
     });
     stage.state = State::from_rows(lost).unwrap();
@@ -307,7 +307,7 @@ fn expiry_of_another_term() {
         session: SessionId(2),
         term: TERM + 1,
     };
-    let falsify = |rows: &mut Vec<(RowKey, Row)>, _: &mut Reply| {
+    let falsify = |rows: &mut Vec<(RowKey, StateRow)>, _: &mut Reply| {
         rows.retain(|(key, _)| *key != RowKey::Session(SessionId(2)));
     };
     let rule = stage.falsified(&expire, falsify);
@@ -350,8 +350,8 @@ fn touched_rows_that_are_too_few_or_too_many() {
 fn refusal_that_changed_something() {
     let mut stage = Stage::new();
     let second = stage.open(1, 11);
-    let falsify = |_: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
-        *reply = Reply::Refused(seqsvr_core::command::Refusal::NotInitialised);
+    let falsify = |_: &mut Vec<(RowKey, StateRow)>, reply: &mut Reply| {
+        *reply = Reply::Rejected(seqsvr_core::command::CommandRejection::NotInitialized);
     };
     assert_eq!(
         stage.falsified(&second, falsify),
@@ -370,7 +370,7 @@ fn grant_of_an_ended_generation() {
         value: 60,
     };
     stage.play(&close);
-    let falsify = |_: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+    let falsify = |_: &mut Vec<(RowKey, StateRow)>, reply: &mut Reply| {
         *reply = Reply::Opened {
             generation: Generation(1),
             base: 0,
@@ -390,7 +390,7 @@ fn assign_that_takes_an_owned_slot() {
         from: Epoch(1),
         to: SessionId(2),
     };
-    let falsify = |rows: &mut Vec<(RowKey, Row)>, reply: &mut Reply| {
+    let falsify = |rows: &mut Vec<(RowKey, StateRow)>, reply: &mut Reply| {
         slot(|s| (s.epoch, s.owner) = (Epoch(2), Some(SessionId(2))))(rows, reply);
         *reply = Reply::Slot {
             epoch: Epoch(2),

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seqsvr_core::SEQ_MAX;
-use seqsvr_core::command::{Cause, Command, Fence, Final, Reply};
+use seqsvr_core::command::{Command, Fence, HighWaterMark, RaiseCause, Reply};
 use seqsvr_core::geometry::slot_of;
 use seqsvr_core::id::{Generation, SectionKey};
-use seqsvr_core::state::{Row, RowKey, Section, State};
+use seqsvr_core::state::{RowKey, SectionRow, State, StateRow};
 
 use crate::checker::{Transition, Verdict, hold};
 
 /// Rows touched are exactly the rows that changed.
 pub(crate) fn touched_rows(t: &Transition<'_>) -> Verdict {
-    let before: BTreeMap<RowKey, Row> = t.before.rows().collect();
-    let after: BTreeMap<RowKey, Row> = t.after.rows().collect();
+    let before: BTreeMap<RowKey, StateRow> = t.before.rows().collect();
+    let after: BTreeMap<RowKey, StateRow> = t.after.rows().collect();
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
     let differs = |key: &RowKey| before.get(key) != after.get(key);
     let changed: BTreeSet<_> = keys.into_iter().filter(differs).collect();
@@ -25,7 +25,7 @@ pub(crate) fn touched_rows(t: &Transition<'_>) -> Verdict {
 }
 
 pub(crate) fn refused_changes_nothing(t: &Transition<'_>) -> Verdict {
-    let refused = matches!(t.reply, Reply::Refused(_));
+    let refused = matches!(t.reply, Reply::Rejected(_));
     hold(
         "a refusal changes nothing",
         !refused || t.before == t.after,
@@ -35,7 +35,7 @@ pub(crate) fn refused_changes_nothing(t: &Transition<'_>) -> Verdict {
 
 /// The format level and the mark of store ids never fall.
 pub(crate) fn format(t: &Transition<'_>) -> Verdict {
-    let row = |state: &State| (state.level(), state.next_store());
+    let row = |state: &State| (state.format_level(), state.next_store());
     let (before, after) = (row(t.before), row(t.after));
     let kept = before.0 <= after.0 && before.1 <= after.1;
     hold("the format level never falls", kept, || {
@@ -83,8 +83,8 @@ pub(crate) fn sections(t: &Transition<'_>) -> Verdict {
 fn same_generation(
     t: &Transition<'_>,
     key: SectionKey,
-    old: &Section,
-    new: &Section,
+    old: &SectionRow,
+    new: &SectionRow,
     ending: Option<u64>,
 ) -> Verdict {
     let what = || format!("{key}: {old:?} -> {new:?} by {:?}", t.command);
@@ -128,7 +128,12 @@ fn same_generation(
 }
 
 /// A refill adds at most step_max numbers; unforced RaiseTos at most raise_to_max in all.
-fn within_bound(t: &Transition<'_>, key: SectionKey, old: &Section, new: &Section) -> Verdict {
+fn within_bound(
+    t: &Transition<'_>,
+    key: SectionKey,
+    old: &SectionRow,
+    new: &SectionRow,
+) -> Verdict {
     let Some(namespace) = t.before.namespace(key.namespace) else {
         return hold("a section's namespace exists", false, || key.to_string());
     };
@@ -139,15 +144,15 @@ fn within_bound(t: &Transition<'_>, key: SectionKey, old: &Section, new: &Sectio
     let limits = namespace.spec.limits;
     let good = match t.command {
         Command::Raise {
-            cause: Cause::Refill,
+            cause: RaiseCause::Refill,
             ..
         } => added <= u64::from(limits.step_max) && new.raised == old.raised,
         Command::Raise {
-            cause: Cause::RaiseTo { force: true },
+            cause: RaiseCause::RaiseTo { force: true },
             ..
         } => new.raised == old.raised,
         Command::Raise {
-            cause: Cause::RaiseTo { force: false },
+            cause: RaiseCause::RaiseTo { force: false },
             ..
         } => new.raised == old.raised + added && new.raised <= limits.raise_to_max,
         _ => false,
@@ -157,14 +162,19 @@ fn within_bound(t: &Transition<'_>, key: SectionKey, old: &Section, new: &Sectio
     })
 }
 
-fn opened(t: &Transition<'_>, key: SectionKey, old: Option<&Section>, new: &Section) -> Verdict {
+fn opened(
+    t: &Transition<'_>,
+    key: SectionKey,
+    old: Option<&SectionRow>,
+    new: &SectionRow,
+) -> Verdict {
     let what = || format!("{key}: {old:?} -> {new:?} by {:?}", t.command);
     let last = old.map_or(Generation(0), |s| s.generation);
     hold("generation never falls", new.generation > last, what)?;
     let floor = t
         .before
         .namespace(key.namespace)
-        .map(|n| n.spec.progression.floor());
+        .map(|n| n.spec.progression.max_seq_floor());
     let good = match t.command {
         Command::Open {
             fence,
@@ -204,16 +214,16 @@ fn owns(state: &State, fence: &Fence) -> bool {
 
 /// Returns finals of this command that had the right to end a generation, with that generation's
 /// base.
-pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(Final, u64)> {
-    let refused = matches!(t.reply, Reply::Refused(_));
-    let (named, session): (Vec<(Fence, Final)>, _) = match t.command {
+pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
+    let refused = matches!(t.reply, Reply::Rejected(_));
+    let (named, session): (Vec<(Fence, HighWaterMark)>, _) = match t.command {
         _ if refused => (Vec::new(), None),
         Command::CloseSection {
             fence,
             generation,
             value,
         } => {
-            let last = Final {
+            let last = HighWaterMark {
                 section: fence.section,
                 generation: *generation,
                 value: *value,
@@ -226,7 +236,7 @@ pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(Final, u64)> {
             finals,
             ..
         } => {
-            let fence = |last: &Final| Fence {
+            let fence = |last: &HighWaterMark| Fence {
                 slot: *slot,
                 epoch: *epoch,
                 section: last.section,
@@ -244,9 +254,9 @@ pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(Final, u64)> {
                     Fence {
                         slot: f.slot,
                         epoch: f.epoch,
-                        section: f.last.section,
+                        section: f.mark.section,
                     },
-                    f.last,
+                    f.mark,
                 )
             });
             (named.collect(), Some(*session))

@@ -8,8 +8,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use seqsvr_proto::trace::{TRACEPARENT, Trace};
-use seqsvr_proto::transport::Share;
+use seqsvr_proto::trace::{TRACEPARENT, TraceContext};
+use seqsvr_proto::transport::ConnectionQuota;
 use tokio::time::timeout;
 use tonic::{Code, Request};
 
@@ -92,17 +92,17 @@ pub(super) fn is_form(parts: &Parts) -> bool {
 pub(super) fn service_request<T>(parts: &Parts, message: T) -> Request<T> {
     let mut request = Request::new(message);
     if let Some(trace) = trace_context(&parts.headers) {
-        trace.pass_on(&mut request);
+        trace.inject(&mut request);
     }
-    if let Some(share) = parts.extensions.get::<Share>() {
+    if let Some(share) = parts.extensions.get::<ConnectionQuota>() {
         request.extensions_mut().insert(share.clone());
     }
     request
 }
 
 /// Returns the trace to which a request belongs.
-pub(super) fn trace_context(headers: &HeaderMap) -> Option<Trace> {
-    Trace::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
+pub(super) fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
+    TraceContext::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
 }
 
 /// Returns the timeout that a request sets.

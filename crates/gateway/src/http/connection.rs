@@ -21,13 +21,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use seqsvr_proto::transport::{Io, STUCK_AFTER, Share};
+use seqsvr_proto::transport::{ByteStream, ConnectionQuota, WRITE_STALL_TIMEOUT};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep};
 use tower::ServiceExt;
 
 use super::origin_check;
-use super::routes::Paths;
+use super::routes::Routes;
 use crate::listener::AcceptedConnection;
 
 /// Maximum bytes of the head of a request, which has the keys of a `GET`. Above it the connection
@@ -42,7 +42,7 @@ const IDLE_CHECK_MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// Serves a connection until it ends.
 pub(super) async fn serve_connection(
     accepted: AcceptedConnection,
-    routes: Paths,
+    routes: Routes,
     idle_timeout: Duration,
     local_only: bool,
 ) {
@@ -51,7 +51,7 @@ pub(super) async fn serve_connection(
         remote,
         shutdown,
     } = accepted;
-    let share = Share::new(remote);
+    let share = ConnectionQuota::new(remote);
     let activity = ConnectionActivity::default();
     let service = service_fn(|request: Request<Incoming>| {
         let rejection = origin_check::check_origin(&request, local_only).err();
@@ -129,14 +129,14 @@ impl ConnectionActivity {
 
 /// A socket whose writes fail once the peer has read nothing for [`STUCK_AFTER`].
 struct WriteTimeoutIo<'a> {
-    io: Box<dyn Io>,
+    io: Box<dyn ByteStream>,
     activity: &'a ConnectionActivity,
     /// Set while a part of an answer waits for the peer.
     write_deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'a> WriteTimeoutIo<'a> {
-    fn new(io: Box<dyn Io>, activity: &'a ConnectionActivity) -> WriteTimeoutIo<'a> {
+    fn new(io: Box<dyn ByteStream>, activity: &'a ConnectionActivity) -> WriteTimeoutIo<'a> {
         WriteTimeoutIo {
             io,
             activity,
@@ -160,7 +160,7 @@ impl<'a> WriteTimeoutIo<'a> {
         }
         let write_deadline = self
             .write_deadline
-            .get_or_insert_with(|| Box::pin(sleep(STUCK_AFTER)));
+            .get_or_insert_with(|| Box::pin(sleep(WRITE_STALL_TIMEOUT)));
         match write_deadline.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{ItemError, Reason};
 use serde::Serialize;
 use tonic::{Code, Status};
@@ -85,7 +85,7 @@ impl HttpError {
 
 impl From<&Status> for HttpError {
     fn from(status: &Status) -> HttpError {
-        let fault = Fault::from_status(status);
+        let fault = RpcError::from_status(status);
         let reason = fault.reason();
         let retry_after_ms = fault.detail.retry_after_ms;
         let mut error = HttpError::new(fault.code, reason, fault.message, retry_after_ms);

@@ -38,11 +38,11 @@ use axum::http::Uri;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::transport::Transport;
 
-pub use dashboard::{Nodes, page, status};
-pub use operator::operator;
-pub use routes::Paths;
+pub use dashboard::{NodeStatuses, cluster_status_json, dashboard_routes};
+pub use operator::operator_routes;
+pub use routes::Routes;
 
-use crate::connection_runtimes::Runtimes;
+use crate::connection_runtimes::ConnectionRuntimes;
 use crate::listener::{AcceptedConnection, ProtocolListener};
 use error::HttpError;
 use memory_limit::MemoryLimit;
@@ -52,11 +52,11 @@ pub const HTTP_PORT: u16 = 7780;
 /// Default HTTP port of a StoreSvr, for operators.
 pub const STORE_HTTP_PORT: u16 = 7880;
 /// Maximum connections at a time of a server that has only the paths for operators.
-pub const WATCHING_CONNECTIONS: usize = 256;
+pub const OPERATOR_CONNECTIONS_MAX: usize = 256;
 /// Default maximum of connections at a time.
 pub const HTTP_CONNECTIONS_DEFAULT: usize = 10_000;
 /// Default time without a request after which a connection is closed.
-pub const HTTP_IDLE_DEFAULT: Duration = Duration::from_secs(75);
+pub const HTTP_IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(75);
 /// The response to a connection above the limit.
 const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 57\r\nretry-after: 1\r\nconnection: close\r\n\r\ntoo many connections: see --http-connections-max, or wait";
 
@@ -66,29 +66,29 @@ pub struct HttpOptions {
     /// Address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Runtimes that serve connections; None: the runtime in which the server is started.
-    pub runtimes: Option<Runtimes>,
+    pub runtimes: Option<ConnectionRuntimes>,
     /// Maximum connections at a time; the server rejects more.
     pub connections_max: usize,
     /// Time without a request after which a connection is closed.
-    pub idle_max: Duration,
+    pub idle_timeout: Duration,
     /// Whether to answer only requests that name this machine as localhost, or by an IP address:
     /// for a machine on which browsers run.
     pub local_only: bool,
 }
 
 /// An HTTP server.
-pub struct HttpDoor(ProtocolListener);
+pub struct HttpServer(ProtocolListener);
 
 /// Returns the routes for numbers: JSON, Leaf's, and Tinyid's, whose clients must send `token` if
 /// there is one. Must be called inside a tokio runtime, which parses large requests.
-pub fn numbers<S: LocalSequence>(sequence: S, token: Option<String>) -> Paths {
+pub fn number_routes<S: LocalSequence>(sequence: S, token: Option<String>) -> Routes {
     let (sequence, memory) = (Arc::new(sequence), MemoryLimit::new());
     let router = json::json_routes(sequence.clone(), memory.clone()).merge(compat::compat_routes(
         sequence.clone(),
         memory,
         token,
     ));
-    Paths::from(router).with_fast_handler(move |request| json::try_fast(&*sequence, request))
+    Routes::from(router).with_fast_handler(move |request| json::try_fast(&*sequence, request))
 }
 
 impl HttpOptions {
@@ -98,24 +98,24 @@ impl HttpOptions {
             listen,
             runtimes: None,
             connections_max: HTTP_CONNECTIONS_DEFAULT,
-            idle_max: HTTP_IDLE_DEFAULT,
+            idle_timeout: HTTP_IDLE_TIMEOUT_DEFAULT,
             local_only: false,
         }
     }
 }
 
-impl HttpDoor {
+impl HttpServer {
     /// Listens on the address and serves `routes` there.
     ///
     /// # Errors
     /// The server cannot listen on the address.
-    pub async fn open(
+    pub async fn start(
         options: HttpOptions,
         transport: &dyn Transport,
-        mut routes: Paths,
-    ) -> io::Result<HttpDoor> {
+        mut routes: Routes,
+    ) -> io::Result<HttpServer> {
         let listener = transport.listen(options.listen).await?;
-        let idle_timeout = options.idle_max;
+        let idle_timeout = options.idle_timeout;
         routes.router = routes.router.fallback(reject_unknown_path);
         let local_only = options.local_only;
         let serve = move |accepted: AcceptedConnection| {
@@ -129,7 +129,7 @@ impl HttpDoor {
             TOO_MANY_CONNECTIONS,
             serve,
         )?;
-        Ok(HttpDoor(listener))
+        Ok(HttpServer(listener))
     }
 
     /// Returns the address on which the server listens.

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 
 /// Paths with their handlers: a router, and a fast handler that runs before it.
 #[derive(Clone)]
-pub struct Paths {
+pub struct Routes {
     pub(super) router: Router,
     fast_handler: Option<Arc<FastHandler>>,
 }
@@ -17,11 +17,11 @@ pub struct Paths {
 /// Handler that answers a request without waiting for anything, or leaves it to the router.
 type FastHandler = dyn Fn(&Request<Incoming>) -> Option<Response> + Send + Sync;
 
-impl Paths {
+impl Routes {
     /// Adds the routes of another part.
     #[must_use]
-    pub fn merge(self, other: Paths) -> Paths {
-        Paths {
+    pub fn merge(self, other: Routes) -> Routes {
+        Routes {
             router: self.router.merge(other.router),
             fast_handler: self.fast_handler.or(other.fast_handler),
         }
@@ -31,8 +31,8 @@ impl Paths {
     pub(super) fn with_fast_handler(
         self,
         fast_handler: impl Fn(&Request<Incoming>) -> Option<Response> + Send + Sync + 'static,
-    ) -> Paths {
-        Paths {
+    ) -> Routes {
+        Routes {
             fast_handler: Some(Arc::new(fast_handler)),
             ..self
         }
@@ -44,9 +44,9 @@ impl Paths {
     }
 }
 
-impl From<Router> for Paths {
-    fn from(router: Router) -> Paths {
-        Paths {
+impl From<Router> for Routes {
+    fn from(router: Router) -> Routes {
+        Routes {
             router,
             fast_handler: None,
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seqsvr_core::route::{Delta, RoutingTable};
+use seqsvr_core::route::{RoutingDelta, RoutingTable};
 use seqsvr_proto::v1::RoutesRequest;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Status};
@@ -38,12 +38,12 @@ impl RoutingTableCache {
             // If the delta does not apply, for example one of another cluster, fetch the full
             // table.
             let mut table = (*cached).clone();
-            if Delta::try_from(&delta).is_ok_and(|delta| table.apply(delta).is_ok()) {
+            if RoutingDelta::try_from(&delta).is_ok_and(|delta| table.apply_delta(delta).is_ok()) {
                 return Ok(self.replace(table));
             }
         }
         let full_table = sequence.routes(request(RoutesRequest::default())).await?;
-        let full_table = Delta::try_from(&full_table.into_inner());
+        let full_table = RoutingDelta::try_from(&full_table.into_inner());
         let full_table = full_table.map_err(|e| Status::internal(e.to_string()))?;
         let table = RoutingTable::new(full_table).map_err(|e| Status::internal(e.to_string()))?;
         Ok(self.replace(table))

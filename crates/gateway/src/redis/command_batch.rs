@@ -290,7 +290,7 @@ pub(super) fn try_execute_single<'a, S: LocalSequence>(
         NamespaceKey::Uid(uid) => KeyRef::Uid(Uid(uid)),
         NamespaceKey::Bytes(key) => KeyRef::Key(key),
     };
-    let numbers = sequence.take(parsed.namespace.unwrap_or_default(), key, count);
+    let numbers = sequence.try_next(parsed.namespace.unwrap_or_default(), key, count);
     numbers.is_some_and(|numbers| {
         replies.write_integer(numbers.last);
         true

@@ -1,6 +1,6 @@
 //! The error of a failed command, in the form of Redis.
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
 
@@ -15,7 +15,7 @@ pub(super) struct RedisError {
 
 impl From<&Status> for RedisError {
     fn from(status: &Status) -> RedisError {
-        let fault = Fault::from_status(status);
+        let fault = RpcError::from_status(status);
         RedisError {
             code: fault.code,
             reason: fault.reason(),
@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn redis_error_says_whether_to_retry() {
-        let reply_text = |fault: Fault| RedisError::from(&Status::from(fault)).to_reply_text();
-        let full = Fault::new(Reason::TooMany, "full").with_retry_after_ms(50);
+        let reply_text = |fault: RpcError| RedisError::from(&Status::from(fault)).to_reply_text();
+        let full = RpcError::new(Reason::TooMany, "full").with_retry_after_ms(50);
         assert_eq!(reply_text(full), "TRYAGAIN full; retry after 50 ms");
-        let lease = Fault::new(Reason::NoLease, "no lease");
+        let lease = RpcError::new(Reason::NoLease, "no lease");
         assert_eq!(reply_text(lease), "TRYAGAIN no lease");
-        let invalid = Fault::new(Reason::Invalid, "wrong");
+        let invalid = RpcError::new(Reason::Invalid, "wrong");
         assert_eq!(reply_text(invalid), "ERR wrong");
-        let end = reply_text(Fault::new(Reason::SequenceExhausted, "at its end"));
+        let end = reply_text(RpcError::new(Reason::SequenceExhausted, "at its end"));
         assert!(end.contains("would overflow"), "{end}");
     }
 }

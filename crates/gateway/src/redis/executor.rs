@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use seqsvr_core::namespace::KEYS;
+use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::NUMBERS_MAX;
-use seqsvr_proto::transport::Share;
+use seqsvr_proto::transport::ConnectionQuota;
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, ItemError, NextManyRequest, NextRequest, RaiseToRequest,
     RoutesRequest, next_request, raise_to_request,
@@ -30,7 +30,7 @@ const YIELD_AFTER_ITEMS: usize = 256;
 pub(super) struct BatchExecutor<'a, S> {
     pub(super) sequence: &'a S,
     pub(super) shared: &'a RedisShared,
-    pub(super) share: &'a Share,
+    pub(super) share: &'a ConnectionQuota,
     /// Maximum items of one call.
     pub(super) items_max: usize,
 }
@@ -130,7 +130,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             },
             ..NextManyRequest::default()
         };
-        let answer = self.sequence.take_many(request, self.share).await?;
+        let answer = self.sequence.next_many_local(request, self.share).await?;
         let firsts = answer.firsts.into_iter();
         let numbers = match answer.lasts.is_empty() {
             true => firsts.map(|first| (first, first)).collect(),
@@ -225,7 +225,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
 
     /// Returns a namespace's stride. It never changes, so it is requested once.
     async fn namespace_stride(&self, namespace: Option<&str>) -> Result<u64, RedisError> {
-        let name = namespace.unwrap_or(KEYS);
+        let name = namespace.unwrap_or(DEFAULT_KEYED_NAMESPACE);
         if let Some(stride) = self.shared.cached_stride(name) {
             return Ok(stride);
         }

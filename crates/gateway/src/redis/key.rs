@@ -1,6 +1,6 @@
 //! The namespace and key that the key of a Redis command names.
 
-use seqsvr_core::namespace::KEYS;
+use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
 
 /// Prefix of a key that names its namespace.
 const NAMESPACE_PREFIX: u8 = b'@';
@@ -44,7 +44,7 @@ impl<'a> RedisKey<'a> {
             .filter(|name| !name.is_empty())
             .ok_or("ERR @namespace/key: the name of a namespace is 1 to 64 of a-z A-Z 0-9 _ . -")?;
         // Each sequence has one form, so that equal keys compare as equal.
-        if namespace == KEYS {
+        if namespace == DEFAULT_KEYED_NAMESPACE {
             return Ok(RedisKey {
                 key: NamespaceKey::Bytes(key),
                 ..plain

@@ -31,13 +31,13 @@ use std::time::Duration;
 
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::limits::ITEMS_MAX;
-use seqsvr_proto::transport::{Share, Transport};
+use seqsvr_proto::transport::{ConnectionQuota, Transport};
 
 use command_batch::BATCH_COMMANDS_MAX;
 use connection::RedisConnection;
 use shared::RedisShared;
 
-use crate::connection_runtimes::Runtimes;
+use crate::connection_runtimes::ConnectionRuntimes;
 use crate::listener::{AcceptedConnection, ProtocolListener};
 
 /// Default port of the Redis protocol.
@@ -54,19 +54,19 @@ pub struct RedisOptions {
     /// Address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Runtimes that serve connections; None: the runtime in which the server is started.
-    pub runtimes: Option<Runtimes>,
+    pub runtimes: Option<ConnectionRuntimes>,
     /// Maximum connections at a time; the server rejects more.
     pub connections_max: usize,
     /// Password that a client must send with AUTH before any other command; None: no password.
     pub password: Option<String>,
     /// Time without a command after which a connection is closed; None: no limit.
-    pub idle_max: Option<Duration>,
+    pub idle_timeout: Option<Duration>,
     /// Maximum items of one call of the service.
     pub items_max: usize,
 }
 
 /// A server of the Redis protocol.
-pub struct RedisDoor {
+pub struct RedisServer {
     listener: ProtocolListener,
     shared: Arc<RedisShared>,
 }
@@ -79,26 +79,26 @@ impl RedisOptions {
             runtimes: None,
             connections_max: REDIS_CONNECTIONS_DEFAULT,
             password: None,
-            idle_max: None,
+            idle_timeout: None,
             items_max: ITEMS_MAX,
         }
     }
 }
 
-impl RedisDoor {
+impl RedisServer {
     /// Listens on the address and serves `sequence` there.
     ///
     /// # Errors
     /// The server cannot listen on the address.
-    pub async fn open(
+    pub async fn start(
         options: RedisOptions,
         transport: &dyn Transport,
         sequence: impl LocalSequence,
-    ) -> io::Result<RedisDoor> {
+    ) -> io::Result<RedisServer> {
         let listener = transport.listen(options.listen).await?;
         let shared = Arc::new(RedisShared::new(options.password));
         let items_max = options.items_max.min(BATCH_COMMANDS_MAX);
-        let idle_timeout = options.idle_max;
+        let idle_timeout = options.idle_timeout;
         let sequence = Arc::new(sequence);
         let connections_shared = shared.clone();
         let serve = move |accepted: AcceptedConnection| {
@@ -112,7 +112,7 @@ impl RedisDoor {
                     shutdown: accepted.shutdown,
                 };
                 connection
-                    .serve(accepted.io, Share::new(accepted.remote))
+                    .serve(accepted.io, ConnectionQuota::new(accepted.remote))
                     .await;
             }
         };
@@ -124,7 +124,7 @@ impl RedisDoor {
             TOO_MANY_CONNECTIONS,
             serve,
         )?;
-        Ok(RedisDoor { listener, shared })
+        Ok(RedisServer { listener, shared })
     }
 
     /// Returns the address on which the server listens.

@@ -6,14 +6,14 @@ use seqsvr_core::route::KeyRef;
 use crate::v1;
 
 /// Request with a `uid` or `key`.
-pub trait Keyed {
+pub trait RequestKey {
     /// Returns the key; None if the request has neither.
     fn key_ref(&self) -> Option<KeyRef<'_>>;
 }
 
-macro_rules! keyed {
+macro_rules! impl_request_key {
     ($message:ty, $uid:path, $key:path) => {
-        impl Keyed for $message {
+        impl RequestKey for $message {
             fn key_ref(&self) -> Option<KeyRef<'_>> {
                 match self.key_kind.as_ref()? {
                     $uid(uid) => Some(KeyRef::Uid(Uid(*uid))),
@@ -24,17 +24,17 @@ macro_rules! keyed {
     };
 }
 
-keyed!(
+impl_request_key!(
     v1::NextRequest,
     v1::next_request::KeyKind::Uid,
     v1::next_request::KeyKind::Key
 );
-keyed!(
+impl_request_key!(
     v1::CurrentRequest,
     v1::current_request::KeyKind::Uid,
     v1::current_request::KeyKind::Key
 );
-keyed!(
+impl_request_key!(
     v1::RaiseToRequest,
     v1::raise_to_request::KeyKind::Uid,
     v1::raise_to_request::KeyKind::Key
@@ -43,8 +43,8 @@ keyed!(
 /// Returns the namespace of a request: an empty name is `default` for a uid and `keys` for a key.
 pub fn namespace_name<'a>(name: &'a str, key: KeyRef<'_>) -> &'a str {
     match (name, key) {
-        ("", KeyRef::Uid(_)) => seqsvr_core::namespace::DEFAULT,
-        ("", KeyRef::Key(_)) => seqsvr_core::namespace::KEYS,
+        ("", KeyRef::Uid(_)) => seqsvr_core::namespace::DEFAULT_NAMESPACE,
+        ("", KeyRef::Key(_)) => seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE,
         (name, _) => name,
     }
 }

@@ -2,10 +2,10 @@
 
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::NamespaceId;
-use seqsvr_core::namespace::{Limits, Namespace, STEP_DEFAULT, Spec};
+use seqsvr_core::namespace::{Namespace, NamespaceLimits, NamespaceSpec, STEP_DEFAULT};
 use seqsvr_core::progression::Progression;
 
-use super::Malformed;
+use super::DecodeError;
 use crate::v1;
 
 impl From<&Namespace> for v1::Namespace {
@@ -39,12 +39,12 @@ impl From<&Namespace> for v1::Namespace {
 }
 
 /// Returns a namespace's settings; absent (zero) numbers take the defaults.
-pub fn spec_from(n: &v1::Namespace) -> Result<Spec, Malformed> {
+pub fn namespace_spec_from(n: &v1::Namespace) -> Result<NamespaceSpec, DecodeError> {
     let or = |value: u32, default: u32| if value == 0 { default } else { value };
     let geometry = match n
         .geometry
         .as_ref()
-        .ok_or(Malformed("namespace without a geometry"))?
+        .ok_or(DecodeError("namespace without a geometry"))?
     {
         v1::namespace::Geometry::Dense(d) => Geometry::Dense {
             section_size: or(d.section_size, 100_000),
@@ -55,7 +55,7 @@ pub fn spec_from(n: &v1::Namespace) -> Result<Spec, Malformed> {
         },
     };
     let step = or(n.step, STEP_DEFAULT);
-    Ok(Spec {
+    Ok(NamespaceSpec {
         name: n.name.clone(),
         geometry,
         progression: Progression {
@@ -64,10 +64,10 @@ pub fn spec_from(n: &v1::Namespace) -> Result<Spec, Malformed> {
             offset: n.offset,
         },
         step,
-        limits: Limits {
-            step_max: or(n.step_max, Limits::DEFAULT.step_max.max(step)),
+        limits: NamespaceLimits {
+            step_max: or(n.step_max, NamespaceLimits::DEFAULT.step_max.max(step)),
             raise_to_max: if n.raise_to_max == 0 {
-                Limits::DEFAULT.raise_to_max
+                NamespaceLimits::DEFAULT.raise_to_max
             } else {
                 n.raise_to_max
             },
@@ -77,12 +77,12 @@ pub fn spec_from(n: &v1::Namespace) -> Result<Spec, Malformed> {
 }
 
 impl TryFrom<&v1::Namespace> for Namespace {
-    type Error = Malformed;
+    type Error = DecodeError;
 
-    fn try_from(n: &v1::Namespace) -> Result<Namespace, Malformed> {
-        let spec = spec_from(n)?;
-        spec.check()
-            .map_err(|_| Malformed("namespace outside its bounds"))?;
+    fn try_from(n: &v1::Namespace) -> Result<Namespace, DecodeError> {
+        let spec = namespace_spec_from(n)?;
+        spec.validate()
+            .map_err(|_| DecodeError("namespace outside its bounds"))?;
         Ok(Namespace {
             id: NamespaceId(n.id),
             spec,

@@ -1,9 +1,11 @@
 //! Commands to sections, finals, and the replies.
 
-use seqsvr_core::command::{Cause, Command, Fence, Final, Refusal, Reply, SlotFinal};
+use seqsvr_core::command::{
+    Command, CommandRejection, Fence, HighWaterMark, RaiseCause, Reply, SlotHighWaterMark,
+};
 use seqsvr_core::id::{Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey};
 
-use super::{Malformed, slot_from, u128_from};
+use super::{DecodeError, slot_from, u128_from};
 use crate::v1;
 
 impl From<Fence> for v1::Fence {
@@ -18,9 +20,9 @@ impl From<Fence> for v1::Fence {
 }
 
 impl TryFrom<&v1::Fence> for Fence {
-    type Error = Malformed;
+    type Error = DecodeError;
 
-    fn try_from(f: &v1::Fence) -> Result<Fence, Malformed> {
+    fn try_from(f: &v1::Fence) -> Result<Fence, DecodeError> {
         Ok(Fence {
             slot: slot_from(f.slot)?,
             epoch: Epoch(f.epoch),
@@ -37,17 +39,17 @@ impl TryFrom<&v1::Fence> for Fence {
 pub fn command_from(
     wire: &v1::SectionCommand,
     last_generation: impl FnOnce(SectionKey) -> Generation,
-) -> Result<Command, Malformed> {
+) -> Result<Command, DecodeError> {
     let fence = Fence::try_from(
         wire.fence
             .as_ref()
-            .ok_or(Malformed("section command without a fence"))?,
+            .ok_or(DecodeError("section command without a fence"))?,
     )?;
     Ok(
         match wire
             .command
             .as_ref()
-            .ok_or(Malformed("empty section command"))?
+            .ok_or(DecodeError("empty section command"))?
         {
             v1::section_command::Command::Open(o) => Command::Open {
                 fence,
@@ -62,9 +64,9 @@ pub fn command_from(
                 generation: Generation(r.generation),
                 to: r.to,
                 cause: if r.raise_to {
-                    Cause::RaiseTo { force: r.force }
+                    RaiseCause::RaiseTo { force: r.force }
                 } else {
-                    Cause::Refill
+                    RaiseCause::Refill
                 },
             },
             v1::section_command::Command::Close(c) => Command::CloseSection {
@@ -77,26 +79,26 @@ pub fn command_from(
 }
 
 /// Returns a final of a closing session.
-pub fn final_from(wire: &v1::SectionFinal) -> Result<SlotFinal, Malformed> {
+pub fn high_water_mark_from(wire: &v1::SectionFinal) -> Result<SlotHighWaterMark, DecodeError> {
     let fence = Fence::try_from(
         wire.fence
             .as_ref()
-            .ok_or(Malformed("final without a fence"))?,
+            .ok_or(DecodeError("final without a fence"))?,
     )?;
-    let last = Final {
+    let last = HighWaterMark {
         section: fence.section,
         generation: Generation(wire.generation),
         value: wire.value,
     };
-    Ok(SlotFinal {
+    Ok(SlotHighWaterMark {
         slot: fence.slot,
         epoch: fence.epoch,
-        last,
+        mark: last,
     })
 }
 
 /// Returns the reply to a section command.
-pub fn section_reply(reply: &Reply) -> v1::SectionReply {
+pub fn section_reply_from(reply: &Reply) -> v1::SectionReply {
     use v1::section_reply::Reply as Wire;
     let wire = match reply {
         Reply::Opened {
@@ -122,7 +124,7 @@ pub fn section_reply(reply: &Reply) -> v1::SectionReply {
             generation: generation.0,
             max_seq: *max_seq,
         }),
-        Reply::Refused(refusal) => Wire::Refused(refused(refusal)),
+        Reply::Rejected(refusal) => Wire::Refused(rejection_from(refusal)),
         other => Wire::Refused(v1::Refused {
             kind: v1::refused::Kind::Invalid.into(),
             message: format!("unexpected reply {other:?}"),
@@ -132,16 +134,18 @@ pub fn section_reply(reply: &Reply) -> v1::SectionReply {
     v1::SectionReply { reply: Some(wire) }
 }
 
-fn refused(refusal: &Refusal) -> v1::Refused {
+fn rejection_from(refusal: &CommandRejection) -> v1::Refused {
     use v1::refused::Kind;
     let (kind, value, refused) = match refusal {
-        Refusal::NotOwner { epoch, .. } => (Kind::NotOwner, epoch.0, 0),
-        Refusal::StaleGeneration { refused, last, .. } => {
-            (Kind::StaleGeneration, last.0, refused.0)
-        }
-        Refusal::AboveBound { bound, .. } => (Kind::AboveBound, *bound, 0),
-        Refusal::Exhausted(_) => (Kind::Exhausted, 0, 0),
-        Refusal::NoSuchNamespace(_) => (Kind::NoSuchNamespace, 0, 0),
+        CommandRejection::NotOwner { epoch, .. } => (Kind::NotOwner, epoch.0, 0),
+        CommandRejection::StaleGeneration {
+            generation: refused,
+            last,
+            ..
+        } => (Kind::StaleGeneration, last.0, refused.0),
+        CommandRejection::JumpTooLarge { bound, .. } => (Kind::AboveBound, *bound, 0),
+        CommandRejection::SequenceExhausted(_) => (Kind::Exhausted, 0, 0),
+        CommandRejection::NamespaceNotFound(_) => (Kind::NoSuchNamespace, 0, 0),
         _ => (Kind::Invalid, 0, 0),
     };
     v1::Refused {

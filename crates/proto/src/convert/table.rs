@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use seqsvr_core::id::{ClusterId, Epoch, SessionId};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::{Delta, Owner, Route};
+use seqsvr_core::route::{Route, RoutingDelta, SlotOwner};
 
-use super::{Malformed, slot_from, u128_bytes, u128_from};
+use super::{DecodeError, slot_from, u128_from, u128_to_bytes};
 use crate::v1;
 
-impl From<&Delta> for v1::RoutingTable {
-    fn from(delta: &Delta) -> v1::RoutingTable {
+impl From<&RoutingDelta> for v1::RoutingTable {
+    fn from(delta: &RoutingDelta) -> v1::RoutingTable {
         let mut table = v1::RoutingTable {
-            cluster: u128_bytes(delta.cluster.0),
+            cluster: u128_to_bytes(delta.cluster.0),
             base: delta.base,
             version: delta.version,
             slot_count: delta.slot_count,
@@ -40,10 +40,10 @@ impl From<&Delta> for v1::RoutingTable {
     }
 }
 
-impl TryFrom<&v1::RoutingTable> for Delta {
-    type Error = Malformed;
+impl TryFrom<&v1::RoutingTable> for RoutingDelta {
+    type Error = DecodeError;
 
-    fn try_from(table: &v1::RoutingTable) -> Result<Delta, Malformed> {
+    fn try_from(table: &v1::RoutingTable) -> Result<RoutingDelta, DecodeError> {
         let n = table.slots.len();
         if [
             table.epochs.len(),
@@ -51,17 +51,17 @@ impl TryFrom<&v1::RoutingTable> for Delta {
             table.slot_versions.len(),
         ] != [n; 3]
         {
-            return Err(Malformed("routing table with columns of unequal length"));
+            return Err(DecodeError("routing table with columns of unequal length"));
         }
         if table.slot_count == 0 || table.slot_count > seqsvr_core::geometry::SLOTS_MAX {
-            return Err(Malformed(
+            return Err(DecodeError(
                 "routing table with an impossible number of slots",
             ));
         }
-        let owners: Vec<Owner> = table
+        let owners: Vec<SlotOwner> = table
             .owners
             .iter()
-            .map(|o| Owner {
+            .map(|o| SlotOwner {
                 session: SessionId(o.session),
                 name: o.name.clone(),
                 address: o.address.clone(),
@@ -74,7 +74,7 @@ impl TryFrom<&v1::RoutingTable> for Delta {
                 r => Some(
                     owners
                         .get(r as usize - 1)
-                        .ok_or(Malformed("routing table: owner"))?
+                        .ok_or(DecodeError("routing table: owner"))?
                         .clone(),
                 ),
             };
@@ -85,7 +85,7 @@ impl TryFrom<&v1::RoutingTable> for Delta {
             };
             routes.push((slot_from(table.slots[i])?, route));
         }
-        Ok(Delta {
+        Ok(RoutingDelta {
             cluster: ClusterId(u128_from(&table.cluster, "cluster id")?),
             base: table.base,
             version: table.version,
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_survives_the_wire() {
+    fn routing_delta_survives_the_wire() {
         let mut state = State::default();
         let open = OpenSession {
             name: "a1".into(),
@@ -139,26 +139,26 @@ mod tests {
         for base in 0..=state.table_version() {
             let delta = state.delta_since(base).unwrap();
             assert_eq!(
-                Delta::try_from(&v1::RoutingTable::from(&delta)).unwrap(),
+                RoutingDelta::try_from(&v1::RoutingTable::from(&delta)).unwrap(),
                 delta
             );
         }
     }
 
     #[test]
-    fn malformed_tables_are_refused() {
+    fn malformed_routing_tables_are_rejected() {
         let table = v1::RoutingTable {
-            cluster: u128_bytes(1),
+            cluster: u128_to_bytes(1),
             slot_count: 8,
             slots: vec![1],
             ..Default::default()
         };
-        assert!(Delta::try_from(&table).is_err());
+        assert!(RoutingDelta::try_from(&table).is_err());
         let table = v1::RoutingTable {
-            cluster: u128_bytes(1),
+            cluster: u128_to_bytes(1),
             slot_count: u32::MAX,
             ..Default::default()
         };
-        assert!(Delta::try_from(&table).is_err());
+        assert!(RoutingDelta::try_from(&table).is_err());
     }
 }

@@ -10,22 +10,22 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-type Names = BTreeMap<OsString, u64>;
+type FileNames = BTreeMap<OsString, u64>;
 
 #[derive(Default)]
-struct Durable {
+struct DurableFiles {
     /// Durable content by inode.
     content: BTreeMap<u64, Vec<u8>>,
     /// Inodes of the files of a directory, by name.
-    names: BTreeMap<PathBuf, Names>,
+    names: BTreeMap<PathBuf, FileNames>,
     /// Directories below which syncs fail.
     failing: Vec<PathBuf>,
 }
 
-thread_local!(static DURABLE: RefCell<Durable> = RefCell::default());
+thread_local!(static DURABLE: RefCell<DurableFiles> = RefCell::default());
 
 /// Forgets what is durable, at the beginning of a run.
-pub fn forget_all() {
+pub fn reset_durable() {
     DURABLE.take();
 }
 
@@ -40,15 +40,15 @@ pub fn set_failing(root: &Path, fails: bool) {
 }
 
 /// Forgets what is durable below a directory, which is deleted.
-pub fn forget(root: &Path) {
+pub fn forget_below(root: &Path) {
     DURABLE.with_borrow_mut(|durable| {
         durable.failing.retain(|failing| failing != root);
         durable.names.retain(|dir, _| !dir.starts_with(root));
     });
 }
 
-fn check(path: &Path) -> io::Result<()> {
-    let is_failing = |d: &Durable| d.failing.iter().any(|failing| path.starts_with(failing));
+fn fail_if_failing(path: &Path) -> io::Result<()> {
+    let is_failing = |d: &DurableFiles| d.failing.iter().any(|failing| path.starts_with(failing));
     match DURABLE.with_borrow(is_failing) {
         true => Err(io::Error::from_raw_os_error(5)),
         false => Ok(()),
@@ -59,10 +59,10 @@ fn check(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Syncs fail there.
-pub fn sync(file: &File) -> io::Result<()> {
+pub fn sync_content(file: &File) -> io::Result<()> {
     // A second path to it: the file may be open for writing only.
     let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    check(&fs::read_link(&link)?)?;
+    fail_if_failing(&fs::read_link(&link)?)?;
     let content = fs::read(&link)?;
     let inode = file.metadata()?.ino();
     DURABLE.with_borrow_mut(|durable| durable.content.insert(inode, content));
@@ -74,8 +74,8 @@ pub fn sync(file: &File) -> io::Result<()> {
 /// # Errors
 /// Syncs fail there.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    check(dir)?;
-    let names = names(dir)?;
+    fail_if_failing(dir)?;
+    let names = read_names(dir)?;
     DURABLE.with_borrow_mut(|durable| durable.names.insert(dir.to_owned(), names));
     Ok(())
 }
@@ -90,8 +90,8 @@ pub fn durable_names(dir: &Path) -> Vec<String> {
     })
 }
 
-fn names(dir: &Path) -> io::Result<Names> {
-    let mut names = Names::new();
+fn read_names(dir: &Path) -> io::Result<FileNames> {
+    let mut names = FileNames::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let about = entry.metadata()?;
@@ -114,7 +114,7 @@ pub fn cut_power(dirs: &[PathBuf], mut draw: impl FnMut(u64) -> u64) -> io::Resu
 }
 
 fn cut_power_of(dir: &Path, draw: &mut impl FnMut(u64) -> u64) -> io::Result<()> {
-    let now = names(dir)?;
+    let now = read_names(dir)?;
     let (durable, content) = DURABLE.with_borrow(|durable| {
         let names = durable.names.get(dir).cloned().unwrap_or_default();
         (names, durable.content.clone())
@@ -156,7 +156,7 @@ fn cut_power_of(dir: &Path, draw: &mut impl FnMut(u64) -> u64) -> io::Result<()>
 /// # Errors
 /// Those of the file system.
 pub fn sync_all(dir: &Path) -> io::Result<()> {
-    let names = names(dir)?;
+    let names = read_names(dir)?;
     for (name, inode) in &names {
         let content = fs::read(dir.join(name))?;
         DURABLE.with_borrow_mut(|durable| durable.content.insert(*inode, content));

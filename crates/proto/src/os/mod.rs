@@ -19,7 +19,7 @@ pub fn spawn_blocking<T: Send + 'static>(
     return tokio::task::spawn_blocking(work);
     #[cfg(sim)]
     tokio::spawn(async move {
-        let ms = seqsvr_core::sim::draw("blocking work") % 3;
+        let ms = seqsvr_core::sim::draw_number("blocking work") % 3;
         tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
         work()
     })
@@ -33,7 +33,7 @@ pub fn sync_file(file: &File) -> io::Result<()> {
     #[cfg(not(sim))]
     return file.sync_all();
     #[cfg(sim)]
-    files::sync(file)
+    files::sync_content(file)
 }
 
 /// Waits until the names in a directory are durable.
@@ -55,7 +55,7 @@ pub fn boot_id() -> io::Result<String> {
     #[cfg(not(sim))]
     return std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     #[cfg(sim)]
-    Ok(seqsvr_core::sim::boot())
+    Ok(seqsvr_core::sim::current_boot())
 }
 
 /// Returns a random number.
@@ -63,5 +63,5 @@ pub fn random_u64() -> u64 {
     #[cfg(not(sim))]
     return rand::random();
     #[cfg(sim)]
-    seqsvr_core::sim::draw("random")
+    seqsvr_core::sim::draw_number("random")
 }

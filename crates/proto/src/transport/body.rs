@@ -14,45 +14,45 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::Response;
 
-use super::calls::Held;
-use super::entries::Entries;
-use super::share::{Owed, Share};
+use super::calls::CallReservation;
+use super::entries::EntryScanner;
+use super::share::{ConnectionQuota, UnsentResponse};
 
 /// Longest time a request may take to arrive.
-pub(super) const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request's body on its way in.
-pub(super) struct Receiving {
+pub(super) struct RequestBody {
     body: Body,
-    held: Arc<Held>,
+    reservation: Arc<CallReservation>,
     /// Timer that runs from the first wait for the body.
-    late: Option<Pin<Box<Sleep>>>,
+    read_timer: Option<Pin<Box<Sleep>>>,
     /// Whether it has many messages; the wait between them may be without end.
     is_stream: bool,
-    entries: Entries,
+    entries: EntryScanner,
 }
 
-impl Receiving {
-    pub(super) fn new(body: Body, held: Arc<Held>) -> Receiving {
-        Receiving {
+impl RequestBody {
+    pub(super) fn new(body: Body, reservation: Arc<CallReservation>) -> RequestBody {
+        RequestBody {
             body,
-            held,
-            late: None,
+            reservation,
+            read_timer: None,
             is_stream: false,
-            entries: Entries::new(false),
+            entries: EntryScanner::new(false),
         }
     }
 
-    pub(super) fn stream(body: Body, held: Arc<Held>) -> Receiving {
-        Receiving {
+    pub(super) fn stream(body: Body, held: Arc<CallReservation>) -> RequestBody {
+        RequestBody {
             is_stream: true,
-            entries: Entries::new(true),
-            ..Receiving::new(body, held)
+            entries: EntryScanner::new(true),
+            ..RequestBody::new(body, held)
         }
     }
 }
 
-impl http_body::Body for Receiving {
+impl http_body::Body for RequestBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -62,27 +62,27 @@ impl http_body::Body for Receiving {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                if self.is_stream && self.held.is_empty() {
-                    self.late = None;
+                if self.is_stream && self.reservation.is_empty() {
+                    self.read_timer = None;
                 }
                 let data = frame.data_ref().map_or(&[][..], |data| data);
                 let kept = self.entries.read(data);
-                let held = kept.and_then(|kept| self.held.grow(data.len() + kept));
+                let held = kept.and_then(|kept| self.reservation.reserve(data.len() + kept));
                 Poll::Ready(Some(held.map(|()| frame)))
             }
             Poll::Ready(other) => Poll::Ready(other),
-            Poll::Pending if self.is_stream && self.held.is_empty() => {
-                self.late = None;
+            Poll::Pending if self.is_stream && self.reservation.is_empty() => {
+                self.read_timer = None;
                 Poll::Pending
             }
             Poll::Pending => {
                 let late = self
-                    .late
-                    .get_or_insert_with(|| Box::pin(sleep(RECEIVED_WITHIN)));
+                    .read_timer
+                    .get_or_insert_with(|| Box::pin(sleep(REQUEST_READ_TIMEOUT)));
                 if late.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
-                let text = format!("the request was not received within {RECEIVED_WITHIN:?}");
+                let text = format!("the request was not received within {REQUEST_READ_TIMEOUT:?}");
                 Poll::Ready(Some(Err(Status::deadline_exceeded(text))))
             }
         }
@@ -98,12 +98,12 @@ impl http_body::Body for Receiving {
 }
 
 /// A stream of answers; its call is under way as long as it lives.
-pub(super) struct Streamed {
+pub(super) struct ResponseStream {
     pub(super) body: Body,
-    pub(super) _held: Arc<Held>,
+    pub(super) _held: Arc<CallReservation>,
 }
 
-impl http_body::Body for Streamed {
+impl http_body::Body for ResponseStream {
     type Data = Bytes;
     type Error = Status;
 
@@ -120,17 +120,17 @@ impl http_body::Body for Streamed {
 }
 
 /// Encoded unary answer, kept until its last frame was handed to the connection.
-pub(super) struct Answer {
+pub(super) struct LimitedResponse {
     frames: VecDeque<Frame<Bytes>>,
-    _held: Arc<Held>,
-    _owed: Option<Owed>,
+    _held: Arc<CallReservation>,
+    _owed: Option<UnsentResponse>,
 }
 
-impl Answer {
+impl LimitedResponse {
     /// Encodes the answer now: as messages it would be larger, and of unknown size.
     pub(super) async fn of(
         answer: Response<Body>,
-        held: Arc<Held>,
+        held: Arc<CallReservation>,
     ) -> Result<Response<Body>, Status> {
         let (head, mut body) = answer.into_parts();
         let mut frames = VecDeque::new();
@@ -139,18 +139,18 @@ impl Answer {
         }
         let bytes = frames.iter().filter_map(Frame::data_ref).map(Bytes::len);
         // The request's bytes are not needed any more.
-        held.clear();
-        held.grow(bytes.sum())?;
-        let body = Body::new(Answer {
+        held.release_all();
+        held.reserve(bytes.sum())?;
+        let body = Body::new(LimitedResponse {
             frames,
-            _owed: held.share.as_ref().map(Share::owe),
+            _owed: held.share.as_ref().map(ConnectionQuota::begin_response),
             _held: held,
         });
         Ok(Response::from_parts(head, body))
     }
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for LimitedResponse {
     type Data = Bytes;
     type Error = Status;
 

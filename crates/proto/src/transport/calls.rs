@@ -20,75 +20,75 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
-use super::body::{Answer, Receiving, Streamed};
-use super::share::{Share, add_within};
-use crate::error::Fault;
+use super::body::{LimitedResponse, RequestBody, ResponseStream};
+use super::share::{ConnectionQuota, add_within};
+use crate::error::RpcError;
 use crate::v1::Reason;
 
 /// Most calls of one server at a time.
-pub const CALLS_MAX: usize = 131_072;
+pub const CALLS_IN_FLIGHT_MAX: usize = 131_072;
 /// Most bytes of messages one server holds: requests received and not answered, answers not taken.
-pub const BUFFERED_MAX: usize = 512 << 20;
+pub const BUFFERED_BYTES_MAX: usize = 512 << 20;
 /// Most bytes of messages one connection holds in the server.
-pub const BUFFERED_OF_ONE_MAX: usize = 64 << 20;
+pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
 /// Delay after which a rejected call may be retried.
-const RETRY_MS: u32 = 100;
+const RETRY_AFTER_MS: u32 = 100;
 
 /// Bounds and counts of one server's calls; as a layer it enforces them. It bounds the calls of the
 /// service whose paths begin with its prefix. These must be unary except the one named stream. It
 /// only counts other calls.
 #[derive(Clone, Debug)]
-pub struct Calls(Arc<Inner>);
+pub struct CallLimiter(Arc<CallCounters>);
 
 #[derive(Debug)]
-struct Inner {
+struct CallCounters {
     prefix: &'static str,
     stream: &'static str,
-    calls: AtomicUsize,
-    bytes: AtomicUsize,
-    refused: AtomicU64,
+    calls_in_flight: AtomicUsize,
+    buffered_bytes: AtomicUsize,
+    calls_rejected: AtomicU64,
 }
 
-impl Calls {
+impl CallLimiter {
     /// Makes the bounds of a service. `prefix`: such as `/seqsvr.v1.Sequence/`; `stream`: the
     /// method that takes and answers a stream of messages. That method reports each message that it
     /// took by the [`Messages`] in its request's extensions.
-    pub fn new(prefix: &'static str, stream: &'static str) -> Calls {
-        Calls(Arc::new(Inner {
+    pub fn new(prefix: &'static str, stream: &'static str) -> CallLimiter {
+        CallLimiter(Arc::new(CallCounters {
             prefix,
             stream,
-            calls: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            refused: AtomicU64::new(0),
+            calls_in_flight: AtomicUsize::new(0),
+            buffered_bytes: AtomicUsize::new(0),
+            calls_rejected: AtomicU64::new(0),
         }))
     }
 
     /// Returns the calls under way.
-    pub fn open(&self) -> u64 {
-        self.0.calls.load(Relaxed) as u64
+    pub fn calls_in_flight(&self) -> u64 {
+        self.0.calls_in_flight.load(Relaxed) as u64
     }
 
     /// Returns the bytes of messages held.
-    pub fn bytes(&self) -> u64 {
-        self.0.bytes.load(Relaxed) as u64
+    pub fn buffered_bytes(&self) -> u64 {
+        self.0.buffered_bytes.load(Relaxed) as u64
     }
 
     /// Returns the calls rejected since the start.
-    pub fn refused(&self) -> u64 {
-        self.0.refused.load(Relaxed)
+    pub fn calls_rejected(&self) -> u64 {
+        self.0.calls_rejected.load(Relaxed)
     }
 
-    fn refuse(&self, text: &str) -> Status {
-        self.0.refused.fetch_add(1, Relaxed);
-        let fault = Fault::new(Reason::TooMany, text).with_retry_after_ms(RETRY_MS);
+    fn reject(&self, text: &str) -> Status {
+        self.0.calls_rejected.fetch_add(1, Relaxed);
+        let fault = RpcError::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS);
         fault.into()
     }
 
-    fn enter(&self, share: Option<Share>) -> Result<Arc<Held>, Status> {
-        if !add_within(&self.0.calls, 1, CALLS_MAX) {
-            return Err(self.refuse("this server has too many calls under way; retry later"));
+    fn reserve_call(&self, share: Option<ConnectionQuota>) -> Result<Arc<CallReservation>, Status> {
+        if !add_within(&self.0.calls_in_flight, 1, CALLS_IN_FLIGHT_MAX) {
+            return Err(self.reject("this server has too many calls under way; retry later"));
         }
-        Ok(Arc::new(Held {
+        Ok(Arc::new(CallReservation {
             calls: self.clone(),
             share,
             bytes: AtomicUsize::new(0),
@@ -97,26 +97,26 @@ impl Calls {
 }
 
 /// Memory that one call holds.
-pub(super) struct Held {
-    calls: Calls,
-    pub(super) share: Option<Share>,
+pub(super) struct CallReservation {
+    calls: CallLimiter,
+    pub(super) share: Option<ConnectionQuota>,
     bytes: AtomicUsize,
 }
 
-impl Held {
-    pub(super) fn grow(&self, n: usize) -> Result<(), Status> {
+impl CallReservation {
+    pub(super) fn reserve(&self, n: usize) -> Result<(), Status> {
         if let Some(share) = &self.share
-            && !add_within(share.bytes(), n, BUFFERED_OF_ONE_MAX)
+            && !add_within(share.buffered_bytes(), n, CONNECTION_BUFFERED_BYTES_MAX)
         {
-            return Err(self.calls.refuse(
+            return Err(self.calls.reject(
                 "this connection has too many bytes of requests and answers under way; read the answers, or retry later",
             ));
         }
-        if !add_within(&self.calls.0.bytes, n, BUFFERED_MAX) {
+        if !add_within(&self.calls.0.buffered_bytes, n, BUFFERED_BYTES_MAX) {
             if let Some(share) = &self.share {
-                share.bytes().fetch_sub(n, Relaxed);
+                share.buffered_bytes().fetch_sub(n, Relaxed);
             }
-            return Err(self.calls.refuse(
+            return Err(self.calls.reject(
                 "this server has too many bytes of requests and answers under way; retry later",
             ));
         }
@@ -125,35 +125,35 @@ impl Held {
     }
 
     /// Gives everything back.
-    pub(super) fn clear(&self) {
-        self.shrink(self.bytes.load(Relaxed));
+    pub(super) fn release_all(&self) {
+        self.release(self.bytes.load(Relaxed));
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.load(Relaxed) == 0
     }
 
-    fn shrink(&self, n: usize) {
+    fn release(&self, n: usize) {
         self.bytes.fetch_sub(n, Relaxed);
-        self.calls.0.bytes.fetch_sub(n, Relaxed);
+        self.calls.0.buffered_bytes.fetch_sub(n, Relaxed);
         if let Some(share) = &self.share {
-            share.bytes().fetch_sub(n, Relaxed);
+            share.buffered_bytes().fetch_sub(n, Relaxed);
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for CallReservation {
     fn drop(&mut self) {
-        self.clear();
-        self.calls.0.calls.fetch_sub(1, Relaxed);
+        self.release_all();
+        self.calls.0.calls_in_flight.fetch_sub(1, Relaxed);
     }
 }
 
-impl<S> Layer<S> for Calls {
-    type Service = Bounded<S>;
+impl<S> Layer<S> for CallLimiter {
+    type Service = LimitedService<S>;
 
-    fn layer(&self, inner: S) -> Bounded<S> {
-        Bounded {
+    fn layer(&self, inner: S) -> LimitedService<S> {
+        LimitedService {
             calls: self.clone(),
             inner,
         }
@@ -162,13 +162,13 @@ impl<S> Layer<S> for Calls {
 
 /// Handle by which a method that takes a stream of messages reports that it took one.
 #[derive(Clone)]
-pub struct Messages(Arc<Held>);
+pub struct StreamMeter(Arc<CallReservation>);
 
-impl Messages {
+impl StreamMeter {
     /// Reports that what was received so far is not kept any more. (The beginning of the next
     /// message may be: at most one HTTP/2 frame of it, which is then not counted.)
-    pub fn taken(&self) {
-        self.0.clear();
+    pub fn message_taken(&self) {
+        self.0.release_all();
     }
 
     /// Counts what is kept of a message after it was taken as a call of its own, of this number of
@@ -176,26 +176,26 @@ impl Messages {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED with a retry hint, above the bounds of calls.
-    pub fn keep(&self, bytes: usize) -> Result<Kept, Status> {
-        let held = self.0.calls.enter(self.0.share.clone())?;
-        held.grow(bytes)?;
-        Ok(Kept { _held: held })
+    pub fn retain(&self, bytes: usize) -> Result<RetainedBytes, Status> {
+        let held = self.0.calls.reserve_call(self.0.share.clone())?;
+        held.reserve(bytes)?;
+        Ok(RetainedBytes { _held: held })
     }
 }
 
 /// A part of a message that is kept.
-pub struct Kept {
-    _held: Arc<Held>,
+pub struct RetainedBytes {
+    _held: Arc<CallReservation>,
 }
 
 /// A service whose calls are bounded.
 #[derive(Clone, Debug)]
-pub struct Bounded<S> {
-    calls: Calls,
+pub struct LimitedService<S> {
+    calls: CallLimiter,
     inner: S,
 }
 
-impl<S> Service<Request<Body>> for Bounded<S>
+impl<S> Service<Request<Body>> for LimitedService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
     S::Future: Send + 'static,
@@ -210,20 +210,20 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let share = request.extensions().get::<Share>().cloned();
-        let held = match self.calls.enter(share) {
+        let share = request.extensions().get::<ConnectionQuota>().cloned();
+        let held = match self.calls.reserve_call(share) {
             Ok(held) => held,
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
         let method = request.uri().path().strip_prefix(self.calls.0.prefix);
         if method == Some(self.calls.0.stream) {
             let counted = held.clone();
-            let mut request = request.map(|body| Body::new(Receiving::stream(body, counted)));
-            request.extensions_mut().insert(Messages(held.clone()));
+            let mut request = request.map(|body| Body::new(RequestBody::stream(body, counted)));
+            request.extensions_mut().insert(StreamMeter(held.clone()));
             let answering = self.inner.call(request);
             return Box::pin(async move {
                 let answer = answering.await?;
-                Ok(answer.map(|body| Body::new(Streamed { body, _held: held })))
+                Ok(answer.map(|body| Body::new(ResponseStream { body, _held: held })))
             });
         }
         if method.is_none() {
@@ -234,11 +234,11 @@ where
             });
         }
         let counted = held.clone();
-        let request = request.map(|body| Body::new(Receiving::new(body, counted)));
+        let request = request.map(|body| Body::new(RequestBody::new(body, counted)));
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = answering.await?;
-            Ok(match Answer::of(answer, held).await {
+            Ok(match LimitedResponse::of(answer, held).await {
                 Ok(answer) => answer,
                 Err(status) => status.into_http(),
             })

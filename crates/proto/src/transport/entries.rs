@@ -17,8 +17,8 @@ use prost::encoding::WireType;
 use seqsvr_core::geometry::KEY_MAX;
 use tonic::{Code, Status};
 
-use crate::error::Fault;
-use crate::limits::{ITEMS_MAX, MESSAGE_MAX};
+use crate::error::RpcError;
+use crate::limits::{ITEMS_MAX, MESSAGE_BYTES_MAX};
 use crate::v1::Reason;
 
 /// Most that one field counts: twice [`ITEMS_MAX`] entries, each of them as one [`ENTRY`].
@@ -47,7 +47,7 @@ const FIELDS: usize = 16;
 const PREFIX: u8 = 5;
 
 /// Reader of the messages of one call.
-pub(super) struct Entries {
+pub(super) struct EntryScanner {
     /// Whether each message is a Pipe's frame.
     frames: bool,
     at: At,
@@ -82,9 +82,9 @@ enum Number {
 
 const TAG: At = At::Number(Number::Tag, 0, 0);
 
-impl Entries {
-    pub(super) fn new(frames: bool) -> Entries {
-        Entries {
+impl EntryScanner {
+    pub(super) fn new(frames: bool) -> EntryScanner {
+        EntryScanner {
             frames,
             at: At::Prefix(0, 0),
             left: 0,
@@ -144,7 +144,7 @@ impl Entries {
             self.at = At::Refused;
         } else if n + 1 < PREFIX {
             self.at = At::Prefix(n + 1, length);
-        } else if length as usize > MESSAGE_MAX {
+        } else if length as usize > MESSAGE_BYTES_MAX {
             self.at = At::Refused;
         } else {
             self.at = TAG;
@@ -251,13 +251,13 @@ impl Entries {
 
 fn too_many(more: &str) -> Status {
     let text = format!("one request takes at most {ITEMS_MAX} items{more}; split it");
-    let fault = Fault::new(Reason::TooMany, text);
+    let fault = RpcError::new(Reason::TooMany, text);
     fault.with_code(Code::InvalidArgument).into()
 }
 
 fn malformed() -> Status {
     let text = "the request is no message of this protocol; is it made from sequence.proto?";
-    Fault::new(Reason::Invalid, text).into()
+    RpcError::new(Reason::Invalid, text).into()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use super::entries::Entries;
+use super::entries::EntryScanner;
 use crate::v1::{CurrentManyRequest, NextManyRequest, PipeRequest};
 
 /// Checks that bytes read in one piece and in many give the same, and that a message that passes
@@ -13,8 +13,8 @@ pub fn entries(data: &[u8]) {
         return;
     };
     let frames = first & 1 == 1;
-    let whole = Entries::new(frames).read(data);
-    let mut pieces = Entries::new(frames);
+    let whole = EntryScanner::new(frames).read(data);
+    let mut pieces = EntryScanner::new(frames);
     let mut parts = data.chunks(usize::from(first >> 1).max(1));
     let sum = parts.try_fold(0, |sum, piece| pieces.read(piece).map(|kept| sum + kept));
     assert_eq!(whole.as_ref().ok(), sum.as_ref().ok());

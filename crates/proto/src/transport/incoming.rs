@@ -19,69 +19,69 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
-use super::share::Share;
-use super::{Io, Listener};
+use super::share::ConnectionQuota;
+use super::{ByteStream, Listener};
 
 /// Pause after a failed accept (no file descriptor left), instead of spinning.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long a rejected caller may take to read the reason.
-const REFUSAL_TIME: Duration = Duration::from_secs(1);
+const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most rejected callers that receive the reason at one time; more are just closed.
-const REFUSALS_MAX: usize = 64;
+const REJECTIONS_IN_FLIGHT_MAX: usize = 64;
 /// How long a new connection may take to send the HTTP/2 preface.
-const HELLO_TIME: Duration = Duration::from_secs(10);
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Length of that preface (RFC 9113, section 3.4): PRI * HTTP/2.0 and so on.
-const HELLO_LENGTH: usize = 24;
+const PREFACE_BYTES: usize = 24;
 
 /// Bound and counts of one server's connections.
 #[derive(Debug)]
-pub struct Connections {
-    most: usize,
+pub struct ConnectionLimiter {
+    connections_max: usize,
     permits: Arc<Semaphore>,
-    refusals: Arc<Semaphore>,
-    refused: AtomicU64,
+    rejection_permits: Arc<Semaphore>,
+    rejected: AtomicU64,
 }
 
-impl Connections {
+impl ConnectionLimiter {
     /// Makes the bound: at most `most` connections at a time.
-    pub fn new(most: usize) -> Arc<Connections> {
-        Arc::new(Connections {
-            most,
+    pub fn new(most: usize) -> Arc<ConnectionLimiter> {
+        Arc::new(ConnectionLimiter {
+            connections_max: most,
             permits: Arc::new(Semaphore::new(most)),
-            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
-            refused: AtomicU64::new(0),
+            rejection_permits: Arc::new(Semaphore::new(REJECTIONS_IN_FLIGHT_MAX)),
+            rejected: AtomicU64::new(0),
         })
     }
 
     /// Returns the connections open now.
-    pub fn open(&self) -> u64 {
-        (self.most - self.permits.available_permits()) as u64
+    pub fn connections_open(&self) -> u64 {
+        (self.connections_max - self.permits.available_permits()) as u64
     }
 
     /// Returns the connections rejected since the start.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    pub fn connections_rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
     }
 
     /// Returns a permit for one more connection, to be kept until it is closed; None: the maximum
     /// is reached.
-    pub fn admit(&self) -> Option<OwnedSemaphorePermit> {
+    pub fn try_admit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
     }
 
     /// Sends `goodbye` to a connection without a permit, in the protocol that it speaks, and closes
     /// it.
-    pub fn refuse(&self, mut io: Box<dyn Io>, goodbye: Vec<u8>) {
-        let before = self.refused.fetch_add(1, Ordering::Relaxed);
+    pub fn reject(&self, mut io: Box<dyn ByteStream>, goodbye: Vec<u8>) {
+        let before = self.rejected.fetch_add(1, Ordering::Relaxed);
         // Often enough to be seen, rarely enough not to fill the log.
         if before.is_multiple_of(1_000) {
             tracing::warn!(
-                most = self.most,
+                most = self.connections_max,
                 refused = before + 1,
                 "too many connections: refusing"
             );
         }
-        let Ok(permit) = self.refusals.clone().try_acquire_owned() else {
+        let Ok(permit) = self.rejection_permits.clone().try_acquire_owned() else {
             return;
         };
         tokio::spawn(async move {
@@ -95,7 +95,7 @@ impl Connections {
                 io::Result::Ok(())
             };
             // After any failure here, the caller sees a closed connection.
-            let _ = tokio::time::timeout(REFUSAL_TIME, told).await;
+            let _ = tokio::time::timeout(REJECTION_TIMEOUT, told).await;
             drop(permit);
         });
     }
@@ -103,7 +103,7 @@ impl Connections {
 
 /// Returns HTTP/2 SETTINGS (a server's first frame, empty) and GOAWAY with ENHANCE_YOUR_CALM (RFC
 /// 9113, sections 6.5, 6.8 and 7), which gRPC clients show as RESOURCE_EXHAUSTED.
-fn goodbye(why: &str) -> Vec<u8> {
+fn go_away_frames(why: &str) -> Vec<u8> {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     const GOAWAY: u8 = 7;
     const ENHANCE_YOUR_CALM: u32 = 11;
@@ -118,10 +118,10 @@ fn goodbye(why: &str) -> Vec<u8> {
 }
 
 /// Returns connections as they come, at most as many as `connections` allows.
-pub fn incoming(
+pub fn accept_connections(
     listener: Box<dyn Listener>,
-    connections: Arc<Connections>,
-) -> impl Stream<Item = io::Result<Connection>> {
+    connections: Arc<ConnectionLimiter>,
+) -> impl Stream<Item = io::Result<LimitedConnection>> {
     futures::stream::unfold(
         (listener, connections),
         move |(mut listener, connections)| async move {
@@ -130,18 +130,18 @@ pub fn incoming(
                     Ok(accepted) => accepted,
                     Err(e) => {
                         tracing::warn!("a connection was not accepted: {e}");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     }
                 };
-                match connections.admit() {
+                match connections.try_admit() {
                     Some(permit) => {
-                        let connection = Connection {
+                        let connection = LimitedConnection {
                             io,
-                            share: Share::new(remote),
-                            hello: Some(Hello {
-                                missing: HELLO_LENGTH,
-                                late: Box::pin(sleep(HELLO_TIME)),
+                            quota: ConnectionQuota::new(remote),
+                            awaited_preface: Some(AwaitedPreface {
+                                missing_bytes: PREFACE_BYTES,
+                                timer: Box::pin(sleep(PREFACE_TIMEOUT)),
                             }),
                             _permit: permit,
                         };
@@ -150,9 +150,9 @@ pub fn incoming(
                     None => {
                         let why = format!(
                             "too many connections: this server takes {} at a time (--connections-max)",
-                            connections.most
+                            connections.connections_max
                         );
-                        connections.refuse(io, goodbye(&why));
+                        connections.reject(io, go_away_frames(&why));
                     }
                 }
             }
@@ -161,47 +161,47 @@ pub fn incoming(
 }
 
 /// A connection with its permit.
-pub struct Connection {
-    io: Box<dyn Io>,
-    share: Share,
+pub struct LimitedConnection {
+    io: Box<dyn ByteStream>,
+    quota: ConnectionQuota,
     /// Preface still to come; None once it was received.
-    hello: Option<Hello>,
+    awaited_preface: Option<AwaitedPreface>,
     _permit: OwnedSemaphorePermit,
 }
 
 /// Bytes that a new connection has to send first, and until when.
-struct Hello {
-    missing: usize,
-    late: Pin<Box<Sleep>>,
+struct AwaitedPreface {
+    missing_bytes: usize,
+    timer: Pin<Box<Sleep>>,
 }
 
-impl Connected for Connection {
-    type ConnectInfo = Share;
+impl Connected for LimitedConnection {
+    type ConnectInfo = ConnectionQuota;
 
-    fn connect_info(&self) -> Share {
-        self.share.clone()
+    fn connect_info(&self) -> ConnectionQuota {
+        self.quota.clone()
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for LimitedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // Checked on each arrival of bytes, such as the answer to a ping.
-        if self.share.is_stuck() {
-            tracing::debug!(remote = %self.share.remote(), "closed: it takes no answers");
+        if self.quota.is_stuck() {
+            tracing::debug!(remote = %self.quota.remote(), "closed: it takes no answers");
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        if let Some(hello) = &mut self.hello {
+        if let Some(hello) = &mut self.awaited_preface {
             let read = buf.filled().len() - before;
-            hello.missing = hello.missing.saturating_sub(read);
-            if hello.missing == 0 {
-                self.hello = None;
-            } else if polled.is_pending() && hello.late.as_mut().poll(cx).is_ready() {
+            hello.missing_bytes = hello.missing_bytes.saturating_sub(read);
+            if hello.missing_bytes == 0 {
+                self.awaited_preface = None;
+            } else if polled.is_pending() && hello.timer.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
         }
@@ -209,7 +209,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for LimitedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -257,26 +257,28 @@ mod tests {
             Err(io::ErrorKind::AddrNotAvailable.into())
         }
 
-        fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, std::net::SocketAddr)>> {
+        fn accept(
+            &mut self,
+        ) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, std::net::SocketAddr)>> {
             let remote = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
             match self.0.pop() {
-                Some(io) => ready(Ok((Box::new(io) as Box<dyn Io>, remote))).boxed(),
+                Some(io) => ready(Ok((Box::new(io) as Box<dyn ByteStream>, remote))).boxed(),
                 None => std::future::pending().boxed(),
             }
         }
     }
 
     /// Returns a connection to a server, and its other end.
-    async fn connected() -> (Connection, DuplexStream) {
+    async fn connected() -> (LimitedConnection, DuplexStream) {
         let (here, there) = duplex(1024);
         let listener = Box::new(Given(vec![here]));
-        let incoming = incoming(listener, Connections::new(1));
+        let incoming = accept_connections(listener, ConnectionLimiter::new(1));
         let connection = std::pin::pin!(incoming).next().await;
         (connection.unwrap().unwrap(), there)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_does_not_begin_is_closed_in_time() {
+    async fn connection_without_preface_is_closed_in_time() {
         for said in [&b""[..], &b"PRI * HTTP"[..]] {
             let (mut connection, mut there) = connected().await;
             there.write_all(said).await.unwrap();
@@ -289,17 +291,17 @@ mod tests {
                 }
             };
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-            assert_eq!(began.elapsed(), HELLO_TIME);
+            assert_eq!(began.elapsed(), PREFACE_TIMEOUT);
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_has_begun_may_be_silent() {
+    async fn connection_after_its_preface_may_be_silent() {
         let (mut connection, mut there) = connected().await;
-        there.write_all(&[b'P'; HELLO_LENGTH]).await.unwrap();
-        let mut read = vec![0; HELLO_LENGTH];
+        there.write_all(&[b'P'; PREFACE_BYTES]).await.unwrap();
+        let mut read = vec![0; PREFACE_BYTES];
         connection.read_exact(&mut read).await.unwrap();
-        let silent = tokio::time::timeout(10 * HELLO_TIME, connection.read(&mut read));
+        let silent = tokio::time::timeout(10 * PREFACE_TIMEOUT, connection.read(&mut read));
         assert!(silent.await.is_err(), "it ended");
     }
 }

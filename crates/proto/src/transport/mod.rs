@@ -24,23 +24,26 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
-pub use calls::{BUFFERED_MAX, BUFFERED_OF_ONE_MAX, Bounded, CALLS_MAX, Calls, Kept, Messages};
-pub use incoming::{Connection, Connections, incoming};
-pub use share::{Owed, STUCK_AFTER, Share, add_within};
-pub use tcp::Tcp;
+pub use calls::{
+    BUFFERED_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, CallLimiter,
+    LimitedService, RetainedBytes, StreamMeter,
+};
+pub use incoming::{ConnectionLimiter, LimitedConnection, accept_connections};
+pub use share::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
+pub use tcp::TcpTransport;
 
 /// A connection's two directions.
-pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// Opens an accepted connection in the runtime in which it is called.
-pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Io>> + Send>;
+pub type OpenConnection = Box<dyn FnOnce() -> io::Result<Box<dyn ByteStream>> + Send>;
 
 /// Network that makes and accepts connections.
 pub trait Transport: Send + Sync + 'static {
     /// Connects to `host:port`. The caller bounds the time.
-    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>>;
 
     /// Listens; port 0 takes a free one.
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
@@ -52,13 +55,13 @@ pub trait Listener: Send + 'static {
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
     /// Accepts the next connection, and returns the address of its other end. Cancel-safe.
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>>;
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>>;
 
     /// Accepts a connection that may be served in another runtime than this one. Cancel-safe.
-    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(Opening, SocketAddr)>> {
+    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(OpenConnection, SocketAddr)>> {
         async move {
             let (io, remote) = self.accept().await?;
-            Ok((Box::new(move || Ok(io)) as Opening, remote))
+            Ok((Box::new(move || Ok(io)) as OpenConnection, remote))
         }
         .boxed()
     }

@@ -11,36 +11,36 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Longest time in which a connection with answers to take takes none.
-pub const STUCK_AFTER: Duration = Duration::from_secs(30);
+pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One connection's part; calls find it in their extensions.
 #[derive(Clone, Debug)]
-pub struct Share(Arc<Inner>);
+pub struct ConnectionQuota(Arc<QuotaCounters>);
 
 #[derive(Debug)]
-struct Inner {
+struct QuotaCounters {
     remote: SocketAddr,
-    since: Instant,
+    opened_at: Instant,
     /// Bytes of messages, received and not answered or answered and not taken.
-    bytes: AtomicUsize,
+    buffered_bytes: AtomicUsize,
     /// Items that wait.
-    waiting: AtomicUsize,
+    queued_items: AtomicUsize,
     /// Answers not taken yet.
-    unsent: AtomicUsize,
+    unsent_responses: AtomicUsize,
     /// When the last answer was taken, or the first became due; milliseconds since `since`.
-    moved: AtomicU64,
+    progress_ms: AtomicU64,
 }
 
-impl Share {
+impl ConnectionQuota {
     /// Makes the part of a new connection, which holds nothing yet.
-    pub fn new(remote: SocketAddr) -> Share {
-        Share(Arc::new(Inner {
+    pub fn new(remote: SocketAddr) -> ConnectionQuota {
+        ConnectionQuota(Arc::new(QuotaCounters {
             remote,
-            since: Instant::now(),
-            bytes: AtomicUsize::new(0),
-            waiting: AtomicUsize::new(0),
-            unsent: AtomicUsize::new(0),
-            moved: AtomicU64::new(0),
+            opened_at: Instant::now(),
+            buffered_bytes: AtomicUsize::new(0),
+            queued_items: AtomicUsize::new(0),
+            unsent_responses: AtomicUsize::new(0),
+            progress_ms: AtomicU64::new(0),
         }))
     }
 
@@ -50,43 +50,46 @@ impl Share {
     }
 
     /// Returns the count of items of this connection's calls that wait.
-    pub fn waiting(&self) -> &AtomicUsize {
-        &self.0.waiting
+    pub fn queued_items(&self) -> &AtomicUsize {
+        &self.0.queued_items
     }
 
-    pub(super) fn bytes(&self) -> &AtomicUsize {
-        &self.0.bytes
+    pub(super) fn buffered_bytes(&self) -> &AtomicUsize {
+        &self.0.buffered_bytes
     }
 
     /// Notes that an answer is ready to be taken, until the returned value is dropped.
-    pub fn owe(&self) -> Owed {
-        if self.0.unsent.fetch_add(1, Relaxed) == 0 {
-            self.0.moved.store(self.now(), Relaxed);
+    pub fn begin_response(&self) -> UnsentResponse {
+        if self.0.unsent_responses.fetch_add(1, Relaxed) == 0 {
+            self.0.progress_ms.store(self.age_ms(), Relaxed);
         }
-        Owed(self.clone())
+        UnsentResponse(self.clone())
     }
 
     /// Returns whether answers have been ready for [`STUCK_AFTER`] and none was taken.
     pub(super) fn is_stuck(&self) -> bool {
-        let still = self.now().saturating_sub(self.0.moved.load(Relaxed));
-        self.0.unsent.load(Relaxed) > 0 && Duration::from_millis(still) > STUCK_AFTER
+        let still = self
+            .age_ms()
+            .saturating_sub(self.0.progress_ms.load(Relaxed));
+        self.0.unsent_responses.load(Relaxed) > 0
+            && Duration::from_millis(still) > WRITE_STALL_TIMEOUT
     }
 
-    fn now(&self) -> u64 {
-        self.0.since.elapsed().as_millis() as u64
+    fn age_ms(&self) -> u64 {
+        self.0.opened_at.elapsed().as_millis() as u64
     }
 }
 
 /// An answer that is ready and was not taken yet.
 #[derive(Debug)]
-pub struct Owed(Share);
+pub struct UnsentResponse(ConnectionQuota);
 
-impl Drop for Owed {
+impl Drop for UnsentResponse {
     /// Notes that the answer was taken, or that its call is gone.
     fn drop(&mut self) {
-        let Owed(share) = self;
-        share.0.unsent.fetch_sub(1, Relaxed);
-        share.0.moved.store(share.now(), Relaxed);
+        let UnsentResponse(share) = self;
+        share.0.unsent_responses.fetch_sub(1, Relaxed);
+        share.0.progress_ms.store(share.age_ms(), Relaxed);
     }
 }
 

@@ -11,18 +11,18 @@ use rustix::net::sockopt::{
 };
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Io, Listener, Opening, Transport};
+use super::{ByteStream, Listener, OpenConnection, Transport};
 
 /// TCP, without Nagle's delay.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tcp;
+pub struct TcpTransport;
 
-impl Transport for Tcp {
-    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+impl Transport for TcpTransport {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
         async move {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            Ok(Box::new(stream) as Box<dyn Io>)
+            Ok(Box::new(stream) as Box<dyn ByteStream>)
         }
         .boxed()
     }
@@ -41,20 +41,20 @@ impl Listener for TcpListener {
         TcpListener::local_addr(self)
     }
 
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>> {
         async move {
             let (stream, peer) = accept(self).await?;
-            Ok((Box::new(stream) as Box<dyn Io>, peer))
+            Ok((Box::new(stream) as Box<dyn ByteStream>, peer))
         }
         .boxed()
     }
 
-    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(Opening, SocketAddr)>> {
+    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(OpenConnection, SocketAddr)>> {
         async move {
             let (stream, peer) = accept(self).await?;
             let stream = stream.into_std()?;
-            let open = move || Ok(Box::new(TcpStream::from_std(stream)?) as Box<dyn Io>);
-            Ok((Box::new(open) as Opening, peer))
+            let open = move || Ok(Box::new(TcpStream::from_std(stream)?) as Box<dyn ByteStream>);
+            Ok((Box::new(open) as OpenConnection, peer))
         }
         .boxed()
     }
@@ -63,13 +63,13 @@ impl Listener for TcpListener {
 async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    keep_alive(&stream)?;
+    enable_keep_alive(&stream)?;
     Ok((stream, peer))
 }
 
 /// Makes the system detect within a quarter of an hour that the other end is gone: some protocols
 /// have no pings.
-fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+fn enable_keep_alive(stream: &TcpStream) -> io::Result<()> {
     set_socket_keepalive(stream, true)?;
     set_tcp_keepidle(stream, Duration::from_secs(300))?;
     set_tcp_keepintvl(stream, Duration::from_secs(60))?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::flush_callback::FlushCallback;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::storage::record::{self, HasFormatLevel};
 use crate::types::{LogId, Payload, Vote};
 
@@ -38,7 +38,7 @@ impl raft_log::Types for LogTypes {
     type LogPayload = StoredValue<Payload>;
     type Vote = StoredValue<Vote>;
     type Callback = FlushCallback;
-    type UserData = StoredValue<Identity>;
+    type UserData = StoredValue<NodeIdentity>;
 
     fn log_index(log_id: &Self::LogId) -> u64 {
         log_id.0.index

@@ -33,7 +33,7 @@ use seqsvr_metrics::Histogram;
 
 use crate::error::Error;
 use crate::storage::data_dir::DataDir;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::types::LogId;
 
 #[cfg(sim)]
@@ -114,13 +114,13 @@ impl LogStore {
     }
 
     /// Returns the identity that wrote the log.
-    pub(crate) fn identity_stamp(&self) -> Option<Identity> {
+    pub(crate) fn identity_stamp(&self) -> Option<NodeIdentity> {
         let log = self.inner.log.lock();
         log.log_state().user_data.as_ref().map(|i| i.0)
     }
 
     /// Writes the identity into the log, durably.
-    pub(crate) async fn set_stamp(&self, identity: Identity) -> io::Result<()> {
+    pub(crate) async fn set_stamp(&self, identity: NodeIdentity) -> io::Result<()> {
         self.write_durably(|log| log.save_user_data(Some(StoredValue(identity))))
             .await
     }

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
-use seqsvr_core::command::{Batch, Command, Refusal, Reply};
+use seqsvr_core::command::{Batch, Command, CommandRejection, Reply};
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
 use tokio::time::Instant;
 
-use super::{Member, Node};
+use super::{GroupMember, RaftNode};
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::Error;
 use crate::limits::{ADDRESS_BYTES_MAX, MEMBERS_MAX};
-use crate::node::leadership::Role;
+use crate::node::leadership::RaftRole;
 use crate::types::Peer;
 
 /// Time for which `init` waits for a quorum of the members.
@@ -26,7 +26,7 @@ const INIT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time for which `init` waits for a leader at a node that must not begin the log itself.
 const LEADER_WAIT_TIMEOUT: Duration = Duration::from_secs(3);
 
-impl Node {
+impl RaftNode {
     /// Makes the cluster with these members, among them this node; each must run and report the
     /// incarnation given. Waits until the state says that the cluster exists. Repeating the call
     /// with the same cluster id is harmless and continues where it was interrupted.
@@ -34,9 +34,9 @@ impl Node {
     /// # Errors
     /// [`Error::Members`] and [`Error::WrongCluster`] changed nothing; after [`Error::Unfinished`]
     /// repeat the call.
-    pub async fn init(
+    pub async fn create_cluster(
         &self,
-        members: Vec<Member>,
+        members: Vec<GroupMember>,
         cluster: ClusterId,
         lease_ms: u32,
         slots: u32,
@@ -50,7 +50,7 @@ impl Node {
         };
         // A command that would be refused must be refused before the cluster exists.
         let dry = State::default().apply(0, &init, &mut BTreeSet::new());
-        if let Some(Reply::Refused(refusal)) = dry.into_iter().next() {
+        if let Some(Reply::Rejected(refusal)) = dry.into_iter().next() {
             return Err(Error::Members(refusal.to_string()));
         }
         let peers = self.check_members(members)?;
@@ -89,7 +89,7 @@ impl Node {
                 Err(_) => why = String::from("no quorum of the members answers"),
             }
             // This node applies it a moment after the leader, or has no leader yet.
-            let mut progress = self.applied();
+            let mut progress = self.watch_applied();
             let _ = tokio::time::timeout(Duration::from_millis(50), progress.changed()).await;
         }
     }
@@ -106,10 +106,10 @@ impl Node {
     async fn propose_init(&self, init: &Batch, lease_ms: u32, slots: u32) -> Result<(), String> {
         let seen = self.leadership().borrow().clone();
         match (seen.role, seen.leader) {
-            (Role::Leader, _) => match self.propose(init.clone()).await {
+            (RaftRole::Leader, _) => match self.propose(init.clone()).await {
                 Ok(replies) => match replies.into_iter().next() {
                     Some(Reply::Done) => Ok(()),
-                    Some(Reply::Refused(Refusal::AlreadyInitialised(_))) => Ok(()),
+                    Some(Reply::Rejected(CommandRejection::AlreadyInitialized(_))) => Ok(()),
                     other => Err(format!("unexpected reply {other:?}")),
                 },
                 Err(e) => Err(e.to_string()),
@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    fn check_members(&self, members: Vec<Member>) -> Result<BTreeMap<u64, Peer>, Error> {
+    fn check_members(&self, members: Vec<GroupMember>) -> Result<BTreeMap<u64, Peer>, Error> {
         let wrong = |text: String| Err(Error::Members(text));
         let ours = self.identity();
         if members.is_empty() || members.len() > MEMBERS_MAX {
@@ -142,7 +142,7 @@ impl Node {
         }
         let mut peers = BTreeMap::new();
         let mut addresses = BTreeSet::new();
-        for Member {
+        for GroupMember {
             id,
             address,
             incarnation,

@@ -16,14 +16,14 @@ use seqsvr_core::command::{Batch, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Node, NodeInner};
+use super::{NodeInner, RaftNode};
 
 /// Interval at which a leader checks whether the level can be raised.
 const LEVEL_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Longest time of one attempt; the next check repeats it.
 const LEVEL_RAISE_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Node {
+impl RaftNode {
     /// Returns the newest format level that this node supports.
     pub fn level_max(&self) -> u32 {
         self.inner.identity_check.level_max()
@@ -52,7 +52,7 @@ impl Node {
 
     /// Returns the level that all members support, if it is above the cluster's.
     fn next_level(&self) -> Option<u32> {
-        let now = self.with_state(|state| state.cluster().map(|_| state.level()))?;
+        let now = self.with_state(|state| state.cluster().map(|_| state.format_level()))?;
         let mut common = self.level_max();
         let own = self.identity().node;
         for member in self.members().iter().filter(|m| m.id != own) {
@@ -72,7 +72,7 @@ pub(super) async fn run_level_raiser(node: Weak<NodeInner>, stop: CancellationTo
             () = sleep(LEVEL_CHECK_INTERVAL) => {}
         }
         let Some(inner) = node.upgrade() else { return };
-        let node = Node { inner };
+        let node = RaftNode { inner };
         tokio::select! {
             () = stop.cancelled() => return,
             () = node.raise_level() => {}

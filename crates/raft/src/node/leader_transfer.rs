@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Node;
+use super::RaftNode;
 use super::membership::{CAUGHT_UP_LAG_MAX, POLL_INTERVAL};
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::MemberError;
@@ -21,7 +21,7 @@ const SUCCESSOR_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for the election of the successor: enough for several, if the first one fails.
 const TRANSFER_ELECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Node {
+impl RaftNode {
     /// Hands the leadership over to a voter, or to the one that lags least; resolves once it leads.
     /// If the named voter is this node and it leads, the call is answered as done.
     ///
@@ -79,7 +79,7 @@ impl Node {
         let deadline = Instant::now() + SUCCESSOR_TIMEOUT;
         loop {
             let voters = self.current_members().voters;
-            let matched = self.matched();
+            let matched = self.matched_indexes();
             if matched.is_empty() {
                 return Err(self.not_leader_error());
             }

@@ -15,7 +15,7 @@ pub(crate) type NodeMetrics = openraft::RaftMetrics<TypeConfig>;
 
 /// Role of this node in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
+pub enum RaftRole {
     /// Has no vote: in no cluster yet, or not a voter.
     #[default]
     Learner,
@@ -42,7 +42,7 @@ pub struct Leadership {
     /// Current term.
     pub term: u64,
     /// This node's role in it.
-    pub role: Role,
+    pub role: RaftRole,
     /// The leader's id and address, if known.
     pub leader: Option<(u64, String)>,
     /// `Some(term)` once this node leads and has applied the first entry of its own term.
@@ -52,15 +52,15 @@ pub struct Leadership {
 impl Leadership {
     pub(crate) fn from_metrics(metrics: &NodeMetrics) -> Leadership {
         let role = match metrics.state {
-            ServerState::Learner => Role::Learner,
-            ServerState::Follower => Role::Follower,
-            ServerState::Candidate => Role::Candidate,
-            ServerState::Leader => Role::Leader,
-            ServerState::Shutdown => Role::Stopped,
+            ServerState::Learner => RaftRole::Learner,
+            ServerState::Follower => RaftRole::Follower,
+            ServerState::Candidate => RaftRole::Candidate,
+            ServerState::Leader => RaftRole::Leader,
+            ServerState::Shutdown => RaftRole::Stopped,
         };
         let role = match metrics.running_state {
             Ok(()) => role,
-            Err(_) => Role::Stopped,
+            Err(_) => RaftRole::Stopped,
         };
         let applied_term = metrics.last_applied.map(|id| id.leader_id.term);
         let term = metrics.current_term;
@@ -72,7 +72,7 @@ impl Leadership {
                 let peer = membership.get_node(&id)?;
                 Some((id, peer.address.clone()))
             }),
-            ready_term: (role == Role::Leader && applied_term == Some(term)).then_some(term),
+            ready_term: (role == RaftRole::Leader && applied_term == Some(term)).then_some(term),
         }
     }
 }
@@ -133,7 +133,7 @@ pub(crate) async fn follow_leadership(
         break;
     }
     leadership.send_modify(|last| {
-        last.role = Role::Stopped;
+        last.role = RaftRole::Stopped;
         last.ready_term = None;
     });
 }

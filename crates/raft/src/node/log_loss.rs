@@ -3,13 +3,13 @@
 use openraft::errors::Fatal;
 use openraft::raft::SnapshotResponse;
 
-use super::Node;
+use super::RaftNode;
 use crate::error::Error;
 use crate::rpc::ack_tracker;
 use crate::storage::snapshot::Snapshot;
 use crate::types::{TypeConfig, Vote};
 
-impl Node {
+impl RaftNode {
     /// Returns why this node takes no further part, if it does not.
     pub(crate) fn stop_reason(&self) -> Option<String> {
         self.inner

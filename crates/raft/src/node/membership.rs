@@ -29,7 +29,7 @@ use seqsvr_core::planted;
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Node;
+use super::RaftNode;
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::MemberError;
 use crate::limits::{ADDRESS_BYTES_MAX, MEMBERS_MAX};
@@ -114,7 +114,7 @@ impl GroupMembers {
     }
 }
 
-impl Node {
+impl RaftNode {
     /// Adds the node that runs at `address` on the data directory of that incarnation: as a learner
     /// first, and as a voter once it has caught up. Only the leader does it. A node that is already
     /// a member is answered as done; for a node that is already a learner the call waits.
@@ -205,7 +205,7 @@ impl Node {
         let one = one.map_err(|_| MemberError::Busy)?;
         // Bounded: an attempt to raise the level gives up within seconds.
         let no_raise = self.inner.raise_lock.lock().await;
-        self.confirm().await?;
+        self.confirm_leadership().await?;
         Ok([one, no_raise])
     }
 
@@ -223,13 +223,13 @@ impl Node {
 
     /// Returns whether a member has acknowledged something recently; this node has.
     pub(super) fn is_responsive(&self, id: u64) -> bool {
-        let heard = self.heard(id);
+        let heard = self.last_ack_age(id);
         id == self.identity().node || heard.is_some_and(|ago| ago < MEMBER_SILENCE_TIMEOUT)
     }
 
     /// Returns the time since the sending of the last call that another member acknowledged; None
     /// if there is none in this term, or this node does not lead.
-    pub fn heard(&self, id: u64) -> Option<Duration> {
+    pub fn last_ack_age(&self, id: u64) -> Option<Duration> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let at = metrics.heartbeat.as_ref()?.get(&id)?.as_ref()?;
@@ -276,7 +276,7 @@ impl Node {
         let started = Instant::now();
         let mut last_logged = started;
         loop {
-            let Some(matched) = self.matched().get(&id).copied() else {
+            let Some(matched) = self.matched_indexes().get(&id).copied() else {
                 return Err(self.not_leader_error());
             };
             let last = self.counters().last_log_index;
@@ -286,7 +286,7 @@ impl Node {
             let waited = started.elapsed();
             if waited > LEARNER_SILENCE_TIMEOUT
                 && self
-                    .heard(id)
+                    .last_ack_age(id)
                     .is_none_or(|ago| ago > LEARNER_SILENCE_TIMEOUT)
             {
                 return Err(MemberError::Refused(format!(

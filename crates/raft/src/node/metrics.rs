@@ -7,11 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::statvfs;
-use seqsvr_metrics::{Collector, DescriptorEncoder, Figure, Kind, Registry, encode};
+use seqsvr_metrics::{
+    Collector, DescriptorEncoder, MetricKind, MetricSample, Registry, encode_samples,
+};
 use tokio::time::Instant;
 
-use super::Node;
-use crate::node::leadership::Role;
+use super::RaftNode;
+use crate::node::leadership::RaftRole;
 
 /// Prefix of the names.
 const METRIC_PREFIX: &str = "seqsvr_raft";
@@ -20,7 +22,7 @@ const COUNTED_FILES_MAX: usize = 10_000;
 /// Deepest level of nested directories.
 const FOLDER_DEPTH_MAX: usize = 4;
 
-impl Node {
+impl RaftNode {
     /// Adds all figures of this node.
     pub fn register(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
@@ -28,16 +30,16 @@ impl Node {
     }
 
     /// Returns all figures but those of the disk.
-    pub fn figures(&self) -> Vec<Figure> {
-        let (gauge, counter) = (Figure::gauge, Figure::counter);
+    pub fn metrics(&self) -> Vec<MetricSample> {
+        let (gauge, counter) = (MetricSample::gauge, MetricSample::counter);
         let now = self.counters();
         let leadership = self.leadership().borrow().clone();
         let members = self.members();
-        let voters = members.iter().filter(|m| m.voter).count() as u64;
+        let voters = members.iter().filter(|m| m.is_voter).count() as u64;
         let mut all = vec![
             counter("log_syncs", "fdatasyncs of the log", now.log_syncs),
-            Figure {
-                kind: Kind::CounterUs,
+            MetricSample {
+                kind: MetricKind::CounterMicros,
                 ..counter(
                     "log_sync_us",
                     "Time of all fdatasyncs of the log",
@@ -76,7 +78,7 @@ impl Node {
             gauge(
                 "knows_leader",
                 "1 if this node leads, or has heard a leader lately",
-                self.leader_answers().into(),
+                self.has_responsive_leader().into(),
             ),
             gauge(
                 "voters",
@@ -91,7 +93,7 @@ impl Node {
             gauge(
                 "format_level",
                 "Format level of the cluster",
-                self.with_state(|state| u64::from(state.level())),
+                self.with_state(|state| u64::from(state.format_level())),
             ),
             gauge(
                 "snapshot_index",
@@ -114,20 +116,23 @@ impl Node {
                 now.snapshots_installed,
             ),
         ];
-        if leadership.role == Role::Leader {
+        if leadership.role == RaftRole::Leader {
             let own = self.identity().node;
-            let matched = self.matched();
+            let matched = self.matched_indexes();
             let others = || members.iter().filter(|m| m.id != own);
             all.extend(others().map(|m| {
                 let matched = matched.get(&m.id).copied().unwrap_or(0);
                 let lag = now.last_log_index.saturating_sub(matched);
                 gauge("lag", "Entries another member is behind the leader", lag)
-                    .of("store", m.id.to_string())
+                    .with_label("store", m.id.to_string())
             }));
             all.extend(others().filter_map(|m| {
                 let help =
                     "Time since the leader last sent a member something that it acknowledged";
-                Some(gauge_in_ms("heard_ms", help, self.heard(m.id)?).of("store", m.id.to_string()))
+                Some(
+                    gauge_in_ms("heard_ms", help, self.last_ack_age(m.id)?)
+                        .with_label("store", m.id.to_string()),
+                )
             }));
         }
         all
@@ -135,12 +140,12 @@ impl Node {
 
     /// Returns whether there is a leader with a recent sign of life; for a leader, that of its
     /// quorum.
-    pub fn leader_answers(&self) -> bool {
+    pub fn has_responsive_leader(&self) -> bool {
         let leadership = self.leadership().borrow().clone();
         let heard = match leadership.role {
             // The only voter has no quorum of others.
-            Role::Leader if self.voter_count() == 1 => Some(Duration::ZERO),
-            Role::Leader => self.quorum_age(),
+            RaftRole::Leader if self.voter_count() == 1 => Some(Duration::ZERO),
+            RaftRole::Leader => self.quorum_age(),
             _ => self.inner.last_leader_contact.lock().map(|at| at.elapsed()),
         };
         // Twice the time after which others are elected.
@@ -148,7 +153,7 @@ impl Node {
     }
 
     fn voter_count(&self) -> usize {
-        self.members().iter().filter(|m| m.voter).count()
+        self.members().iter().filter(|m| m.is_voter).count()
     }
 
     /// Notes a call from a leader.
@@ -157,15 +162,15 @@ impl Node {
     }
 }
 
-fn gauge_in_ms(name: &'static str, help: &'static str, time: Duration) -> Figure {
-    Figure {
-        kind: Kind::GaugeMs,
-        ..Figure::gauge(name, help, time.as_millis() as u64)
+fn gauge_in_ms(name: &'static str, help: &'static str, time: Duration) -> MetricSample {
+    MetricSample {
+        kind: MetricKind::GaugeMillis,
+        ..MetricSample::gauge(name, help, time.as_millis() as u64)
     }
 }
 
 /// A node as Prometheus scrapes it.
-struct RaftCollector(Node);
+struct RaftCollector(RaftNode);
 
 impl fmt::Debug for RaftCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -175,9 +180,9 @@ impl fmt::Debug for RaftCollector {
 
 impl Collector for RaftCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let mut all = self.0.figures();
+        let mut all = self.0.metrics();
         all.extend(measure_disk(&self.0.inner.data_dir));
-        encode(&all, &mut encoder)?;
+        encode_samples(&all, &mut encoder)?;
         let Some(log) = self.0.inner.log.upgrade() else {
             return Ok(());
         };
@@ -187,7 +192,7 @@ impl Collector for RaftCollector {
 }
 
 /// Returns the sizes of the parts of a data directory, and the free space of its file system.
-fn measure_disk(root: &Path) -> Vec<Figure> {
+fn measure_disk(root: &Path) -> Vec<MetricSample> {
     // The order of the figures.
     let parts = ["log", "state", "snapshots", "set_aside", "other"];
     let mut sizes = [0; 5];
@@ -205,12 +210,14 @@ fn measure_disk(root: &Path) -> Vec<Figure> {
     let help = "Bytes of the files in the data directory";
     let sizes_by_part = parts.into_iter().zip(sizes);
     let mut all: Vec<_> = sizes_by_part
-        .map(|(part, bytes)| Figure::gauge("disk_bytes", help, bytes).of("part", part))
+        .map(|(part, bytes)| {
+            MetricSample::gauge("disk_bytes", help, bytes).with_label("part", part)
+        })
         .collect();
     if let Ok(stat) = statvfs(root) {
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         let help = "Bytes free on the file system of the data directory";
-        all.push(Figure::gauge("disk_free_bytes", help, free));
+        all.push(MetricSample::gauge("disk_free_bytes", help, free));
     }
     all
 }

@@ -43,8 +43,8 @@ use crate::rpc::peer_network::PeerNetwork;
 use crate::state::applied_state::{AppliedPosition, SharedState};
 use crate::state::snapshot_builder::SnapshotCounters;
 use crate::state::state_machine::StateMachine;
-use crate::storage::backup::{About, Backup};
-use crate::storage::identity::Identity;
+use crate::storage::backup::{BackupHeader, StateBackup};
+use crate::storage::identity::NodeIdentity;
 use crate::storage::open::Storage;
 use crate::types::{LogId, Peer, TypeConfig};
 
@@ -55,7 +55,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A member of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct GroupMember {
     /// Node id.
     pub id: u64,
     /// Where the other nodes reach it, `host:port`.
@@ -63,12 +63,12 @@ pub struct Member {
     /// Incarnation of its data directory, as [`Node::identity`] returns it there.
     pub incarnation: u64,
     /// Whether it votes. `init` makes every member a voter.
-    pub voter: bool,
+    pub is_voter: bool,
 }
 
 /// A handle to the node; clones are cheap.
 #[derive(Clone)]
-pub struct Node {
+pub struct RaftNode {
     inner: Arc<NodeInner>,
 }
 
@@ -100,13 +100,13 @@ impl Drop for NodeInner {
     }
 }
 
-impl Node {
+impl RaftNode {
     /// Opens the data directory and starts; reaches the other members through `transport`. A node
     /// that belongs to no cluster waits until [`Node::init`] is called here or at another member.
     ///
     /// # Errors
     /// Any error that makes the directory unusable; the text names the file and says what to do.
-    pub async fn open(options: Options, transport: Arc<dyn Transport>) -> Result<Node, Error> {
+    pub async fn open(options: Options, transport: Arc<dyn Transport>) -> Result<RaftNode, Error> {
         options.validate()?;
         let config = options.raft_config()?;
         let opened = {
@@ -194,11 +194,11 @@ impl Node {
         let raising = format_level::run_level_raiser(Arc::downgrade(&inner), inner.stop.clone());
         inner.tasks.spawn(raising);
         inner.tasks.close();
-        Ok(Node { inner })
+        Ok(RaftNode { inner })
     }
 
     /// Returns the identity of this data directory.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> NodeIdentity {
         self.inner.identity_check.identity()
     }
 
@@ -215,15 +215,15 @@ impl Node {
 
     /// Returns the applied state of this moment as a backup; None before the cluster is made. It is
     /// the cluster's newest state only after [`Node::confirm`]. `taken_at`: seconds since 1970.
-    pub fn backup(&self, taken_at: u64) -> Option<Backup> {
+    pub fn backup(&self, taken_at: u64) -> Option<StateBackup> {
         let applied = self.inner.shared.applied.read();
         let last = applied.last_applied?;
-        Some(Backup {
-            about: About {
+        Some(StateBackup {
+            header: BackupHeader {
                 cluster: applied.state.cluster()?.id,
                 term: last.leader_id.term,
                 index: last.index,
-                seen: applied.growth_meter.usage_report(taken_at),
+                usage: applied.growth_meter.usage_report(taken_at),
             },
             state: applied.state.clone(),
         })
@@ -236,28 +236,28 @@ impl Node {
 
     /// Returns the applied position. A reader that sees an index here reads a state of at least
     /// that.
-    pub fn applied(&self) -> watch::Receiver<AppliedPosition> {
+    pub fn watch_applied(&self) -> watch::Receiver<AppliedPosition> {
         self.inner.shared.progress.subscribe()
     }
 
     /// Returns the members; empty before the cluster is made.
-    pub fn members(&self) -> Vec<Member> {
+    pub fn members(&self) -> Vec<GroupMember> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let membership = metrics.membership_config.membership();
         let voters: BTreeSet<u64> = membership.voter_ids().collect();
-        let member = |(id, peer): (&u64, &Peer)| Member {
+        let member = |(id, peer): (&u64, &Peer)| GroupMember {
             id: *id,
             address: peer.address.clone(),
             incarnation: peer.incarnation,
-            voter: voters.contains(id),
+            is_voter: voters.contains(id),
         };
         membership.nodes().map(member).collect()
     }
 
     /// Returns the last log index known to be replicated at each member; empty unless this node
     /// leads.
-    pub fn matched(&self) -> BTreeMap<u64, u64> {
+    pub fn matched_indexes(&self) -> BTreeMap<u64, u64> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();
         let replication = metrics.replication.iter().flatten();
@@ -271,13 +271,13 @@ impl Node {
     ///
     /// # Errors
     /// The address is not valid.
-    pub fn channel(&self, address: &str) -> Result<Channel, String> {
+    pub fn new_channel(&self, address: &str) -> Result<Channel, String> {
         self.inner.network.new_channel(address)
     }
 
     /// Returns a watch with the reason once Raft has stopped by itself: mostly a failed write or
     /// sync. The node takes no further part; the process should end with that text.
-    pub fn failed(&self) -> watch::Receiver<Option<String>> {
+    pub fn watch_failure(&self) -> watch::Receiver<Option<String>> {
         self.inner.failed.clone()
     }
 

@@ -11,7 +11,7 @@ use openraft::errors::{
 };
 use seqsvr_core::command::{Batch, Reply};
 
-use super::Node;
+use super::RaftNode;
 use super::leadership;
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::{ConfirmError, ProposeError};
@@ -19,7 +19,7 @@ use crate::limits::ENTRY_BYTES_MAX;
 use crate::storage::record;
 use crate::types::{Proposal, TypeConfig};
 
-impl Node {
+impl RaftNode {
     /// Writes a batch; resolves once it is durable on a quorum and applied here. Several may be in
     /// flight; they are written in the order in which the futures were first polled. Waits without
     /// limit while a quorum is missing: a caller that drops the future gives up the wait, not the
@@ -71,7 +71,7 @@ impl Node {
     ///
     /// # Errors
     /// See [`ConfirmError`]; takes at most two longest election timeouts.
-    pub async fn confirm(&self) -> Result<u64, ConfirmError> {
+    pub async fn confirm_leadership(&self) -> Result<u64, ConfirmError> {
         let round = async {
             let raft = self.inner.raft.clone();
             let read = async move { raft.get_read_linearizer(ReadPolicy::ReadIndex).await };
@@ -87,7 +87,7 @@ impl Node {
                 RaftError::Fatal(fatal) => ConfirmError::Stopped(self.stop_text(&fatal)),
             })?;
             let index = linearizer.read_log_id().index();
-            let mut progress = self.applied();
+            let mut progress = self.watch_applied();
             let applied = progress.wait_for(|p| p.index >= index).await;
             applied
                 .map(|p| p.index)

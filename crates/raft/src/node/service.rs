@@ -2,11 +2,11 @@
 
 use seqsvr_proto::v1::raft_server::RaftServer;
 
-use super::Node;
+use super::RaftNode;
 use crate::rpc::peer_client::MESSAGE_BYTES_MAX;
 use crate::rpc::server::RaftService;
 
-impl Node {
+impl RaftNode {
     /// Returns the service that the other nodes call; mount it under this node's address.
     pub fn service(&self) -> RaftServer<RaftService> {
         RaftServer::new(RaftService::new(

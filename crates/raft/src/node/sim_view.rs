@@ -2,8 +2,8 @@
 
 use openraft::async_runtime::watch::WatchReceiver;
 
-use crate::node::Node;
-use crate::node::leadership::Role;
+use crate::node::RaftNode;
+use crate::node::leadership::RaftRole;
 use crate::types::{LogId, Peer};
 
 /// Position of an entry in the log.
@@ -55,14 +55,14 @@ pub(crate) fn voters_of(membership: &openraft::Membership<u64, Peer>) -> Vec<Vec
     configs.map(|ids| ids.iter().copied().collect()).collect()
 }
 
-impl Node {
+impl RaftNode {
     /// Returns a view of this node. Waits for nothing.
     pub fn look(&self) -> NodeView {
         let metrics = self.raft().metrics().borrow_watched().clone();
         let (applied, digest, voters) = self.applied_for_look();
         NodeView {
             term: metrics.current_term,
-            is_leader: self.leadership().borrow().role == Role::Leader,
+            is_leader: self.leadership().borrow().role == RaftRole::Leader,
             last: metrics.last_log_index,
             applied: applied.map(Entry::from),
             digest,
@@ -70,7 +70,7 @@ impl Node {
             snapshot: metrics.snapshot.map(Entry::from),
             voters,
             next_voters: voters_of(metrics.membership_config.membership()),
-            failure: self.failed().borrow().clone(),
+            failure: self.watch_failure().borrow().clone(),
         }
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::detach_on_drop::detach_on_drop;
-use crate::node::Node;
+use crate::node::RaftNode;
 use crate::rpc::duplicate_id::{VoteClaim, VoteSource};
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::log_throttle::LogThrottle;
@@ -27,7 +27,7 @@ use crate::types::{SnapshotMeta, TypeConfig, Vote};
 
 /// The Raft service of one node.
 pub struct RaftService {
-    node: Node,
+    node: RaftNode,
     identity_check: Arc<IdentityCheck>,
     /// One snapshot is received at a time.
     receive_lock: Arc<tokio::sync::Mutex<()>>,
@@ -35,7 +35,7 @@ pub struct RaftService {
 }
 
 impl RaftService {
-    pub(crate) fn new(node: Node, identity_check: Arc<IdentityCheck>) -> RaftService {
+    pub(crate) fn new(node: RaftNode, identity_check: Arc<IdentityCheck>) -> RaftService {
         RaftService {
             node,
             identity_check,
@@ -226,7 +226,7 @@ impl raft_server::Raft for RaftService {
         let replies = self.node.propose(batch).await.map_err(unavailable_status)?;
         match replies.first() {
             Some(Reply::Done) => Ok(Response::new(RaftInitResponse {})),
-            Some(Reply::Refused(refusal)) => Err(Status::invalid_argument(refusal.to_string())),
+            Some(Reply::Rejected(refusal)) => Err(Status::invalid_argument(refusal.to_string())),
             other => Err(Status::internal(format!("unexpected reply {other:?}"))),
         }
     }

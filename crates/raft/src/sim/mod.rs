@@ -17,7 +17,7 @@ pub use crate::node::sim_view::{Entry, NodeView};
 pub fn forget_all() {
     disk::forget_all();
     memory_rows::forget_all();
-    files::forget_all();
+    files::reset_durable();
 }
 
 /// Effect of a crash on the rows of a node. Log, vote and snapshots are not rows.
@@ -77,7 +77,7 @@ pub fn set_syncs(data_dir: &Path, ms: (u64, u64), fails: bool) {
 /// Those of the file system.
 pub fn remove(data_dir: &Path) -> std::io::Result<()> {
     disk::remove(&data_dir.join("log"));
-    files::forget(data_dir);
+    files::forget_below(data_dir);
     match data_dir.exists() {
         true => std::fs::remove_dir_all(data_dir),
         false => Ok(()),

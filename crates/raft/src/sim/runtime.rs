@@ -60,7 +60,7 @@ impl AsyncRuntime for Runtime {
     }
 
     fn thread_rng() -> Self::ThreadLocalRng {
-        SmallRng::seed_from_u64(seqsvr_core::sim::draw("openraft"))
+        SmallRng::seed_from_u64(seqsvr_core::sim::draw_number("openraft"))
     }
 
     fn new(_threads: usize) -> Self {

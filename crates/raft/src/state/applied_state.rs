@@ -7,14 +7,14 @@ use std::time::Instant;
 use openraft::EntryPayload;
 use parking_lot::RwLock;
 use seqsvr_core::command::Reply;
-use seqsvr_core::state::growth::{Before, Growth};
+use seqsvr_core::state::growth::{BatchBaseline, NamespaceGrowth};
 use seqsvr_core::state::{PagedMap, RowKey, State};
 use tokio::sync::watch;
 
 use crate::state::checkpoints::StateCheckpoints;
 use crate::state::digest::RowsDigest;
 use crate::state::rows_meta::RowsMeta;
-use crate::storage::usage_report::Seen;
+use crate::storage::usage_report::UsageReport;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 
 /// State with the position of its last entry. Invariant: `digest` is the sum of `digests`, which
@@ -36,7 +36,7 @@ pub(crate) struct AppliedState {
 
 /// Rate at which the applied entries added numbers: information for people, no part of the state.
 pub(crate) struct GrowthMeter {
-    growth: Growth,
+    growth: NamespaceGrowth,
     since: Instant,
     /// Last entry of the log at the start. It and the entries before it say nothing about the time
     /// since.
@@ -46,7 +46,7 @@ pub(crate) struct GrowthMeter {
 impl Default for GrowthMeter {
     fn default() -> GrowthMeter {
         GrowthMeter {
-            growth: Growth::default(),
+            growth: NamespaceGrowth::default(),
             since: Instant::now(),
             last_replayed: None,
         }
@@ -69,12 +69,12 @@ impl GrowthMeter {
     }
 
     /// Returns what a backup made at `taken_at` (seconds since 1970) says about it.
-    pub(crate) fn usage_report(&self, taken_at: u64) -> Seen {
-        Seen {
+    pub(crate) fn usage_report(&self, taken_at: u64) -> UsageReport {
+        UsageReport {
             taken_at,
-            watched: self.since.elapsed().as_secs(),
+            watched_secs: self.since.elapsed().as_secs(),
             added: self.growth.totals(),
-            peak: self.growth.peaks(),
+            busiest_minute: self.growth.peaks(),
         }
     }
 }
@@ -112,7 +112,7 @@ impl AppliedState {
         let replies = match &entry.payload {
             EntryPayload::Blank => Vec::new(),
             EntryPayload::Normal(p) => {
-                let before = Before::of(&p.0, &self.state);
+                let before = BatchBaseline::read(&p.0, &self.state);
                 let term = entry.log_id.leader_id.term;
                 let replies = self.state.apply(term, &p.0, &mut rows);
                 if Some(entry.log_id) > self.growth_meter.last_replayed {
@@ -137,7 +137,7 @@ impl AppliedState {
             .map(|(id, _)| *id)
             .max()
         {
-            self.state.note_store(highest, &mut rows);
+            self.state.record_store_id(highest, &mut rows);
         }
         for key in &rows {
             let now = match self.state.row(*key) {

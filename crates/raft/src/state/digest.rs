@@ -4,7 +4,7 @@
 
 use std::io;
 
-use seqsvr_core::state::{Row, RowKey};
+use seqsvr_core::state::{RowKey, StateRow};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -14,7 +14,7 @@ pub(crate) struct RowsDigest(u128);
 
 impl RowsDigest {
     /// Returns the digest of one row.
-    pub(crate) fn of_row(key: &RowKey, row: &Row) -> io::Result<RowsDigest> {
+    pub(crate) fn of_row(key: &RowKey, row: &StateRow) -> io::Result<RowsDigest> {
         let bytes = bincode::serde::encode_to_vec((key, row), bincode::config::standard())
             .map_err(io::Error::other)?;
         Ok(RowsDigest(xxh3_128(&bytes)))

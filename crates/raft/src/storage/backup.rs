@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::storage::record::{self, RecordError};
 use crate::storage::snapshot::{invalid_data, read_rows, write_rows};
-pub use crate::storage::usage_report::Seen;
+pub use crate::storage::usage_report::UsageReport;
 
 const MAGIC: &[u8; 8] = b"SEQBKUP\n";
 /// Beginning of a backup that holds [`Seen::peak`].
@@ -30,7 +30,7 @@ const MAGIC_PEAKS: &[u8; 8] = b"SEQBKU2\n";
 
 /// Description of a backup: its cluster, its last entry, and what the leader had seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct BackupHeader {
     /// The cluster.
     pub cluster: ClusterId,
     /// Term of the last entry in it.
@@ -38,21 +38,21 @@ pub struct About {
     /// Index of the last entry in it.
     pub index: u64,
     /// What the leader had seen.
-    pub seen: Seen,
+    pub usage: UsageReport,
 }
 
 /// A backup in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Backup {
+pub struct StateBackup {
     /// Its description.
-    pub about: About,
+    pub header: BackupHeader,
     /// The state.
     pub state: State,
 }
 
 #[derive(Serialize, Deserialize)]
 struct BackupHeaderRecord {
-    about: About,
+    about: BackupHeader,
     rows: u64,
 }
 
@@ -87,19 +87,19 @@ pub enum Error {
     },
 }
 
-impl Backup {
+impl StateBackup {
     /// Writes the backup; `out` gets many small writes.
     ///
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let peak = &self.about.seen.peak;
+        let peak = &self.header.usage.busiest_minute;
         out.write_all(if peak.is_empty() { MAGIC } else { MAGIC_PEAKS })?;
         let header = BackupHeaderRecord {
-            about: self.about.clone(),
+            about: self.header.clone(),
             rows: self.state.rows_len(),
         };
-        let level = self.state.level();
+        let level = self.state.format_level();
         out.write_all(&record::encode_at_level(level, &header)?)?;
         if !peak.is_empty() {
             out.write_all(&record::encode_at_level(level, peak)?)?;
@@ -112,7 +112,7 @@ impl Backup {
 ///
 /// # Errors
 /// See [`Error`].
-pub fn read(file: &Path) -> Result<Backup, Error> {
+pub fn read_backup_file(file: &Path) -> Result<StateBackup, Error> {
     let read = || read_backup(&mut BufReader::new(File::open(file)?));
     read().map_err(|reason| {
         let damage = reason
@@ -137,7 +137,7 @@ pub fn read(file: &Path) -> Result<Backup, Error> {
     })
 }
 
-fn read_backup(input: &mut impl Read) -> io::Result<Backup> {
+fn read_backup(input: &mut impl Read) -> io::Result<StateBackup> {
     let mut magic = [0; 8];
     input.read_exact(&mut magic)?;
     if &magic != MAGIC && &magic != MAGIC_PEAKS {
@@ -145,7 +145,7 @@ fn read_backup(input: &mut impl Read) -> io::Result<Backup> {
     }
     let BackupHeaderRecord { mut about, rows } = record::read_value(input)?;
     if &magic == MAGIC_PEAKS {
-        about.seen.peak = record::read_value(input)?;
+        about.usage.busiest_minute = record::read_value(input)?;
     }
     let state = read_rows(input, rows)?;
     if state.cluster().map(|c| c.id) != Some(about.cluster) {
@@ -153,5 +153,8 @@ fn read_backup(input: &mut impl Read) -> io::Result<Backup> {
             "its rows are of another cluster than its header",
         ));
     }
-    Ok(Backup { about, state })
+    Ok(StateBackup {
+        header: about,
+        state,
+    })
 }

@@ -18,7 +18,7 @@ use crate::storage::record::{self, HasFormatLevel};
 
 /// Identity of a node's data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct NodeIdentity {
     /// Node id.
     pub node: u64,
     /// Random number of the directory.
@@ -27,12 +27,12 @@ pub struct Identity {
     pub cluster: Option<ClusterId>,
 }
 
-impl HasFormatLevel for Identity {}
+impl HasFormatLevel for NodeIdentity {}
 
-impl Identity {
+impl NodeIdentity {
     /// Returns a new directory's identity.
-    pub(crate) fn new(node: u64) -> Identity {
-        Identity {
+    pub(crate) fn new(node: u64) -> NodeIdentity {
+        NodeIdentity {
             node,
             incarnation: os::random_u64(),
             cluster: None,
@@ -40,14 +40,14 @@ impl Identity {
     }
 
     /// Returns the stored identity; None if there is none.
-    pub(crate) fn load(directory: &DataDir, node: u64) -> Result<Option<Identity>, Error> {
+    pub(crate) fn load(directory: &DataDir, node: u64) -> Result<Option<NodeIdentity>, Error> {
         let path = directory.identity_path();
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("cannot read", &path)(e)),
         };
-        let identity: Identity = record::decode(&bytes).map_err(Error::record(&path))?;
+        let identity: NodeIdentity = record::decode(&bytes).map_err(Error::record(&path))?;
         if identity.node != node {
             return Err(Error::WrongNode {
                 dir: directory.root().to_owned(),
@@ -68,7 +68,7 @@ impl Identity {
     /// Checks whether the log beside this identity is this identity's log. `stamp` is what the log
     /// holds. It is written there before the identity, so a log without it is not (or no longer)
     /// ours.
-    pub(crate) fn check_log(&self, stamp: Option<Identity>, log: &Path) -> Result<(), Error> {
+    pub(crate) fn check_log(&self, stamp: Option<NodeIdentity>, log: &Path) -> Result<(), Error> {
         match (self.cluster, stamp) {
             (None, None) => Ok(()),
             // The power went off between the two writes of an adoption; the caller finishes it.

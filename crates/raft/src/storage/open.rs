@@ -12,7 +12,7 @@ use crate::state::sled_rows::{LoadedRows, SledRows};
 use crate::state::snapshot_turns::FORCED_BUILD_FACTOR;
 use crate::state::state_machine::StateMachine;
 use crate::storage::data_dir::DataDir;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::storage::lock_binding::LockBinding;
 use crate::storage::snapshot;
 use crate::types::LogId;
@@ -20,7 +20,7 @@ use crate::types::LogId;
 /// A data directory in use.
 pub(crate) struct Storage {
     pub(crate) directory: DataDir,
-    pub(crate) identity: Identity,
+    pub(crate) identity: NodeIdentity,
     pub(crate) log: LogStore,
     pub(crate) machine: StateMachine,
 }
@@ -29,7 +29,7 @@ impl Storage {
     /// Opens or makes the directory.
     pub(crate) fn open(options: &Options) -> Result<Storage, Error> {
         let directory = DataDir::open(&options.data_dir)?;
-        let stored = Identity::load(&directory, options.node)?;
+        let stored = NodeIdentity::load(&directory, options.node)?;
         // Before the log is opened, because that drops a torn record at its end.
         let is_unbound = LockBinding::verify(&directory, options.moved_data_dir)?;
         if stored.is_some() && !LogStore::exists(&directory)? {
@@ -43,7 +43,7 @@ impl Storage {
         let identity = match stored {
             Some(identity) => identity,
             None if log.is_pristine() && newest_snapshot.is_none() => {
-                let identity = Identity::new(options.node);
+                let identity = NodeIdentity::new(options.node);
                 identity.store(&directory)?;
                 identity
             }
@@ -117,7 +117,7 @@ impl Storage {
 /// if they prove that the log is not what it was.
 fn find_rows_defect(
     rows: &LoadedRows,
-    identity: &Identity,
+    identity: &NodeIdentity,
     log: &LogStore,
     snapshot: Option<LogId>,
 ) -> Result<Option<String>, Error> {

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 /// Newest version this build reads and writes: its newest format level. A value is written under
 /// the level that introduced its kind, so level 1 keeps its bytes. A build that does not know the
 /// kind rejects the record by its version and does not misread it.
-pub(crate) const VERSION_MAX: u8 = seqsvr_core::state::LEVEL_MAX as u8;
+pub(crate) const VERSION_MAX: u8 = seqsvr_core::state::FORMAT_LEVEL_MAX as u8;
 /// Longest body a record may have; entries and rows stay far below.
 pub(crate) const BODY_MAX: usize = 16 << 20;
 const HEADER_BYTES: usize = 9;

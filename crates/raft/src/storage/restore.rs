@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::log::LogStore;
 use crate::options::Options;
 use crate::storage::data_dir::DataDir;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::storage::snapshot;
 use crate::types::{CommittedLeaderId, LogId, Peer, SnapshotMeta, StoredMembership, Vote};
 
@@ -31,7 +31,7 @@ const RESTORED_TERM: u64 = 1;
 /// # Errors
 /// The directory is not empty, the state has no cluster, an option is out of bounds, or the disk
 /// fails.
-pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error> {
+pub async fn prepare_data_dir(state: &State, options: &Options) -> Result<NodeIdentity, Error> {
     options.validate()?;
     let cluster = state.cluster().map(|c| c.id);
     if cluster.is_none() {
@@ -50,9 +50,9 @@ pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error
         Err(e) => return Err(Error::io("cannot read", dir)(e)),
     }
     let directory = DataDir::open(dir)?;
-    let identity = Identity {
+    let identity = NodeIdentity {
         cluster,
-        ..Identity::new(options.node)
+        ..NodeIdentity::new(options.node)
     };
     let peer = Peer {
         address: options.address.clone(),
@@ -68,7 +68,7 @@ pub async fn prepare(state: &State, options: &Options) -> Result<Identity, Error
         last_membership: StoredMembership::new(Some(first), alone),
     };
     let mut state = state.clone();
-    state.note_store(options.node, &mut BTreeSet::new());
+    state.record_store_id(options.node, &mut BTreeSet::new());
     snapshot::write_snapshot(&directory, &meta, &state)?;
     let mut log = LogStore::open(&directory, options.log_file_bytes)?;
     let path = directory.log_path();

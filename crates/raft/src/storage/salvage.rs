@@ -25,7 +25,7 @@ use seqsvr_core::state::State;
 
 use crate::error::Error;
 use crate::log::LogStore;
-use crate::storage::backup::{About, Backup, Seen};
+use crate::storage::backup::{BackupHeader, StateBackup, UsageReport};
 use crate::storage::data_dir::{self, DataDir};
 use crate::storage::snapshot;
 use crate::types::Membership;
@@ -37,7 +37,7 @@ const LOG_FILE_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct SalvagedState {
     /// Its state. The pace is unknown; the time is when the log was last written.
-    pub backup: Backup,
+    pub backup: StateBackup,
     /// Entries in it that are not known to be committed.
     pub unconfirmed: u64,
 }
@@ -47,7 +47,7 @@ pub struct SalvagedState {
 ///
 /// # Errors
 /// The directory is in use or holds no store, has no state, or is damaged.
-pub async fn read(data_dir: &Path, scratch: &Path) -> Result<SalvagedState, Error> {
+pub async fn read_data_dir(data_dir: &Path, scratch: &Path) -> Result<SalvagedState, Error> {
     if !data_dir.join("identity").exists() {
         return Err(Error::Options(format!(
             "{} is not the data directory of a store: it has no identity file",
@@ -97,7 +97,7 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<SalvagedState, Erro
             state.apply(term, &batch, &mut BTreeSet::new());
         }
         if let Some(highest) = highest {
-            state.note_store(highest, &mut BTreeSet::new());
+            state.record_store_id(highest, &mut BTreeSet::new());
         }
         last = Some(entry.log_id);
     }
@@ -113,17 +113,20 @@ pub async fn read(data_dir: &Path, scratch: &Path) -> Result<SalvagedState, Erro
         let what = format!("it is of cluster {stamped}, and the snapshot is of cluster {cluster}");
         return Err(Error::damaged(&directory.log_path(), what));
     }
-    let about = About {
+    let about = BackupHeader {
         cluster,
         term: last.leader_id.term,
         index: last.index,
-        seen: Seen {
+        usage: UsageReport {
             taken_at,
-            ..Seen::default()
+            ..UsageReport::default()
         },
     };
     Ok(SalvagedState {
-        backup: Backup { about, state },
+        backup: StateBackup {
+            header: about,
+            state,
+        },
         unconfirmed,
     })
 }

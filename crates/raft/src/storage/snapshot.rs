@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise};
 use seqsvr_core::id::ClusterId;
-use seqsvr_core::state::{Row, RowKey, State, StateBuilder};
+use seqsvr_core::state::{RowKey, State, StateBuilder, StateRow};
 use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
@@ -146,17 +146,17 @@ fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
         meta: meta.clone(),
         rows: state.rows_len(),
     };
-    out.write_all(&record::encode_at_level(state.level(), &header)?)?;
+    out.write_all(&record::encode_at_level(state.format_level(), &header)?)?;
     write_rows(&mut out, state)?;
     os::sync_file(&out.into_inner().map_err(|e| e.into_error())?)
 }
 
 /// Writes all rows and the trailer, under the state's format level.
 pub(crate) fn write_rows(out: &mut impl Write, state: &State) -> io::Result<()> {
-    let level = state.level();
+    let level = state.format_level();
     let mut rows = 0;
     let mut digest = RowsDigest::default();
-    let mut part: Vec<(RowKey, Row)> = Vec::with_capacity(ROWS_PER_RECORD);
+    let mut part: Vec<(RowKey, StateRow)> = Vec::with_capacity(ROWS_PER_RECORD);
     for (key, row) in state.rows() {
         rows += 1;
         digest.add(RowsDigest::of_row(&key, &row)?);
@@ -236,12 +236,12 @@ pub(crate) fn read_rows(input: &mut impl Read, count: u64) -> io::Result<State> 
 fn for_each_part(
     input: &mut impl Read,
     count: u64,
-    mut take: impl FnMut(Vec<(RowKey, Row)>),
+    mut take: impl FnMut(Vec<(RowKey, StateRow)>),
 ) -> io::Result<()> {
     let mut digest = RowsDigest::default();
     let mut rows = 0;
     while rows < count {
-        let part: Vec<(RowKey, Row)> = record::read_value(input)?;
+        let part: Vec<(RowKey, StateRow)> = record::read_value(input)?;
         if part.is_empty() {
             return Err(invalid_data("it has fewer rows than it says"));
         }

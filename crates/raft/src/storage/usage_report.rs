@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 
 /// Figures of the store that made a backup: information for people, no part of any protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct UsageReport {
     /// Wall-clock time of the backup, seconds since 1970.
     pub taken_at: u64,
     /// Seconds for which the store had counted: since its process started or last installed a
     /// snapshot of another store.
-    pub watched: u64,
+    pub watched_secs: u64,
     /// Numbers that the Opens and Raises applied in that time added, by namespace.
     pub added: Vec<(NamespaceId, u64)>,
     /// Numbers that were added in the busiest minute since the process started, by namespace; empty
     /// if unknown.
     #[serde(skip)]
-    pub peak: Vec<(NamespaceId, u64)>,
+    pub busiest_minute: Vec<(NamespaceId, u64)>,
 }

@@ -9,7 +9,7 @@ use openraft::type_config::TypeConfigExt;
 use seqsvr_core::id::{ClusterId, SessionId};
 
 use super::*;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::storage::record;
 use crate::tests::disk::run;
 use crate::types::{TypeConfig, Vote};
@@ -53,7 +53,7 @@ fn options(dir: &Path) -> Options {
 async fn write_every_record(dir: &Path) {
     let mut storage = open_storage(&options(dir)).unwrap();
     let cluster = ClusterId(0xc1);
-    let identity = Identity {
+    let identity = NodeIdentity {
         cluster: Some(cluster),
         ..storage.identity
     };

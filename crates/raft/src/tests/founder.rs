@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use seqsvr_core::id::ClusterId;
-use seqsvr_proto::transport::Tcp;
+use seqsvr_proto::transport::TcpTransport;
 
 use super::*;
-use crate::node::{Member, Node};
+use crate::node::{GroupMember, RaftNode};
 use crate::storage::founder;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
 
 /// Makes the directory as it is after a cut behind the adoption; `noted` says that the node was
 /// requested to make the cluster.
-async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
+async fn cut_after_adoption(options: &Options, noted: bool) -> GroupMember {
     let storage = open_storage(options).unwrap();
-    let identity = Identity {
+    let identity = NodeIdentity {
         cluster: Some(CLUSTER),
         ..storage.identity
     };
@@ -26,20 +26,20 @@ async fn cut_after_adoption(options: &Options, noted: bool) -> Member {
     }
     storage.log.set_stamp(identity).await.unwrap();
     identity.store(&storage.directory).unwrap();
-    Member {
+    GroupMember {
         id: identity.node,
         address: options.address.clone(),
         incarnation: identity.incarnation,
-        voter: true,
+        is_voter: true,
     }
 }
 
 /// Opens the node as [`open_storage`] opens storage: a child of another test may hold the lock for
 /// a moment.
-async fn open_node(options: &Options) -> Node {
+async fn open_node(options: &Options) -> RaftNode {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
-        match Node::open(options.clone(), Arc::new(Tcp)).await {
+        match RaftNode::open(options.clone(), Arc::new(TcpTransport)).await {
             Err(Error::Locked(_)) if Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -55,7 +55,7 @@ async fn interrupted_init_continues_only_at_the_founder() {
         let options = Options::new(1, "127.0.0.1:1", dir.path());
         let member = cut_after_adoption(&options, noted).await;
         let node = open_node(&options).await;
-        let made = node.init(vec![member], CLUSTER, 3_000, 4).await;
+        let made = node.create_cluster(vec![member], CLUSTER, 3_000, 4).await;
         assert_eq!(made.is_ok(), noted, "{made:?}");
         node.shutdown().await;
     }
@@ -70,18 +70,18 @@ async fn failed_write_during_adoption_stops_the_node() {
     let options = Options::new(1, "127.0.0.1:1", dir.path());
     let node = open_node(&options).await;
     let identity = node.identity();
-    let member = Member {
+    let member = GroupMember {
         id: identity.node,
         address: options.address.clone(),
         incarnation: identity.incarnation,
-        voter: true,
+        is_voter: true,
     };
     // The new identity is written under this name first, and a directory is in its way.
     let blocked = dir.path().join("identity.tmp");
     std::fs::create_dir(&blocked).unwrap();
-    let refused = node.init(vec![member], CLUSTER, 3_000, 4).await;
+    let refused = node.create_cluster(vec![member], CLUSTER, 3_000, 4).await;
     assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
-    let mut failed = node.failed();
+    let mut failed = node.watch_failure();
     let reason = tokio::time::timeout(Duration::from_secs(20), failed.wait_for(Option::is_some));
     let reason = reason.await.expect("the node ends").unwrap().clone();
     let reason = reason.unwrap();

@@ -20,8 +20,8 @@ use super::*;
 use crate::state::digest::RowsDigest;
 use crate::state::rows_meta::RowsMeta;
 use crate::state::sled_rows::DurabilityProof;
-use crate::storage::backup::{self, About, Backup, Seen};
-use crate::storage::identity::Identity;
+use crate::storage::backup::{self, BackupHeader, StateBackup, UsageReport};
+use crate::storage::identity::NodeIdentity;
 use crate::storage::lock_binding::LockBinding;
 use crate::storage::record::{self, HasFormatLevel};
 use crate::storage::snapshot::{self, SnapshotFile};
@@ -73,7 +73,7 @@ fn stored_membership() -> StoredMembership {
 
 #[test]
 fn golden_identity() {
-    let identity = |cluster| Identity {
+    let identity = |cluster| NodeIdentity {
         node: 3,
         incarnation: 0x1122_3344_5566_7788,
         cluster,
@@ -93,7 +93,7 @@ fn golden_log() {
         check_golden(name, &payload);
     }
     for (name, command) in commands() {
-        check_golden_at_level(command.level(), &format!("command-{name}"), &command);
+        check_golden_at_level(command.format_level(), &format!("command-{name}"), &command);
     }
     let (level, payload) = (level_payload().format_level(), level_payload());
     check_golden_at_level(level, "log-level", &payload);
@@ -104,7 +104,7 @@ fn golden_log() {
 async fn golden_log_file() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new(3, "127.0.0.1:1", dir.path());
-    let identity = Identity {
+    let identity = NodeIdentity {
         node: 3,
         incarnation: 0x1122_3344_5566_7788,
         cluster: Some(ClusterId(0xc1)),
@@ -215,16 +215,16 @@ fn golden_backup() {
 
 fn golden_backup_at(level: u32, name: &str, peak: Vec<(NamespaceId, u64)>) {
     let state = seqsvr_core::state::State::from_rows(rows(level)).unwrap();
-    let taken = Backup {
-        about: About {
+    let taken = StateBackup {
+        header: BackupHeader {
             cluster: state.cluster().unwrap().id,
             term: 5,
             index: 1_234,
-            seen: Seen {
+            usage: UsageReport {
                 taken_at: 1_700_000_000,
-                watched: 3_600,
+                watched_secs: 3_600,
                 added: vec![(NamespaceId(1), 20_000)],
-                peak,
+                busiest_minute: peak,
             },
         },
         state,
@@ -234,7 +234,7 @@ fn golden_backup_at(level: u32, name: &str, peak: Vec<(NamespaceId, u64)>) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("backup");
     std::fs::write(&file, check_golden_bytes(name, &bytes)).unwrap();
-    assert_eq!(backup::read(&file).unwrap(), taken);
+    assert_eq!(backup::read_backup_file(&file).unwrap(), taken);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use openraft::type_config::TypeConfigExt;
 use seqsvr_core::id::{ClusterId, SessionId};
 
 use super::*;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::types::{TypeConfig, Vote};
 
 fn options(dir: &Path) -> Options {
@@ -27,7 +27,7 @@ fn workload_entry(index: u64) -> Entry {
 /// Writes and closes a log with a vote and `count` acknowledged entries; returns its only file.
 async fn write_log(dir: &Path, count: u64) -> PathBuf {
     let mut storage = open_storage(&options(dir)).unwrap();
-    let identity = Identity {
+    let identity = NodeIdentity {
         cluster: Some(ClusterId(1)),
         ..storage.identity
     };

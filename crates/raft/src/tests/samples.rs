@@ -4,13 +4,17 @@
 //! so a new variant breaks the match until it has a line, and each sample must fit its own line.
 
 use openraft::raft::AppendEntriesResponse;
-use seqsvr_core::command::{Cause, Fence, Final, OpenSession, Proof, SlotFinal};
+use seqsvr_core::command::{
+    Fence, HighWaterMark, OpenSession, RaiseCause, SessionProof, SlotHighWaterMark,
+};
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use seqsvr_core::namespace::{Change, Limits, Namespace, Spec};
-use seqsvr_core::state::{Cluster, FormatRow, Row, RowKey, Section, Session, SlotRow};
+use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceLimits, NamespaceSpec};
+use seqsvr_core::state::{
+    ClusterRow, FormatRow, RowKey, SectionRow, SessionRow, SlotRow, StateRow,
+};
 
 use super::*;
 use crate::types::{TypeConfig, Vote};
@@ -41,15 +45,15 @@ fn fence() -> Fence {
     }
 }
 
-fn last() -> Final {
-    Final {
+fn last() -> HighWaterMark {
+    HighWaterMark {
         section: section(),
         generation: Generation(2),
         value: 900,
     }
 }
 
-fn raise(cause: Cause) -> Command {
+fn raise(cause: RaiseCause) -> Command {
     Command::Raise {
         fence: fence(),
         generation: Generation(2),
@@ -68,7 +72,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         };
         "open-session-proven": Command::OpenSession(OpenSession { proof: Some(_), .. }) =>
             Command::OpenSession(OpenSession {
-                proof: Some(Proof {
+                proof: Some(SessionProof {
                     session: SessionId(1),
                     nonce: Nonce(4),
                 }),
@@ -76,10 +80,10 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
             });
         "close-session": Command::CloseSession { .. } => Command::CloseSession {
             session: SessionId(2),
-            finals: vec![SlotFinal {
+            finals: vec![SlotHighWaterMark {
                 slot: Slot(7),
                 epoch: Epoch(3),
-                last: last(),
+                mark: last(),
             }],
             last: true,
         };
@@ -98,9 +102,9 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
             nonce: Nonce(6),
             step: 10_000,
         };
-        "raise-refill": Command::Raise { cause: Cause::Refill, .. } => raise(Cause::Refill);
-        "raise-to": Command::Raise { cause: Cause::RaiseTo { .. }, .. } =>
-            raise(Cause::RaiseTo { force: true });
+        "raise-refill": Command::Raise { cause: RaiseCause::Refill, .. } => raise(RaiseCause::Refill);
+        "raise-to": Command::Raise { cause: RaiseCause::RaiseTo { .. }, .. } =>
+            raise(RaiseCause::RaiseTo { force: true });
         "close-section": Command::CloseSection { .. } => Command::CloseSection {
             fence: fence(),
             generation: Generation(2),
@@ -113,12 +117,12 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
             to: Some(SessionId(4)),
         };
         "create-namespace-keyed":
-            Command::CreateNamespace(Spec { geometry: Geometry::Keyed { .. }, .. }) =>
-            Command::CreateNamespace(Spec::default_keyed());
+            Command::CreateNamespace(NamespaceSpec { geometry: Geometry::Keyed { .. }, .. }) =>
+            Command::CreateNamespace(NamespaceSpec::default_keyed());
         "alter-namespace": Command::AlterNamespace { .. } => Command::AlterNamespace {
             id: NamespaceId(2),
             step: 500,
-            limits: Limits::DEFAULT,
+            limits: NamespaceLimits::DEFAULT,
         };
         "open-session": Command::OpenSession(OpenSession { proof: None, .. }) =>
             Command::OpenSession(open_session());
@@ -129,12 +133,12 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
             to: None,
         };
         "create-namespace-dense":
-            Command::CreateNamespace(Spec { geometry: Geometry::Dense { .. }, .. }) =>
-            Command::CreateNamespace(Spec::default_dense());
+            Command::CreateNamespace(NamespaceSpec { geometry: Geometry::Dense { .. }, .. }) =>
+            Command::CreateNamespace(NamespaceSpec::default_dense());
         "set-level": Command::SetLevel { .. } => Command::SetLevel { level: 2 };
         "change-namespace": Command::ChangeNamespace { .. } => Command::ChangeNamespace {
             id: NamespaceId(2),
-            change: Change {
+            change: NamespaceChange {
                 step: Some(500),
                 step_max: None,
                 raise_to_max: Some(0),
@@ -192,8 +196,8 @@ pub(super) fn level_payload() -> Payload {
 }
 
 /// Returns every row of a level, with its key, of a consistent state.
-pub(super) fn rows(level: u32) -> Vec<(RowKey, Row)> {
-    let cluster = Cluster {
+pub(super) fn rows(level: u32) -> Vec<(RowKey, StateRow)> {
+    let cluster = ClusterRow {
         id: ClusterId(0xc1),
         lease_ms: 3_000,
         slots: 1,
@@ -203,10 +207,10 @@ pub(super) fn rows(level: u32) -> Vec<(RowKey, Row)> {
     };
     let namespace = Namespace {
         id: NamespaceId(1),
-        spec: Spec::default_dense(),
+        spec: NamespaceSpec::default_dense(),
         version: 1,
     };
-    let row = Section {
+    let row = SectionRow {
         max_seq: 20_000,
         generation: Generation(2),
         base: 10_000,
@@ -219,7 +223,7 @@ pub(super) fn rows(level: u32) -> Vec<(RowKey, Row)> {
         owner: Some(SessionId(4)),
         version: 11,
     };
-    let session = Session {
+    let session = SessionRow {
         name: String::from("a1"),
         address: String::from("10.0.0.9:7700"),
         incarnation: 99,
@@ -230,21 +234,24 @@ pub(super) fn rows(level: u32) -> Vec<(RowKey, Row)> {
         next_store: 4,
     };
     let mut rows = vec![
-        (RowKey::Cluster, Row::Cluster(cluster)),
-        (RowKey::Namespace(NamespaceId(1)), Row::Namespace(namespace)),
-        (RowKey::Section(section()), Row::Section(row)),
-        (RowKey::Slot(Slot(0)), Row::Slot(slot)),
-        (RowKey::Session(SessionId(4)), Row::Session(session)),
-        (RowKey::Format, Row::Format(format)),
+        (RowKey::Cluster, StateRow::Cluster(cluster)),
+        (
+            RowKey::Namespace(NamespaceId(1)),
+            StateRow::Namespace(namespace),
+        ),
+        (RowKey::Section(section()), StateRow::Section(row)),
+        (RowKey::Slot(Slot(0)), StateRow::Slot(slot)),
+        (RowKey::Session(SessionId(4)), StateRow::Session(session)),
+        (RowKey::Format, StateRow::Format(format)),
     ];
     // A kind that is missing here does not compile.
-    let kind = |key: &RowKey, row: &Row| match (key, row) {
-        (RowKey::Cluster, Row::Cluster(_)) => 0,
-        (RowKey::Namespace(_), Row::Namespace(_)) => 1,
-        (RowKey::Section(_), Row::Section(_)) => 2,
-        (RowKey::Slot(_), Row::Slot(_)) => 3,
-        (RowKey::Session(_), Row::Session(_)) => 4,
-        (RowKey::Format, Row::Format(_)) => 5,
+    let kind = |key: &RowKey, row: &StateRow| match (key, row) {
+        (RowKey::Cluster, StateRow::Cluster(_)) => 0,
+        (RowKey::Namespace(_), StateRow::Namespace(_)) => 1,
+        (RowKey::Section(_), StateRow::Section(_)) => 2,
+        (RowKey::Slot(_), StateRow::Slot(_)) => 3,
+        (RowKey::Session(_), StateRow::Session(_)) => 4,
+        (RowKey::Format, StateRow::Format(_)) => 5,
         (
             RowKey::Cluster
             | RowKey::Namespace(_)
@@ -252,12 +259,12 @@ pub(super) fn rows(level: u32) -> Vec<(RowKey, Row)> {
             | RowKey::Slot(_)
             | RowKey::Session(_)
             | RowKey::Format,
-            Row::Cluster(_)
-            | Row::Namespace(_)
-            | Row::Section(_)
-            | Row::Slot(_)
-            | Row::Session(_)
-            | Row::Format(_),
+            StateRow::Cluster(_)
+            | StateRow::Namespace(_)
+            | StateRow::Section(_)
+            | StateRow::Slot(_)
+            | StateRow::Session(_)
+            | StateRow::Format(_),
         ) => panic!("a key with a row of another kind"),
     };
     let kinds = rows.iter().map(|(key, row)| kind(key, row));

@@ -236,7 +236,7 @@ async fn installed_snapshot_is_not_received_again() {
         last_membership: StoredMembership::new(Some(log_id(1, 0)), membership([2, 3])),
     };
     assert_eq!(stage.send_snapshot(4, newer).await, vote);
-    assert_eq!(stage.follower.applied().borrow().index, 101);
+    assert_eq!(stage.follower.watch_applied().borrow().index, 101);
     stage.follower.shutdown().await;
 }
 

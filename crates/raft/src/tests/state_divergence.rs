@@ -30,7 +30,7 @@ fn change_row_on_disk(options: &Options) {
 }
 
 async fn wait_for_last_line(node: &RunningNode) -> String {
-    let failed = node.node.failed();
+    let failed = node.node.watch_failure();
     wait_until("the node that differs ends", || failed.borrow().is_some()).await;
     failed.borrow().clone().unwrap()
 }
@@ -47,7 +47,7 @@ async fn run_diverged(leads: bool) {
     nodes.push(RunningNode::restart(options.clone()).await.unwrap());
     let strange = |n: &RunningNode| {
         n.node
-            .with_state(|s| s.session_named("never-opened").is_some())
+            .with_state(|s| s.find_session("never-opened").is_some())
     };
     assert_eq!(nodes.iter().filter(|n| strange(n)).count(), 1);
     while leads && nodes[wait_for_leader(&nodes).await].options.node != options.node {
@@ -57,7 +57,7 @@ async fn run_diverged(leads: bool) {
     }
     // Writes up to the next entry at which states are compared.
     for i in 0..2 * CHECKPOINT_ENTRIES {
-        if nodes[2].node.failed().borrow().is_some() {
+        if nodes[2].node.watch_failure().borrow().is_some() {
             break;
         }
         let at = wait_for_leader(&nodes).await;
@@ -79,7 +79,11 @@ async fn run_diverged(leads: bool) {
         .map(|n| n.node.with_state(State::clone))
         .collect();
     assert_eq!(states[0], states[1]);
-    assert!(nodes.iter().all(|n| n.node.failed().borrow().is_none()));
+    assert!(
+        nodes
+            .iter()
+            .all(|n| n.node.watch_failure().borrow().is_none())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seqsvr_core::state::State;
-use seqsvr_raft::{ConfirmError, ProposeError, Role};
+use seqsvr_raft::{ConfirmError, ProposeError, RaftRole};
 
 use crate::support::running_node::{
     RunningNode, session_batch, start_cluster, start_cluster_with_slots, wait_for_leader,
@@ -24,7 +24,7 @@ async fn writes_survive_loss_of_follower_and_of_leader() {
     let follower = (at + 1) % 3;
     wait_until("the follower knows the leader", || {
         let seen = nodes[follower].node.leadership().borrow().clone();
-        seen.role == Role::Follower && seen.leader == Some((led, address.clone()))
+        seen.role == RaftRole::Follower && seen.leader == Some((led, address.clone()))
     })
     .await;
     let hint = Some((led, address));
@@ -35,7 +35,7 @@ async fn writes_survive_loss_of_follower_and_of_leader() {
         })
     );
     assert_eq!(
-        nodes[follower].node.confirm().await,
+        nodes[follower].node.confirm_leadership().await,
         Err(ConfirmError::NotLeader { leader: hint })
     );
     assert_eq!(nodes[follower].node.members().len(), 3);
@@ -137,13 +137,13 @@ async fn confirm_needs_round_that_started_after_the_call() {
     write_session(&nodes, "a").await;
     let at = wait_for_leader(&nodes).await;
     nodes.swap(0, at);
-    nodes[0].node.confirm().await.unwrap();
+    nodes[0].node.confirm_leadership().await.unwrap();
     for node in nodes.drain(1..) {
         node.kill().await;
     }
     let age = nodes[0].node.quorum_age().unwrap();
     assert!(age < Duration::from_secs(2), "lease over after {age:?}");
-    let refused = nodes[0].node.confirm().await;
+    let refused = nodes[0].node.confirm_leadership().await;
     assert!(
         matches!(
             refused,
@@ -159,13 +159,13 @@ async fn concurrent_confirms_return_current_index() {
     let nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a").await;
     let at = wait_for_leader(&nodes).await;
-    let before = nodes[at].node.applied().borrow().index;
+    let before = nodes[at].node.watch_applied().borrow().index;
     let alone = tokio::time::Instant::now();
     for _ in 0..50 {
-        nodes[at].node.confirm().await.unwrap();
+        nodes[at].node.confirm_leadership().await.unwrap();
     }
     println!("a confirmation takes {:?}", alone.elapsed() / 50);
-    let many = (0..200).map(|_| nodes[at].node.confirm());
+    let many = (0..200).map(|_| nodes[at].node.confirm_leadership());
     for index in futures::future::join_all(many).await {
         assert!(index.unwrap() >= before);
     }
@@ -212,12 +212,15 @@ async fn init_with_unreachable_members_can_be_repeated() {
     let three = nodes.remove(1).kill().await;
     let init = nodes[0]
         .node
-        .init(members.clone(), CLUSTER, LEASE_MS, SLOTS);
+        .create_cluster(members.clone(), CLUSTER, LEASE_MS, SLOTS);
     let early = tokio::time::timeout(Duration::from_secs(2), init).await;
     assert!(early.is_err(), "made without a quorum: {early:?}");
     nodes.push(RunningNode::restart(two).await.unwrap());
     nodes.push(RunningNode::restart(three).await.unwrap());
-    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
+    let made = nodes[0]
+        .node
+        .create_cluster(members, CLUSTER, LEASE_MS, SLOTS)
+        .await;
     made.unwrap();
     write_session(&nodes, "a").await;
     wait_until_equal(&nodes, ["a"].into_iter()).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqsvr_raft::{Member, Options};
+use seqsvr_raft::{GroupMember, Options};
 use tokio::time::Instant;
 
 use crate::support::running_node::{
@@ -27,7 +27,7 @@ fn keep_few_entries(options: &mut Options) {
 
 /// Waits until every node has this level and this `next_store`.
 pub(crate) async fn wait_for_level(nodes: &[RunningNode], level: u32, next_store: Option<u64>) {
-    let row = |n: &RunningNode| n.node.with_state(|s| (s.level(), s.next_store()));
+    let row = |n: &RunningNode| n.node.with_state(|s| (s.format_level(), s.next_store()));
     wait_until("the level on all nodes", || {
         nodes.iter().all(|n| row(n) == (level, next_store))
     })
@@ -35,7 +35,7 @@ pub(crate) async fn wait_for_level(nodes: &[RunningNode], level: u32, next_store
 }
 
 /// Adds a node at the current leader.
-pub(crate) async fn add_at_leader(nodes: &[RunningNode], member: &Member) {
+pub(crate) async fn add_at_leader(nodes: &[RunningNode], member: &GroupMember) {
     let at = wait_for_leader(nodes).await;
     let added = nodes[at]
         .node
@@ -78,7 +78,7 @@ async fn member_of_older_level_holds_format_level_back() {
         while Instant::now() < deadline {
             write_session(&nodes, &format!("at-{i}")).await;
         }
-        let level = |n: &RunningNode| n.node.with_state(|s| s.level());
+        let level = |n: &RunningNode| n.node.with_state(|s| s.format_level());
         assert!(nodes.iter().all(|n| level(n) == 1));
         let one = nodes.remove(0);
         nodes.push(one.restart_with(at_level_2).await);

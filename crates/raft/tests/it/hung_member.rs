@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqsvr_raft::Node;
+use seqsvr_raft::RaftNode;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
@@ -31,8 +31,8 @@ async fn hang_at(address: &str) -> tokio::task::JoinHandle<()> {
 }
 
 async fn confirm(nodes: &[RunningNode]) {
-    let node: &Node = &nodes[wait_for_leader(nodes).await].node;
-    node.confirm().await.expect("a quorum answers");
+    let node: &RaftNode = &nodes[wait_for_leader(nodes).await].node;
+    node.confirm_leadership().await.expect("a quorum answers");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

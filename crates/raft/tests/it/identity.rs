@@ -111,7 +111,7 @@ async fn node_that_adopted_cluster_never_begins_its_log() {
     assert_eq!(passed.unwrap_err().code(), Code::InvalidArgument);
     let one = RunningNode::restart(one.kill().await).await.unwrap();
     assert_eq!(one.node.identity().cluster, Some(CLUSTER));
-    let made = one.node.init(vec![own], CLUSTER, 3_000, 64).await;
+    let made = one.node.create_cluster(vec![own], CLUSTER, 3_000, 64).await;
     let text = made.unwrap_err().to_string();
     assert!(text.contains("from another store"), "{text}");
     assert!(one.node.members().is_empty());

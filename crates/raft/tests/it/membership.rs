@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqsvr_raft::{MemberError, Node, Options};
+use seqsvr_raft::{MemberError, Options, RaftNode};
 use tokio::time::Instant;
 
 use crate::support::running_node::{
@@ -20,7 +20,7 @@ fn keep_few_entries(options: &mut Options) {
 /// Calls the leader; retries while the answer names another leader or says to retry.
 async fn call_leader(
     nodes: &[RunningNode],
-    call: impl AsyncFn(&Node) -> Result<(), MemberError>,
+    call: impl AsyncFn(&RaftNode) -> Result<(), MemberError>,
 ) -> Result<(), MemberError> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
@@ -37,12 +37,12 @@ async fn call_leader(
 /// Adds the last of `nodes`.
 async fn add_last(nodes: &[RunningNode]) {
     let new = nodes.last().unwrap().member();
-    let add = async |node: &Node| node.add_member(new.id, &new.address, new.incarnation).await;
+    let add = async |node: &RaftNode| node.add_member(new.id, &new.address, new.incarnation).await;
     call_leader(&nodes[..nodes.len() - 1], add).await.unwrap();
 }
 
 async fn remove_at_leader(nodes: &[RunningNode], id: u64) -> Result<(), MemberError> {
-    call_leader(nodes, async |node: &Node| node.remove_member(id).await).await
+    call_leader(nodes, async |node: &RaftNode| node.remove_member(id).await).await
 }
 
 /// Takes the node with that id out of the list.
@@ -59,7 +59,7 @@ async fn leader_id(nodes: &[RunningNode]) -> u64 {
 async fn wait_for_voters(nodes: &[RunningNode], ids: &[u64]) {
     let same = |n: &RunningNode| {
         let members = n.node.members();
-        members.iter().all(|m| m.voter) && members.iter().map(|m| m.id).eq(ids.iter().copied())
+        members.iter().all(|m| m.is_voter) && members.iter().map(|m| m.id).eq(ids.iter().copied())
     };
     wait_until("the members", || nodes.iter().all(same)).await;
 }
@@ -81,7 +81,7 @@ async fn group_grows_from_one_to_five_and_shrinks_to_one() {
         write_session(&nodes, names.last().unwrap()).await;
     }
     assert!(rejection_text(remove_at_leader(&nodes, 1).await).contains("last voter"));
-    let alone = call_leader(&nodes, async |n: &Node| n.transfer_leader(None).await).await;
+    let alone = call_leader(&nodes, async |n: &RaftNode| n.transfer_leader(None).await).await;
     assert!(rejection_text(alone).contains("no other voter"));
 
     for id in 2..=5 {
@@ -142,21 +142,27 @@ async fn leadership_is_transferred_ten_times() {
         let begun = Instant::now();
         // To a named voter, and every third time to any fit voter.
         let wanted = (i % 3 != 2).then_some(to);
-        let moved = call_leader(&nodes, async |n: &Node| n.transfer_leader(wanted).await).await;
+        let moved = call_leader(&nodes, async |n: &RaftNode| n.transfer_leader(wanted).await).await;
         moved.unwrap();
         let now = leader_id(&nodes).await;
         longest = longest.max(begun.elapsed());
         assert_ne!(now, led);
         assert!(wanted.is_none_or(|to| to == now));
         // A transfer to itself is done already.
-        let same = call_leader(&nodes, async |n: &Node| n.transfer_leader(Some(now)).await).await;
+        let same = call_leader(&nodes, async |n: &RaftNode| {
+            n.transfer_leader(Some(now)).await
+        })
+        .await;
         assert_eq!(same, Ok(()));
         write_session(&nodes, name).await;
     }
     println!("the longest of ten transfers took {longest:?}");
     wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
 
-    let none = call_leader(&nodes, async |n: &Node| n.transfer_leader(Some(7)).await).await;
+    let none = call_leader(&nodes, async |n: &RaftNode| {
+        n.transfer_leader(Some(7)).await
+    })
+    .await;
     assert!(rejection_text(none).contains("the voters are 1, 2, 3"));
     let at = (wait_for_leader(&nodes).await + 1) % 3;
     let dead = nodes.remove(at).kill().await;
@@ -169,7 +175,7 @@ async fn leadership_is_transferred_ten_times() {
     // A dead node may count as alive for a moment; after that the transfer to it is rejected.
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
-        let to_dead = call_leader(&nodes, async |n: &Node| {
+        let to_dead = call_leader(&nodes, async |n: &RaftNode| {
             n.transfer_leader(Some(dead.node)).await
         });
         match to_dead.await {
@@ -239,7 +245,7 @@ async fn wiped_voter_is_rejected_under_old_id_and_accepted_under_new_one() {
     std::fs::remove_dir_all(&options.data_dir).unwrap();
     let wiped = RunningNode::restart(options).await.unwrap();
     let new = wiped.member();
-    let add = async |n: &Node| n.add_member(new.id, &new.address, new.incarnation).await;
+    let add = async |n: &RaftNode| n.add_member(new.id, &new.address, new.incarnation).await;
     let text = rejection_text(call_leader(&nodes, add).await);
     for words in [
         "ids are never reused",
@@ -249,9 +255,9 @@ async fn wiped_voter_is_rejected_under_old_id_and_accepted_under_new_one() {
         assert!(text.contains(words), "{text}");
     }
     // Nor under a new id at an address that is taken, nor with the old directory's number.
-    let lie = async |n: &Node| n.add_member(9, &new.address, new.incarnation).await;
+    let lie = async |n: &RaftNode| n.add_member(9, &new.address, new.incarnation).await;
     assert!(rejection_text(call_leader(&nodes, lie).await).contains("is the address of member"));
-    let moved = async |n: &Node| n.add_member(old.id, "127.0.0.1:1", old.incarnation).await;
+    let moved = async |n: &RaftNode| n.add_member(old.id, "127.0.0.1:1", old.incarnation).await;
     assert!(rejection_text(call_leader(&nodes, moved).await).contains("cannot change"));
     assert_eq!(wiped.node.identity().cluster, None);
     write_session(&nodes, "b").await;
@@ -290,7 +296,7 @@ async fn removed_node_that_keeps_running_disturbs_no_other() {
         assert!(
             removed
                 .node
-                .with_state(|s| s.session_named(&format!("{what}-0")).is_none())
+                .with_state(|s| s.find_session(&format!("{what}-0")).is_none())
         );
     };
     assert_no_disturbance(&removed, "running").await;
@@ -300,7 +306,7 @@ async fn removed_node_that_keeps_running_disturbs_no_other() {
 
     // Its id is used up: another store may be configured to take its place.
     let own = removed.member();
-    let add = async |n: &Node| n.add_member(own.id, &own.address, own.incarnation).await;
+    let add = async |n: &RaftNode| n.add_member(own.id, &own.address, own.incarnation).await;
     assert!(rejection_text(call_leader(&nodes, add).await).contains("never reused"));
     wait_until_equal(&nodes, ["a", "running-0", "restarted-0"].into_iter()).await;
 }
@@ -338,7 +344,7 @@ async fn membership_changes_run_one_at_a_time_and_resume() {
     let add = || node.add_member(2, &member.address, member.incarnation);
     let early = tokio::time::timeout(Duration::from_secs(1), add()).await;
     assert!(early.is_err(), "added though it is dead: {early:?}");
-    let learners = || node.members().iter().filter(|m| !m.voter).count();
+    let learners = || node.members().iter().filter(|m| !m.is_voter).count();
     assert_eq!((node.members().len(), learners()), (2, 1));
     // The leader alone is still the quorum.
     write_session(&nodes, "b").await;

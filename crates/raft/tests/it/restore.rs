@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use seqsvr_core::command::{Batch, Cause, Command, Fence, Reply};
+use seqsvr_core::command::{Batch, Command, Fence, RaiseCause, Reply};
 use seqsvr_core::id::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, Slot,
 };
 use seqsvr_core::state::State;
-use seqsvr_core::state::restore::Margins;
-use seqsvr_proto::transport::Tcp;
-use seqsvr_raft::backup::{self, Backup};
-use seqsvr_raft::{Error, Node, restore};
+use seqsvr_core::state::restore::RestoreMargins;
+use seqsvr_proto::transport::TcpTransport;
+use seqsvr_raft::backup::{self, StateBackup};
+use seqsvr_raft::{Error, RaftNode, restore};
 
 use crate::support::running_node::{
     RunningNode, bind_loopback, start_cluster, start_node, wait_for_leader, wait_until,
@@ -27,7 +27,7 @@ pub(crate) fn test_section() -> SectionKey {
 }
 
 /// Opens a section at its owner, which takes its slot first.
-pub(crate) async fn open_section(node: &Node) -> u64 {
+pub(crate) async fn open_section(node: &RaftNode) -> u64 {
     let slot = node.with_state(|s| s.slot_of(test_section())).unwrap();
     let to = node.with_state(|s| s.sessions().next().map(|(id, _)| id));
     let epoch = |slot: Slot| node.with_state(|s| s.slots()[usize::from(slot.0)].epoch);
@@ -59,7 +59,7 @@ pub(crate) async fn open_section(node: &Node) -> u64 {
 const TAKEN_AT: u64 = 1_700_000_000;
 
 /// Closes the section at its owner, with no number of it used.
-pub(crate) async fn close_section(node: &Node) {
+pub(crate) async fn close_section(node: &RaftNode) {
     let slot = node.with_state(|s| s.slot_of(test_section())).unwrap();
     let close = Command::CloseSection {
         fence: Fence {
@@ -82,19 +82,19 @@ async fn backup_is_restored_as_new_cluster() {
     write_session(&nodes, "a1").await;
     let at = wait_for_leader(&nodes).await;
     assert_eq!(open_section(&nodes[at].node).await, 0);
-    let index = nodes[at].node.confirm().await.unwrap();
+    let index = nodes[at].node.confirm_leadership().await.unwrap();
     let taken = nodes[at].node.backup(TAKEN_AT).unwrap();
-    assert!(taken.about.index >= index);
-    assert_eq!(taken.about.seen.added, [(NamespaceId(1), 100)]);
+    assert!(taken.header.index >= index);
+    assert_eq!(taken.header.usage.added, [(NamespaceId(1), 100)]);
     assert_eq!(taken.state, nodes[at].node.with_state(State::clone));
 
     let file = dir.path().join("backup");
     let mut bytes = Vec::new();
     taken.write(&mut bytes).unwrap();
     std::fs::write(&file, &bytes).unwrap();
-    assert_eq!(backup::read(&file).unwrap(), taken);
+    assert_eq!(backup::read_backup_file(&file).unwrap(), taken);
 
-    let margins = Margins {
+    let margins = RestoreMargins {
         max_seq: 1_000,
         start: 10_000,
         epoch: 5,
@@ -102,10 +102,10 @@ async fn backup_is_restored_as_new_cluster() {
     let state = taken.state.restored(NEW_CLUSTER, margins).unwrap();
     let (listener, address) = bind_loopback().await;
     let options = seqsvr_raft::Options::new(7, address, dir.path().join("new"));
-    let identity = restore::prepare(&state, &options).await.unwrap();
+    let identity = restore::prepare_data_dir(&state, &options).await.unwrap();
     assert_eq!(identity.cluster, Some(NEW_CLUSTER));
     // A directory that is not empty is never overwritten.
-    let again = restore::prepare(&state, &options).await;
+    let again = restore::prepare_data_dir(&state, &options).await;
     assert!(matches!(again, Err(Error::Options(text)) if text.contains("not empty")));
 
     let mut new = vec![RunningNode::start(options, listener).await.unwrap()];
@@ -137,7 +137,9 @@ async fn backup_is_restored_as_new_cluster() {
     assert!(refused.await.is_err());
     let options = nodes.into_iter().next().unwrap().kill().await;
     wait_until_unlocked(&options.data_dir).await;
-    let old = Node::open(options, Arc::new(Tcp)).await.unwrap();
+    let old = RaftNode::open(options, Arc::new(TcpTransport))
+        .await
+        .unwrap();
     assert_ne!(old.identity().cluster, Some(NEW_CLUSTER));
     old.shutdown().await;
 }
@@ -148,13 +150,13 @@ async fn damaged_backup_is_rejected() {
     let nodes = start_cluster(&dir.path().join("old"), 1, |_| {}).await;
     write_session(&nodes, "a1").await;
     open_section(&nodes[0].node).await;
-    let taken: Backup = nodes[0].node.backup(TAKEN_AT).unwrap();
+    let taken: StateBackup = nodes[0].node.backup(TAKEN_AT).unwrap();
     let mut good = Vec::new();
     taken.write(&mut good).unwrap();
     let file = dir.path().join("backup");
     let read = |bytes: &[u8]| {
         std::fs::write(&file, bytes).unwrap();
-        backup::read(&file)
+        backup::read_backup_file(&file)
     };
     assert_eq!(read(&good).unwrap(), taken);
     for byte in 0..good.len() {
@@ -182,7 +184,7 @@ async fn damaged_backup_is_rejected() {
     let mut longer = good.clone();
     longer.push(0);
     assert!(matches!(read(&longer), Err(backup::Error::Damaged { .. })));
-    let absent = backup::read(&dir.path().join("absent"));
+    let absent = backup::read_backup_file(&dir.path().join("absent"));
     assert!(matches!(absent, Err(backup::Error::Io { .. })));
 }
 
@@ -195,16 +197,16 @@ async fn usage_report_counts_entries_applied_by_each_store() {
     write_session(&nodes, "a1").await;
     let at = wait_for_leader(&nodes).await;
     open_section(&nodes[at].node).await;
-    let index = nodes[at].node.applied().borrow().index;
+    let index = nodes[at].node.watch_applied().borrow().index;
     for one in &nodes {
         wait_until("all have applied it", || {
-            one.node.applied().borrow().index >= index
+            one.node.watch_applied().borrow().index >= index
         })
         .await;
-        let seen = one.node.backup(TAKEN_AT).unwrap().about.seen;
+        let seen = one.node.backup(TAKEN_AT).unwrap().header.usage;
         assert_eq!(seen.taken_at, TAKEN_AT);
         assert_eq!(seen.added, [(NamespaceId(1), 100)]);
-        assert_eq!(seen.peak, [(NamespaceId(1), 100)]);
+        assert_eq!(seen.busiest_minute, [(NamespaceId(1), 100)]);
     }
 }
 
@@ -226,8 +228,8 @@ async fn usage_report_skips_entries_replayed_at_start() {
         node.with_state(|s| s.section(test_section()).is_some())
     })
     .await;
-    let seen = node.backup(TAKEN_AT).unwrap().about.seen;
-    assert_eq!((seen.added, seen.peak), (vec![], vec![]));
+    let seen = node.backup(TAKEN_AT).unwrap().header.usage;
+    assert_eq!((seen.added, seen.busiest_minute), (vec![], vec![]));
     let raise = Command::Raise {
         fence: Fence {
             slot: node.with_state(|s| s.slot_of(test_section())).unwrap(),
@@ -236,11 +238,11 @@ async fn usage_report_skips_entries_replayed_at_start() {
         },
         generation: Generation(1),
         to: 150,
-        cause: Cause::Refill,
+        cause: RaiseCause::Refill,
     };
     let commands = vec![raise];
     node.propose(Batch { commands }).await.unwrap();
-    let seen = node.backup(TAKEN_AT).unwrap().about.seen;
+    let seen = node.backup(TAKEN_AT).unwrap().header.usage;
     assert_eq!(seen.added, [(NamespaceId(1), 50)]);
 }
 
@@ -253,6 +255,6 @@ async fn snapshot_file_is_rejected_as_backup() {
     let digits: Vec<u8> = golden.bytes().filter(u8::is_ascii_hexdigit).collect();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     std::fs::write(&file, digits.chunks(2).map(byte).collect::<Vec<u8>>()).unwrap();
-    let refused = backup::read(&file).unwrap_err();
+    let refused = backup::read_backup_file(&file).unwrap_err();
     assert!(refused.to_string().contains("begin like a backup"));
 }

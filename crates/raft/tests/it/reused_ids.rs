@@ -3,7 +3,7 @@
 use prost::Message;
 use seqsvr_proto::v1::raft_client::RaftClient;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason, RaftRequest};
-use seqsvr_raft::{Member, MemberError, Options, Role};
+use seqsvr_raft::{GroupMember, MemberError, Options, RaftRole};
 use tempfile::TempDir;
 
 use crate::format_level::{add_at_leader, wait_for_level};
@@ -17,7 +17,7 @@ const LAST_LINE: &str = "another process has this id";
 
 /// Returns a node's answer to a pre-vote of this sender; None: it lets the sender in.
 async fn send_vote(
-    to: &Member,
+    to: &GroupMember,
     sender: u64,
     sender_incarnation: Option<u64>,
 ) -> Option<RaftRefusalReason> {
@@ -64,7 +64,10 @@ impl ReplacedLeaderSetup {
             stage.nodes.push(node);
         }
         let members = stage.nodes.iter().map(RunningNode::member).collect();
-        let made = stage.nodes[0].node.init(members, CLUSTER, 3_000, 64).await;
+        let made = stage.nodes[0]
+            .node
+            .create_cluster(members, CLUSTER, 3_000, 64)
+            .await;
         made.unwrap();
         stage
     }
@@ -127,7 +130,7 @@ async fn transfer_until_leader(nodes: &[RunningNode], id: u64) {
 }
 
 async fn wait_for_last_line(node: &RunningNode) -> String {
-    let failed = node.node.failed();
+    let failed = node.node.watch_failure();
     wait_until("it says why it stops", || failed.borrow().is_some()).await;
     failed.borrow().clone().unwrap()
 }
@@ -142,9 +145,9 @@ async fn stale_leader_that_meets_its_own_id_stops() {
     let before = term(&old);
     stage.links.restore(&old.options.address);
     let mut seen = old.node.leadership();
-    let ended = seen.wait_for(|l| l.role == Role::Stopped || l.term > before);
+    let ended = seen.wait_for(|l| l.role == RaftRole::Stopped || l.term > before);
     let ended = ended.await.unwrap().clone();
-    assert_eq!(ended.role, Role::Stopped, "it leads again: {ended:?}");
+    assert_eq!(ended.role, RaftRole::Stopped, "it leads again: {ended:?}");
     let line = wait_for_last_line(&old).await;
     assert!(
         line.contains(LAST_LINE) && line.contains("store 3"),
@@ -180,11 +183,11 @@ async fn stale_leader_is_rejected_by_its_incarnation() {
     }
     // Not a wait for an event: the time in which its heartbeats would be answered.
     for i in 0..3 {
-        assert!(old.node.confirm().await.is_err());
+        assert!(old.node.confirm_leadership().await.is_err());
         write_session(&nodes, &format!("after-{i}")).await;
     }
     assert_eq!(term(&old), before);
-    assert!(old.node.failed().borrow().is_none());
+    assert!(old.node.watch_failure().borrow().is_none());
     wait_until_equal(&nodes, ["before", "without", "after-2"].into_iter()).await;
 }
 

@@ -47,7 +47,7 @@ async fn salvage_backs_up_state_of_surviving_data_dir() {
     }
     wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
     let state = nodes[0].node.with_state(State::clone);
-    let running = salvage::read(&nodes[2].options.data_dir, &dir.path().join("s0")).await;
+    let running = salvage::read_data_dir(&nodes[2].options.data_dir, &dir.path().join("s0")).await;
     assert!(matches!(running, Err(Error::Locked(_))), "{running:?}");
     let mut survivor = None;
     for node in nodes {
@@ -62,27 +62,29 @@ async fn salvage_backs_up_state_of_surviving_data_dir() {
             .any(|f| f.extension().is_some_and(|e| e == "snapshot"))
     );
 
-    let salvaged = salvage::read(&data, &dir.path().join("s1")).await.unwrap();
+    let salvaged = salvage::read_data_dir(&data, &dir.path().join("s1"))
+        .await
+        .unwrap();
     assert_eq!(
         read_contents(&data),
         before,
         "salvaging changed the directory"
     );
     assert_eq!(salvaged.backup.state, state);
-    let seen = &salvaged.backup.about.seen;
+    let seen = &salvaged.backup.header.usage;
     assert!(
-        seen.taken_at > 1_700_000_000 && seen.watched == 0,
+        seen.taken_at > 1_700_000_000 && seen.watched_secs == 0,
         "{seen:?}"
     );
     let file = dir.path().join("backup");
     let mut bytes = Vec::new();
     salvaged.backup.write(&mut bytes).unwrap();
     std::fs::write(&file, bytes).unwrap();
-    assert_eq!(backup::read(&file).unwrap(), salvaged.backup);
+    assert_eq!(backup::read_backup_file(&file).unwrap(), salvaged.backup);
 
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let refused = salvage::read(&empty, &dir.path().join("s2")).await;
+    let refused = salvage::read_data_dir(&empty, &dir.path().join("s2")).await;
     assert!(matches!(refused, Err(Error::Options(_))), "{refused:?}");
     assert!(read_contents(&empty).is_empty(), "something was made in it");
 }
@@ -112,7 +114,9 @@ async fn salvage_of_uncommitted_close_does_not_lower_max_seq() {
     let data = leading.kill().await.data_dir;
     closing.abort();
     wait_until_unlocked(&data).await;
-    let salvaged = salvage::read(&data, &dir.path().join("s1")).await.unwrap();
+    let salvaged = salvage::read_data_dir(&data, &dir.path().join("s1"))
+        .await
+        .unwrap();
     assert!(salvaged.unconfirmed > 0);
     assert_eq!(max_seq(&salvaged.backup.state), window);
 }

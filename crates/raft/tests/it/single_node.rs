@@ -6,8 +6,8 @@ use crate::support::running_node::{
 };
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
-use seqsvr_proto::transport::Tcp;
-use seqsvr_raft::{ConfirmError, Error, Node, ProposeError};
+use seqsvr_proto::transport::TcpTransport;
+use seqsvr_raft::{ConfirmError, Error, ProposeError, RaftNode};
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -19,7 +19,7 @@ async fn single_node_waits_for_init_then_survives_restarts() {
     let refused = one.node.propose(session_batch("early")).await;
     assert_eq!(refused, Err(ProposeError::NotLeader { leader: None }));
     assert!(matches!(
-        one.node.confirm().await,
+        one.node.confirm_leadership().await,
         Err(ConfirmError::NotLeader { .. })
     ));
 
@@ -27,17 +27,20 @@ async fn single_node_waits_for_init_then_survives_restarts() {
     for _ in 0..2 {
         let made = one
             .node
-            .init(members.clone(), CLUSTER, LEASE_MS, SLOTS)
+            .create_cluster(members.clone(), CLUSTER, LEASE_MS, SLOTS)
             .await;
         made.unwrap();
     }
     let other = ClusterId(7);
-    let refused = one.node.init(members, other, LEASE_MS, SLOTS).await;
+    let refused = one
+        .node
+        .create_cluster(members, other, LEASE_MS, SLOTS)
+        .await;
     assert!(matches!(refused, Err(Error::WrongCluster { .. })));
 
     let mut nodes = vec![one];
     write_session(&nodes, "a1").await;
-    let index = nodes[0].node.confirm().await.unwrap();
+    let index = nodes[0].node.confirm_leadership().await.unwrap();
     assert!(index >= 2);
     assert!(nodes[0].node.counters().log_syncs > 0);
 
@@ -78,7 +81,10 @@ async fn rejected_init_changes_nothing() {
         (vec![own.clone()], 1, SLOTS),
         (vec![own.clone()], LEASE_MS, 0),
     ] {
-        let refused = one.node.init(members, CLUSTER, lease_ms, slots).await;
+        let refused = one
+            .node
+            .create_cluster(members, CLUSTER, lease_ms, slots)
+            .await;
         assert!(matches!(refused, Err(Error::Members(_))), "{refused:?}");
     }
     assert_eq!(one.node.identity().cluster, None);
@@ -89,7 +95,7 @@ async fn data_dir_is_used_by_one_process_and_one_node() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(dir.path(), 1, |_| {}).await;
     let options = nodes[0].options.clone();
-    let second = Node::open(options.clone(), Arc::new(Tcp)).await;
+    let second = RaftNode::open(options.clone(), Arc::new(TcpTransport)).await;
     assert!(matches!(second, Err(Error::Locked(_))));
     for node in nodes {
         node.kill().await;
@@ -97,7 +103,7 @@ async fn data_dir_is_used_by_one_process_and_one_node() {
     let mut other = options;
     other.node = 2;
     wait_until_unlocked(&other.data_dir).await;
-    let refused = Node::open(other, Arc::new(Tcp))
+    let refused = RaftNode::open(other, Arc::new(TcpTransport))
         .await
         .map(drop)
         .unwrap_err();
@@ -145,7 +151,7 @@ async fn dropped_call_during_shutdown_does_not_break_later_calls() {
         matches!(refused, Err(ProposeError::Stopped(_))),
         "{refused:?}"
     );
-    let refused = node.confirm().await;
+    let refused = node.confirm_leadership().await;
     assert!(
         matches!(refused, Err(ConfirmError::Stopped(_))),
         "{refused:?}"

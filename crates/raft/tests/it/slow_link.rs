@@ -8,8 +8,8 @@ use std::time::Duration;
 use seqsvr_core::command::{Batch, Command};
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::id::SessionId;
-use seqsvr_core::namespace::Spec;
-use seqsvr_raft::{Member, Options};
+use seqsvr_core::namespace::NamespaceSpec;
+use seqsvr_raft::{GroupMember, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
@@ -101,8 +101,11 @@ async fn start_three_with_slow_link(
         tune(&mut options);
         nodes.push(RunningNode::start(options, listener).await.unwrap());
     }
-    let members: Vec<Member> = nodes.iter().map(RunningNode::member).collect();
-    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
+    let members: Vec<GroupMember> = nodes.iter().map(RunningNode::member).collect();
+    let made = nodes[0]
+        .node
+        .create_cluster(members, CLUSTER, LEASE_MS, SLOTS)
+        .await;
     made.unwrap();
     // The third must not lead: its own calls are not slow.
     while wait_for_leader(&nodes).await == 2 {
@@ -123,7 +126,7 @@ fn idle_batch(commands: u64) -> Batch {
 }
 
 /// Proposes batches at the leader, several at a time.
-async fn propose_batches(node: &seqsvr_raft::Node, count: usize, commands: u64) {
+async fn propose_batches(node: &seqsvr_raft::RaftNode, count: usize, commands: u64) {
     let mut under_way = JoinSet::new();
     for _ in 0..count {
         if under_way.len() == 32 {
@@ -158,7 +161,7 @@ async fn slow_follower_does_not_hold_up_log_purge() {
     loop {
         propose_batches(node, 100, 10).await;
         let purged = node.counters().purged_index;
-        let matched = node.matched().get(&3).copied().unwrap_or(0);
+        let matched = node.matched_indexes().get(&3).copied().unwrap_or(0);
         if purged > matched {
             println!("purged up to {purged}, the slow follower at {matched}");
             break;
@@ -220,8 +223,11 @@ async fn slow_votes_elect_leader_with_longer_election_timeout() {
         nodes.push(RunningNode::start(options, listener).await.unwrap());
         links.push(link);
     }
-    let members: Vec<Member> = nodes.iter().map(RunningNode::member).collect();
-    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, SLOTS).await;
+    let members: Vec<GroupMember> = nodes.iter().map(RunningNode::member).collect();
+    let made = nodes[0]
+        .node
+        .create_cluster(members, CLUSTER, LEASE_MS, SLOTS)
+        .await;
     made.unwrap();
     write_session(&nodes, "first").await;
     for link in &links {
@@ -262,7 +268,7 @@ async fn slow_snapshot_is_followed_by_entries() {
     let leading = nodes[wait_for_leader(&nodes).await].node.clone();
     for n in 0..100 {
         let spec = |i| {
-            Spec::new(
+            NamespaceSpec::new(
                 &format!("namespace-{n}-{i}"),
                 Geometry::Keyed { sections: 1 },
             )

@@ -9,8 +9,8 @@ use seqsvr_gateway::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, STORE_HTTP_PORT,
 };
 use seqsvr_proto::limits::{
-    ALLOC_PORT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_MAX, STORE_PORT, STREAMS_DEFAULT,
-    WAITING_DEFAULT,
+    ALLOC_PORT, CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
+    QUEUED_ITEMS_DEFAULT, STORE_PORT,
 };
 
 use super::common::LIMITS_HEADING;
@@ -18,7 +18,7 @@ use super::value_parsers::{
     parse_advertise_address, parse_duration, parse_listen_address, parse_nonzero_duration,
 };
 
-const MESSAGE_MAX_KIB: u64 = MESSAGE_MAX as u64 >> 10;
+const MESSAGE_MAX_KIB: u64 = MESSAGE_BYTES_MAX as u64 >> 10;
 
 /// Heading of the flags of the Redis endpoint.
 const REDIS_HEADING: &str = "Redis options";
@@ -158,7 +158,7 @@ pub(crate) struct ConnectionLimitArgs {
     /// Maximum concurrent calls of a connection. Further calls wait in the client.
     #[arg(
         long,
-        default_value_t = STREAMS_DEFAULT,
+        default_value_t = CALLS_PER_CONNECTION_DEFAULT,
         value_parser = clap::value_parser!(u32).range(1..=1 << 20)
     )]
     pub(crate) streams_max: u32,
@@ -243,7 +243,7 @@ pub(crate) struct AllocArgs {
     #[arg(
         long,
         help_heading = LIMITS_HEADING,
-        default_value_t = WAITING_DEFAULT as u64,
+        default_value_t = QUEUED_ITEMS_DEFAULT as u64,
         value_parser = clap::value_parser!(u64).range(1..=1 << 24)
     )]
     pub(crate) waiting_max: u64,

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &cli::CheckArgs) -> anyhow::Result<()> {
             report.violations_total()
         );
     }
-    if report.answered() == 0 {
+    if report.answered_calls() == 0 {
         bail!(
             "{} has no answered call, so it proves nothing",
             args.file.display()

@@ -2,7 +2,7 @@
 
 use seqsvr_client::Alter;
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{Limits, Namespace, Spec};
+use seqsvr_core::namespace::{Namespace, NamespaceLimits, NamespaceSpec};
 use seqsvr_core::progression::Progression;
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(command: cli::NamespaceCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn build_spec(args: &cli::CreateNamespaceArgs) -> Spec {
+fn build_spec(args: &cli::CreateNamespaceArgs) -> NamespaceSpec {
     let geometry = if args.keyed {
         Geometry::Keyed {
             sections: args.sections,
@@ -61,7 +61,7 @@ fn build_spec(args: &cli::CreateNamespaceArgs) -> Spec {
             max_uid: args.max_uid,
         }
     };
-    Spec {
+    NamespaceSpec {
         name: args.name.clone(),
         geometry,
         progression: Progression {
@@ -70,15 +70,15 @@ fn build_spec(args: &cli::CreateNamespaceArgs) -> Spec {
             offset: args.offset,
         },
         step: args.step,
-        limits: Limits {
+        limits: NamespaceLimits {
             step_max: args
                 .limits
                 .step_max
-                .unwrap_or(Limits::DEFAULT.step_max.max(args.step)),
+                .unwrap_or(NamespaceLimits::DEFAULT.step_max.max(args.step)),
             raise_to_max: args
                 .limits
                 .raise_to_max
-                .unwrap_or(Limits::DEFAULT.raise_to_max),
+                .unwrap_or(NamespaceLimits::DEFAULT.raise_to_max),
             strict: args.strict,
         },
     }
@@ -95,7 +95,7 @@ fn describe_geometry(geometry: &Geometry) -> String {
 }
 
 fn namespace_line(n: &Namespace) -> String {
-    let Spec {
+    let NamespaceSpec {
         name,
         geometry,
         progression: p,
@@ -121,7 +121,7 @@ fn namespace_line(n: &Namespace) -> String {
 }
 
 fn namespace_json(n: &Namespace) -> Value {
-    let Spec {
+    let NamespaceSpec {
         name,
         geometry,
         progression: p,

@@ -1,7 +1,7 @@
 //! `seqsvr status`: prints the cluster as its leader sees it, and the counters of every process.
 
 use futures::future::join_all;
-use seqsvr_gateway::http::{Nodes, status};
+use seqsvr_gateway::http::{NodeStatuses, cluster_status_json};
 use seqsvr_proto::v1::ClusterStatusResponse;
 
 use super::cli_client::CliClient;
@@ -29,12 +29,14 @@ pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
             .map(|address| admin_with_short_deadline.node_status(address)),
     )
     .await;
-    let nodes: Nodes = addresses
+    let nodes: NodeStatuses = addresses
         .into_iter()
         .zip(nodes.into_iter().map(|n| n.map_err(|e| e.to_string())))
         .collect();
     if args.json {
-        stdout::print_line(serde_json::to_string_pretty(&status(&cluster, &nodes))?)?;
+        stdout::print_line(serde_json::to_string_pretty(&cluster_status_json(
+            &cluster, &nodes,
+        ))?)?;
     } else {
         print_status(&cluster, &nodes)?;
     }
@@ -45,7 +47,7 @@ fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn print_status(c: &ClusterStatusResponse, nodes: &Nodes) -> std::io::Result<()> {
+fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Result<()> {
     stdout::print_line(format_args!(
         "cluster   {}  lease {} ms  term {}  table version {}",
         to_hex(&c.cluster),

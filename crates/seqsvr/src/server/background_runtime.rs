@@ -3,7 +3,7 @@
 
 use std::io;
 
-use seqsvr_alloc::Environment;
+use seqsvr_alloc::AllocEnvironment;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::server::runtime::EVENT_INTERVAL;
@@ -34,10 +34,10 @@ impl BackgroundRuntime {
     }
 
     /// Returns the environment of an AllocSvr whose slow path runs on these threads.
-    pub(crate) fn environment(&self) -> Environment {
-        Environment {
+    pub(crate) fn environment(&self) -> AllocEnvironment {
+        AllocEnvironment {
             background: self.0.as_ref().map(|runtime| runtime.handle().clone()),
-            ..Environment::system()
+            ..AllocEnvironment::system()
         }
     }
 }

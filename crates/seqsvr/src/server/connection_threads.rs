@@ -6,7 +6,7 @@
 use std::io;
 use std::num::NonZero;
 
-use seqsvr_gateway::Runtimes;
+use seqsvr_gateway::ConnectionRuntimes;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ const USUAL_PRIORITY: u8 = 48;
 
 /// One single-threaded runtime for each core. Dropping this shuts them down.
 pub(crate) struct ConnectionThreads {
-    runtimes: Runtimes,
+    runtimes: ConnectionRuntimes,
     /// Ends the threads when it is dropped.
     _running: watch::Sender<()>,
 }
@@ -44,13 +44,13 @@ impl ConnectionThreads {
                 })?;
         }
         Ok(ConnectionThreads {
-            runtimes: Runtimes::new(runtimes),
+            runtimes: ConnectionRuntimes::new(runtimes),
             _running: running,
         })
     }
 
     /// Returns handles of the runtimes.
-    pub(crate) fn runtimes(&self) -> Option<Runtimes> {
+    pub(crate) fn runtimes(&self) -> Option<ConnectionRuntimes> {
         Some(self.runtimes.clone())
     }
 }

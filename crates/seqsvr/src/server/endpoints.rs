@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use futures::future::join;
-use seqsvr_alloc::Alloc;
+use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{
-    HTTP_PORT, HttpDoor, HttpOptions, REDIS_PORT, RedisDoor, RedisOptions, WATCHING_CONNECTIONS,
-    http,
+    HTTP_PORT, HttpOptions, HttpServer, OPERATOR_CONNECTIONS_MAX, REDIS_PORT, RedisOptions,
+    RedisServer, http,
 };
-use seqsvr_proto::transport::Tcp;
-use seqsvr_store::Store;
+use seqsvr_proto::transport::TcpTransport;
+use seqsvr_store::StoreServer;
 
 use crate::cli;
 use crate::server::connection_threads::ConnectionThreads;
@@ -19,8 +19,8 @@ use crate::server::connection_threads::ConnectionThreads;
 /// The open endpoints of one server.
 #[derive(Default)]
 pub(crate) struct Endpoints {
-    redis: Option<RedisDoor>,
-    http: Option<HttpDoor>,
+    redis: Option<RedisServer>,
+    http: Option<HttpServer>,
 }
 
 impl Endpoints {
@@ -29,7 +29,7 @@ impl Endpoints {
     /// # Errors
     /// An address cannot be resolved, or the server cannot listen on it.
     pub(crate) async fn open_configured(
-        alloc: &Alloc,
+        alloc: &AllocServer,
         threads: &ConnectionThreads,
         args: &cli::EndpointArgs,
         items_max: usize,
@@ -40,12 +40,12 @@ impl Endpoints {
                 runtimes: threads.runtimes(),
                 connections_max: args.redis_connections_max as usize,
                 password: args.redis_password.clone(),
-                idle_max: args.redis_idle_max,
+                idle_timeout: args.redis_idle_max,
                 items_max,
                 ..RedisOptions::new(cli::resolve_address(listen, REDIS_PORT)?)
             };
             let listen = options.listen;
-            let endpoint = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
+            let endpoint = RedisServer::start(options, &TcpTransport, alloc.sequence()).await;
             endpoints.redis = Some(
                 endpoint
                     .with_context(|| describe_listen_error(listen, "Redis", "--redis-listen"))?,
@@ -56,12 +56,12 @@ impl Endpoints {
                 listen: cli::resolve_address(listen, HTTP_PORT)?,
                 runtimes: threads.runtimes(),
                 connections_max: args.http.http_connections_max as usize,
-                idle_max: args.http.http_idle_max,
+                idle_timeout: args.http.http_idle_max,
                 local_only: false,
             };
             let listen = options.listen;
             let routes = http_routes(alloc, args.tinyid_token.clone());
-            let endpoint = HttpDoor::open(options, &Tcp, routes).await;
+            let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
             endpoints.http = Some(
                 endpoint.with_context(|| describe_listen_error(listen, "HTTP", "--http-listen"))?,
             );
@@ -76,7 +76,7 @@ impl Endpoints {
     /// set.
     pub(crate) async fn open_redis(
         &mut self,
-        alloc: &Alloc,
+        alloc: &AllocServer,
         threads: &ConnectionThreads,
         listen: SocketAddr,
         is_required: bool,
@@ -85,7 +85,7 @@ impl Endpoints {
             runtimes: threads.runtimes(),
             ..RedisOptions::new(listen)
         };
-        let endpoint = RedisDoor::open(options, &Tcp, alloc.sequence()).await;
+        let endpoint = RedisServer::start(options, &TcpTransport, alloc.sequence()).await;
         self.redis = none_if_in_use(endpoint, listen, "Redis", "--redis-port", is_required)?;
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Endpoints {
     /// set.
     pub(crate) async fn open_http(
         &mut self,
-        alloc: &Alloc,
+        alloc: &AllocServer,
         threads: &ConnectionThreads,
         listen: SocketAddr,
         is_required: bool,
@@ -107,7 +107,7 @@ impl Endpoints {
             local_only: true,
             ..HttpOptions::new(listen)
         };
-        let endpoint = HttpDoor::open(options, &Tcp, http_routes(alloc, None)).await;
+        let endpoint = HttpServer::start(options, &TcpTransport, http_routes(alloc, None)).await;
         self.http = none_if_in_use(endpoint, listen, "HTTP", "--http-port", is_required)?;
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Endpoints {
     /// # Errors
     /// The server cannot listen on the address.
     pub(crate) async fn open_for_store(
-        store: &Store,
+        store: &StoreServer,
         listen: SocketAddr,
     ) -> anyhow::Result<Endpoints> {
         let endpoint = open_store_http(store, listen, false).await;
@@ -136,7 +136,7 @@ impl Endpoints {
     /// The server cannot listen on the address. An address in use is an error if `is_required` is
     /// set.
     pub(crate) async fn open_local_for_store(
-        store: &Store,
+        store: &StoreServer,
         listen: SocketAddr,
         is_required: bool,
     ) -> anyhow::Result<Endpoints> {
@@ -149,12 +149,12 @@ impl Endpoints {
 
     /// Returns the address of the Redis endpoint.
     pub(crate) fn redis_addr(&self) -> Option<SocketAddr> {
-        self.redis.as_ref().map(RedisDoor::local_addr)
+        self.redis.as_ref().map(RedisServer::local_addr)
     }
 
     /// Returns the address of the HTTP endpoint.
     pub(crate) fn http_addr(&self) -> Option<SocketAddr> {
-        self.http.as_ref().map(HttpDoor::local_addr)
+        self.http.as_ref().map(HttpServer::local_addr)
     }
 
     /// Stops accepting connections and closes the open ones.
@@ -174,24 +174,24 @@ impl Endpoints {
 }
 
 /// Returns all HTTP routes of an AllocSvr.
-fn http_routes(alloc: &Alloc, tinyid_token: Option<String>) -> http::Paths {
-    http::numbers(alloc.sequence(), tinyid_token)
-        .merge(http::page(alloc.sequence(), alloc.admin()))
-        .merge(http::operator(alloc.clone()))
+fn http_routes(alloc: &AllocServer, tinyid_token: Option<String>) -> http::Routes {
+    http::number_routes(alloc.sequence(), tinyid_token)
+        .merge(http::dashboard_routes(alloc.sequence(), alloc.admin()))
+        .merge(http::operator_routes(alloc.clone()))
 }
 
 /// Opens the HTTP endpoint of a store.
 async fn open_store_http(
-    store: &Store,
+    store: &StoreServer,
     listen: SocketAddr,
     local_only: bool,
-) -> io::Result<HttpDoor> {
+) -> io::Result<HttpServer> {
     let options = HttpOptions {
         local_only,
-        connections_max: WATCHING_CONNECTIONS,
+        connections_max: OPERATOR_CONNECTIONS_MAX,
         ..HttpOptions::new(listen)
     };
-    HttpDoor::open(options, &Tcp, http::operator(store.clone())).await
+    HttpServer::start(options, &TcpTransport, http::operator_routes(store.clone())).await
 }
 
 /// Returns the endpoint. Returns None and logs a warning if its address is in use and `is_required`

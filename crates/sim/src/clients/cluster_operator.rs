@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use seqsvr_client::{Admin, Channels};
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{Limits, Spec};
-use seqsvr_proto::convert::u128_bytes;
+use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
+use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -81,13 +81,13 @@ impl ClusterOperator {
                 }
             }
             // Any store may receive the first request.
-            let rotation = seqsvr_core::sim::draw("init") as usize % descriptions.len();
+            let rotation = seqsvr_core::sim::draw_number("init") as usize % descriptions.len();
             descriptions.rotate_left(rotation);
             let initialized = descriptions
                 .iter()
                 .find(|description| !description.cluster.is_empty());
             let cluster = initialized.map_or_else(
-                || u128_bytes(new_cluster_id),
+                || u128_to_bytes(new_cluster_id),
                 |description| description.cluster.clone(),
             );
             let member = |description: &v1::DescribeResponse| v1::Member {
@@ -286,17 +286,17 @@ async fn describe_store(channels: &Channels, id: MachineId) -> v1::DescribeRespo
     }
 }
 
-fn namespace_spec(setup: &ClusterSetup) -> Spec {
+fn namespace_spec(setup: &ClusterSetup) -> NamespaceSpec {
     let geometry = Geometry::Dense {
         section_size: UIDS_PER_SECTION,
         max_uid: UID_MAX,
     };
-    Spec {
+    NamespaceSpec {
         step: setup.step,
-        limits: Limits {
+        limits: NamespaceLimits {
             step_max: 2 * setup.step,
-            ..Limits::DEFAULT
+            ..NamespaceLimits::DEFAULT
         },
-        ..Spec::new(NAMESPACE, geometry)
+        ..NamespaceSpec::new(NAMESPACE, geometry)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use seqsvr_check::{Answer, Kind};
-use seqsvr_client::{CurrentKind, Numbers};
+use seqsvr_check::{CallAnswer, CallKind};
+use seqsvr_client::{CurrentKind, IssuedRange};
 use tokio::time::sleep;
 
 use super::replaceable_client::ReplaceableClient;
@@ -63,7 +63,8 @@ impl LoadCaller {
             false => sdk.next(NAMESPACE, uid, 1).await,
         };
         let answer = result.as_ref().map(next_answer);
-        self.context.record_call(&sdk, &call, Kind::Next, answer);
+        self.context
+            .record_call(&sdk, &call, CallKind::Next, answer);
         self.client.replace_if_foreign(&sdk, result.as_ref().err());
         result.is_ok()
     }
@@ -75,7 +76,7 @@ impl LoadCaller {
         let results = sdk.next_many(NAMESPACE, uids).await;
         for (call, result) in calls.iter().zip(&results) {
             let answer = result.as_ref().map(next_answer);
-            self.context.record_call(&sdk, call, Kind::Next, answer);
+            self.context.record_call(&sdk, call, CallKind::Next, answer);
         }
         let error = results.iter().find_map(|result| result.as_ref().err());
         self.client.replace_if_foreign(&sdk, error);
@@ -87,13 +88,14 @@ impl LoadCaller {
         let result = sdk.current(NAMESPACE, uid).await;
         let answer = result.as_ref().map(|current| {
             let answer = match current.kind {
-                CurrentKind::Exact => Answer::Exact(current.value),
-                CurrentKind::Never => Answer::Never,
-                CurrentKind::AtMost => Answer::AtMost(current.value),
+                CurrentKind::Exact => CallAnswer::Exact(current.value),
+                CurrentKind::Never => CallAnswer::Never,
+                CurrentKind::AtMost => CallAnswer::AtMost(current.value),
             };
             (answer, current.epoch)
         });
-        self.context.record_call(&sdk, &call, Kind::Current, answer);
+        self.context
+            .record_call(&sdk, &call, CallKind::Current, answer);
         self.client.replace_if_foreign(&sdk, result.as_ref().err());
     }
 
@@ -104,10 +106,14 @@ impl LoadCaller {
         let result = sdk.raise_to(NAMESPACE, uid, target, false).await;
         let answer = result.as_ref().map(|raised| {
             let to = raised.value;
-            let answer = Answer::RaiseTo { asked: target, to };
+            let answer = CallAnswer::RaiseTo {
+                requested: target,
+                to,
+            };
             (answer, raised.epoch)
         });
-        self.context.record_call(&sdk, &call, Kind::RaiseTo, answer);
+        self.context
+            .record_call(&sdk, &call, CallKind::RaiseTo, answer);
         self.client.replace_if_foreign(&sdk, result.as_ref().err());
     }
 
@@ -143,8 +149,8 @@ impl LoadCaller {
     }
 }
 
-fn next_answer(numbers: &Numbers) -> (Answer, u64) {
-    let answer = Answer::Next {
+fn next_answer(numbers: &IssuedRange) -> (CallAnswer, u64) {
+    let answer = CallAnswer::Next {
         first: numbers.first,
         last: numbers.last,
         stride: NonZeroU64::MIN,

@@ -15,7 +15,7 @@ use crate::plan::RunPlan;
 pub(super) fn create_client(id: MachineId, plan: &RunPlan, context: &RunContext) -> Client {
     let servers = initial_alloc_ids(&plan.setup).map(|id| alloc_address(id).to_string());
     let options = seqsvr_client::Options {
-        seed: Some(seqsvr_core::sim::draw("client")),
+        seed: Some(seqsvr_core::sim::draw_number("client")),
         ..seqsvr_client::Options::new(servers)
     };
     let client = Client::over(Channels::over(machine_transport(&context.net, id)), options);

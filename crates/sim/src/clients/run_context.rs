@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use seqsvr_check::{Answer, Call, Kind, Outcome, Sequence};
+use seqsvr_check::{CallAnswer, CallKind, CallOutcome, RecordedCall, SequenceName};
 use seqsvr_client::{Client, Error};
 
 use crate::judges::answer_judge::AnswerJudge;
@@ -41,7 +41,7 @@ pub struct RunContext {
     /// Tag of the cluster that gave the last answer.
     pub last_cluster_tag: AtomicU64,
     /// All calls that have ended.
-    pub calls: Mutex<Vec<Call>>,
+    pub calls: Mutex<Vec<RecordedCall>>,
     /// Number of calls that got an answer.
     pub answered_calls: AtomicU64,
     /// Judge of every answer.
@@ -129,8 +129,8 @@ impl RunContext {
         &self,
         client: &Client,
         call: &PendingCall,
-        kind: Kind,
-        answered: Result<(Answer, u64), &Error>,
+        kind: CallKind,
+        answered: Result<(CallAnswer, u64), &Error>,
     ) {
         let end = self.next_timestamp();
         // A client belongs to one cluster for its life.
@@ -162,16 +162,16 @@ impl RunContext {
                     call.is_strict,
                     &answer,
                 );
-                Outcome::Ok {
+                CallOutcome::Ok {
                     end,
                     epoch: Some(epoch),
                     answer,
                 }
             }
-            Err(_) => Outcome::Error { end, kind },
+            Err(_) => CallOutcome::Error { end, kind },
         };
-        self.calls.lock().push(Call {
-            sequence: Sequence::uid(&format!("{NAMESPACE}-{cluster:x}"), call.uid),
+        self.calls.lock().push(RecordedCall {
+            sequence: SequenceName::for_uid(&format!("{NAMESPACE}-{cluster:x}"), call.uid),
             begin: call.timestamp,
             outcome,
         });
@@ -213,11 +213,11 @@ pub struct PendingCall {
     pub floor: u64,
 }
 
-fn answer_value(answer: &Answer) -> u64 {
+fn answer_value(answer: &CallAnswer) -> u64 {
     match answer {
-        Answer::Next { first, .. } => *first,
-        Answer::Exact(n) | Answer::AtMost(n) => *n,
-        Answer::Never => 0,
-        Answer::RaiseTo { to, .. } => *to,
+        CallAnswer::Next { first, .. } => *first,
+        CallAnswer::Exact(n) | CallAnswer::AtMost(n) => *n,
+        CallAnswer::Never => 0,
+        CallAnswer::RaiseTo { to, .. } => *to,
     }
 }

@@ -9,11 +9,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use seqsvr_alloc::{Alloc, Clock};
-use seqsvr_core::lease::Reading;
-use seqsvr_core::sim::{self, mix};
+use seqsvr_alloc::{AllocServer, Clock};
+use seqsvr_core::lease::ClockReading;
+use seqsvr_core::sim::{self, mix_bits};
 use seqsvr_proto::os::files;
-use seqsvr_store::Store;
+use seqsvr_store::StoreServer;
 use seqsvr_store::sim as disks;
 
 use crate::machine::{ClockSet, MachineClock, MachineRole, Rates, SimMachine, SimProcess};
@@ -45,7 +45,7 @@ pub struct SimCluster {
 struct AllocClock(MachineClock);
 
 impl Clock for AllocClock {
-    fn now(&self) -> Reading {
+    fn now(&self) -> ClockReading {
         self.0.read_as_alloc()
     }
 }
@@ -125,29 +125,29 @@ impl SimCluster {
         match &machine.role {
             MachineRole::Store(running) => {
                 let options = store_options(setup, store_id, id, machine.data_dir());
-                let environment = seqsvr_store::Environment {
+                let environment = seqsvr_store::StoreEnvironment {
                     clock: Arc::new(move || clock.read_as_store()),
                     transport,
                 };
                 let running = running.clone();
                 process.spawn_task(async move {
-                    match Store::start_in(options, environment).await {
+                    match StoreServer::start_in(options, environment).await {
                         Ok(store) => *running.lock() = Some(store),
                         Err(e) => *start_error.lock() = Some(e.to_string()),
                     }
                 });
             }
             MachineRole::Alloc(running) => {
-                let seed = mix(self.seed, self.start_count);
+                let seed = mix_bits(self.seed, self.start_count);
                 let options = alloc_options(setup, id, &machine.root_dir, seed);
-                let environment = seqsvr_alloc::Environment {
+                let environment = seqsvr_alloc::AllocEnvironment {
                     clock: Arc::new(AllocClock(clock)),
                     transport,
                     background: None,
                 };
                 let running = running.clone();
                 process.spawn_task(async move {
-                    match Alloc::start_in(options, environment).await {
+                    match AllocServer::start_in(options, environment).await {
                         Ok(alloc) => *running.lock() = Some(alloc),
                         Err(e) => *start_error.lock() = Some(e.to_string()),
                     }
@@ -168,7 +168,7 @@ impl SimCluster {
     /// Records an event of a machine and its reason in the trace. The reason may name files, whose
     /// names differ from run to run, so only `what` enters the hash.
     pub fn trace_event_with_reason(&self, id: MachineId, what: &str, why: &str) {
-        let numbers = [2, u64::from(id), sim::hash(what)];
+        let numbers = [2, u64::from(id), sim::hash_text(what)];
         self.net.with_trace(|now, trace| {
             trace.record_reported_event(now, &numbers, format!("{} {what}{why}", machine_name(id)));
         });
@@ -200,7 +200,7 @@ impl SimCluster {
         let mut count = 0;
         let mut draw = |end: u64| {
             count += 1;
-            mix(mix(seed, start_count), count) % end.max(1)
+            mix_bits(mix_bits(seed, start_count), count) % end.max(1)
         };
         let data_dir = machine.data_dir();
         let state_dir = machine.state_dir();

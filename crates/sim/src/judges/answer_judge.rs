@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use seqsvr_check::Answer;
+use seqsvr_check::CallAnswer;
 
 /// Judge of all answers.
 pub struct AnswerJudge {
@@ -47,12 +47,12 @@ impl AnswerJudge {
         sequence: (u64, u64),
         floor: u64,
         is_strict: bool,
-        answer: &Answer,
+        answer: &CallAnswer,
     ) {
         let must_follow = self.has_bounded_clocks || is_strict;
         let issued = self.sequences.entry(sequence).or_default();
         let failure = match *answer {
-            Answer::Next { first, last, .. } => {
+            CallAnswer::Next { first, last, .. } => {
                 let before = issued.ranges.range(..=last).next_back();
                 let is_duplicate = before.is_some_and(|(_, end)| *end >= first);
                 issued.ranges.insert(first, last);
@@ -63,17 +63,17 @@ impl AnswerJudge {
                     _ => None,
                 }
             }
-            Answer::Exact(n) if self.has_bounded_clocks && n < floor => {
+            CallAnswer::Exact(n) if self.has_bounded_clocks && n < floor => {
                 Some(format!("exactly {n}, but {floor} was handed out"))
             }
-            Answer::AtMost(n) if self.has_bounded_clocks && n < floor => {
+            CallAnswer::AtMost(n) if self.has_bounded_clocks && n < floor => {
                 Some(format!("at most {n}, but {floor} was handed out"))
             }
-            Answer::Never if self.has_bounded_clocks && floor > 0 => {
+            CallAnswer::Never if self.has_bounded_clocks && floor > 0 => {
                 Some(format!("never, but {floor} was handed out"))
             }
             // Numbers that are handed out later are above it.
-            Answer::RaiseTo { to, .. } => {
+            CallAnswer::RaiseTo { to, .. } => {
                 issued.highest = issued
                     .highest
                     .max(if self.has_bounded_clocks { to } else { 0 });

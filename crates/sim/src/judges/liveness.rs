@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use seqsvr_core::id::SectionKey;
 use seqsvr_core::state::State;
-use seqsvr_store::Store;
+use seqsvr_store::StoreServer;
 
 use crate::cluster::{SimCluster, machine_name};
 use crate::machine::SimMachine;
@@ -39,7 +39,7 @@ pub fn calm_call_max_ms(setup: &ClusterSetup) -> u64 {
 /// Returns what has not settled yet. A settled cluster has one leader, equal stores, an owner of
 /// every slot, and no queued item.
 pub fn find_unsettled(cluster: &SimCluster) -> Option<String> {
-    let stores: Vec<(&SimMachine, Store)> = cluster
+    let stores: Vec<(&SimMachine, StoreServer)> = cluster
         .machines
         .values()
         .filter(|machine| machine.is_in_use && !machine.is_removed && !machine.is_wiped)

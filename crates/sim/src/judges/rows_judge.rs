@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use seqsvr_core::SEQ_MAX;
-use seqsvr_core::state::{Section, State};
+use seqsvr_core::state::{SectionRow, State};
 
 use crate::cluster::{SimCluster, machine_name};
 
@@ -82,7 +82,7 @@ fn check_cluster_numbers(before: &State, after: &State) -> Result<(), String> {
     let marks = |state: &State| {
         let cluster = state.cluster();
         [
-            u64::from(state.level()),
+            u64::from(state.format_level()),
             state.next_store().unwrap_or(0),
             state.table_version(),
             cluster.map_or(0, |cluster| cluster.next_session),
@@ -147,7 +147,7 @@ fn check_sections(before: &State, after: &State) -> Result<(), String> {
     })
 }
 
-fn check_section(old: &Section, new: &Section) -> Result<(), &'static str> {
+fn check_section(old: &SectionRow, new: &SectionRow) -> Result<(), &'static str> {
     let is_same = new.generation == old.generation;
     let has_ended = is_same && !old.open;
     let rules = [

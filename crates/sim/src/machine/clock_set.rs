@@ -1,6 +1,6 @@
 //! Clocks of a machine: each has a rate of its own, and a suspended machine stops some of them.
 
-use seqsvr_core::lease::Reading;
+use seqsvr_core::lease::ClockReading;
 
 /// Rate of a clock without error, in parts per million.
 pub const TRUE_RATE: u64 = 1_000_000;
@@ -106,16 +106,16 @@ impl ClockSet {
     }
 
     /// Returns what an AllocSvr reads.
-    pub fn alloc_reading(&self, now: u64) -> Reading {
-        Reading {
+    pub fn alloc_reading(&self, now: u64) -> ClockReading {
+        ClockReading {
             main_ns: self.boot.reading_at(now),
             raw_ns: self.raw.reading_at(now),
         }
     }
 
     /// Returns what a store reads.
-    pub fn store_reading(&self, now: u64) -> Reading {
-        Reading {
+    pub fn store_reading(&self, now: u64) -> ClockReading {
+        ClockReading {
             main_ns: self.monotonic.reading_at(now),
             raw_ns: self.raw.reading_at(now),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use seqsvr_core::lease::Reading;
+use seqsvr_core::lease::ClockReading;
 
 use super::clock_set::ClockSet;
 
@@ -92,19 +92,19 @@ impl MachineClock {
     }
 
     /// Returns what an AllocSvr reads; counts as a clock read.
-    pub fn read_as_alloc(&self) -> Reading {
+    pub fn read_as_alloc(&self) -> ClockReading {
         let now = self.count_read();
         self.0.clocks.lock().alloc_reading(now)
     }
 
     /// Returns what a store reads; counts as a clock read.
-    pub fn read_as_store(&self) -> Reading {
+    pub fn read_as_store(&self) -> ClockReading {
         let now = self.count_read();
         self.0.clocks.lock().store_reading(now)
     }
 
     /// Returns what an AllocSvr would read now; does not count as a clock read.
-    pub fn peek_as_alloc(&self) -> Reading {
+    pub fn peek_as_alloc(&self) -> ClockReading {
         let now = self.0.now_ms.load(Relaxed) * NS_PER_MS;
         self.0.clocks.lock().alloc_reading(now)
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seqsvr_alloc::Alloc;
-use seqsvr_store::Store;
+use seqsvr_alloc::AllocServer;
+use seqsvr_store::StoreServer;
 
 use super::machine_clock::MachineClock;
 use super::sim_process::SimProcess;
@@ -15,9 +15,9 @@ use crate::network::MachineId;
 #[derive(Clone)]
 pub enum MachineRole {
     /// Store; its handle is set once it has started.
-    Store(Arc<Mutex<Option<Store>>>),
+    Store(Arc<Mutex<Option<StoreServer>>>),
     /// AllocSvr; its handle is set once it has started.
-    Alloc(Arc<Mutex<Option<Alloc>>>),
+    Alloc(Arc<Mutex<Option<AllocServer>>>),
     /// Client with its callers.
     Client,
 }
@@ -63,7 +63,7 @@ impl SimMachine {
     }
 
     /// Returns its store, if that runs.
-    pub fn running_store(&self) -> Option<Store> {
+    pub fn running_store(&self) -> Option<StoreServer> {
         match &self.role {
             MachineRole::Store(running) if self.process.is_some() => running.lock().clone(),
             _ => None,
@@ -71,7 +71,7 @@ impl SimMachine {
     }
 
     /// Returns its AllocSvr, if that runs.
-    pub fn running_alloc(&self) -> Option<Alloc> {
+    pub fn running_alloc(&self) -> Option<AllocServer> {
         match &self.role {
             MachineRole::Alloc(running) if self.process.is_some() => running.lock().clone(),
             _ => None,

@@ -36,7 +36,7 @@ impl SimProcess {
         now: u64,
     ) -> std::io::Result<SimProcess> {
         clock.set_now_ms(now);
-        let seed = sim::mix(seed, start);
+        let seed = sim::mix_bits(seed, start);
         let runtime = Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -89,7 +89,7 @@ impl SimProcess {
             return;
         }
         let Some(runtime) = &self.runtime else { return };
-        sim::enter(self.start_number);
+        sim::enter_process(self.start_number);
         let passed = self.clock.timer_ns() - self.base_ns;
         let until = self.base_instant + Duration::from_nanos(passed);
         if std::mem::take(&mut self.has_missed_turns) {
@@ -105,7 +105,7 @@ impl SimProcess {
 
 impl Drop for SimProcess {
     fn drop(&mut self) {
-        sim::enter(self.start_number);
+        sim::enter_process(self.start_number);
         drop(self.runtime.take());
     }
 }

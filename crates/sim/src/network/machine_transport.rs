@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_proto::transport::{Io, Listener, Transport};
+use seqsvr_proto::transport::{ByteStream, Listener, Transport};
 use tokio::sync::oneshot;
 
 use super::network_conditions::MachineId;
@@ -33,7 +33,7 @@ fn connection_refused() -> io::Error {
 }
 
 impl Transport for MachineTransport {
-    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
         let (machine, net) = (self.machine, self.net.clone());
         async move {
             let address: SocketAddr = address.parse().map_err(|_| connection_refused())?;
@@ -65,7 +65,7 @@ impl Transport for MachineTransport {
             // Dropped with this future if the caller stops waiting.
             let stream = SimStream::new_connecting(net, id);
             match answered.await {
-                Ok(true) => Ok(Box::new(stream) as Box<dyn Io>),
+                Ok(true) => Ok(Box::new(stream) as Box<dyn ByteStream>),
                 _ => Err(connection_refused()),
             }
         }
@@ -131,7 +131,7 @@ impl Listener for SimListener {
         Ok(self.address)
     }
 
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>> {
         let (net, address) = (self.net.clone(), self.address);
         poll_fn(move |cx| {
             let mut state = net.lock_state();
@@ -141,7 +141,7 @@ impl Listener for SimListener {
             match queue.unaccepted.pop_front() {
                 Some(id) => {
                     let stream = SimStream::new_accepted(net.clone(), id);
-                    let stream = Box::new(stream) as Box<dyn Io>;
+                    let stream = Box::new(stream) as Box<dyn ByteStream>;
                     Poll::Ready(Ok((stream, address)))
                 }
                 None => {

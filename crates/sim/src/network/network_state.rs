@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::task::Waker;
 
-use seqsvr_core::sim::{hash, mix};
+use seqsvr_core::sim::{hash_text, mix_bits};
 use tokio::sync::oneshot;
 
 use super::network_conditions::{MachineId, NetworkConditions};
@@ -115,7 +115,10 @@ pub(super) struct NetworkState {
 
 impl NetworkState {
     pub(super) fn draw_number(&self, purpose: &str, connection: u64, count: u64) -> u64 {
-        mix(mix(mix(self.seed, hash(purpose)), connection), count)
+        mix_bits(
+            mix_bits(mix_bits(self.seed, hash_text(purpose)), connection),
+            count,
+        )
     }
 
     pub(super) fn link_state(&self, from: MachineId, to: MachineId) -> LinkState {

@@ -79,7 +79,7 @@ impl AsyncRead for SimStream {
         if direction.is_reset {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        let draw = seqsvr_core::sim::mix(
+        let draw = seqsvr_core::sim::mix_bits(
             seed ^ id,
             direction.segment_count ^ direction.unread_bytes as u64,
         );

@@ -5,7 +5,7 @@ mod plan_shapes;
 
 use std::process::ExitCode;
 
-use seqsvr_core::sim::{hash, mix};
+use seqsvr_core::sim::{hash_text, mix_bits};
 
 use crate::plan::{FaultClass, RunPlan, draw_plan_with_classes};
 use crate::random_stream::RandomStream;
@@ -129,7 +129,7 @@ const BUGS: &[PlantedBug] = &[
     PlantedBug {
         name: "TrustRows",
         claim: "Rows are used only as far as log and snapshot bear them out",
-        finder: Test("disks_swapped"),
+        finder: Test("swapped_dirs"),
     },
     PlantedBug {
         name: "OpenAfterRename",
@@ -178,9 +178,9 @@ impl PlantedBug {
             }
             Simulation(classes, shape, seeds) => (classes, shape, seeds),
         };
-        let seed_base = mix(hash(base), hash(self.name));
+        let seed_base = mix_bits(hash_text(base), hash_text(self.name));
         for n in 0..5 * seeds {
-            let seed = mix(seed_base, n);
+            let seed = mix_bits(seed_base, n);
             let mut plan = draw_plan_with_classes(seed, faults_ms, classes);
             shape(&mut RandomStream::new(seed, "shape"), &mut plan);
             plan.planted = vec![self.name.to_owned()];

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use seqsvr_core::sim::{self, mix};
+use seqsvr_core::sim::{self, mix_bits};
 use seqsvr_store::sim as disks;
 
 use crate::judges::unexpected_stops::record_panics;
@@ -19,13 +19,13 @@ use crate::world::{RunOutcome, SimWorld};
 pub fn run_plan(plan: &RunPlan, prints_events: bool) -> io::Result<RunOutcome> {
     let began = Instant::now();
     let root = create_run_dir()?;
-    sim::begin(mix(plan.seed, 1), plan.planted.clone());
+    sim::begin_run(mix_bits(plan.seed, 1), plan.planted.clone());
     if let Some(bytes) = plan.setup.entry_bytes {
         sim::set_limit("ENTRY_BYTES_MAX", bytes as usize);
     }
     disks::forget_all();
     record_panics();
-    libc_shim::set_thread_seed(Some(mix(plan.seed, 2)));
+    libc_shim::set_thread_seed(Some(mix_bits(plan.seed, 2)));
     libc_shim::set_thread_time(Some(0));
     let outcome =
         SimWorld::new(plan, root.path(), prints_events).and_then(|mut world| world.run_to_end());

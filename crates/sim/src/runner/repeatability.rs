@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::thread;
 
-use seqsvr_core::sim::{hash, mix};
+use seqsvr_core::sim::{hash_text, mix_bits};
 
 use super::plan_runner::run_plan_in_thread;
 use crate::plan::draw_plan;
@@ -15,7 +15,7 @@ use crate::plan::draw_plan;
 /// If hashes differ or a run fails.
 pub fn check_repeatability(base: &str, seeds: u64, faults_ms: u64) -> Result<(), String> {
     for n in 0..seeds {
-        let seed = mix(hash(base), n);
+        let seed = mix_bits(hash_text(base), n);
         let hash_of = || run_plan_in_thread(&draw_plan(seed, faults_ms), false).map(|run| run.hash);
         let first = hash_of()?;
         let (first_thread, second_thread) = thread::scope(|scope| {

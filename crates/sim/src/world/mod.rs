@@ -59,7 +59,7 @@ impl SimWorld {
         if prints_events {
             trace.enable_printing();
         }
-        let net = SimNetwork::new(sim::mix(plan.seed, 3), plan.setup.net, trace);
+        let net = SimNetwork::new(sim::mix_bits(plan.seed, 3), plan.setup.net, trace);
         let mut cluster = SimCluster::new(plan, net.clone(), root);
         for id in initial_store_ids(&plan.setup).chain(initial_alloc_ids(&plan.setup)) {
             cluster.start_with_empty_disk(id)?;
@@ -185,7 +185,7 @@ impl SimWorld {
                 process.run_until(now);
             }
         }
-        sim::enter(0);
+        sim::enter_process(0);
         if let Some(broken_rule) = self.context.answer_judge.lock().broken_rule.take() {
             self.broken_rules.push(format!("answer: {broken_rule}"));
         }
@@ -216,11 +216,11 @@ impl SimWorld {
     fn collect_outcome(&mut self) -> RunOutcome {
         let calls = std::mem::take(&mut *self.context.calls.lock());
         if self.broken_rules.is_empty() && self.plan.has_bounded_clocks {
-            match seqsvr_check::check(&calls) {
+            match seqsvr_check::check_calls(&calls) {
                 Ok(report) => {
                     let violations = report.violations.iter().take(3);
                     self.broken_rules
-                        .extend(violations.map(|v| format!("check: {}", v.sentence)));
+                        .extend(violations.map(|v| format!("check: {}", v.description)));
                 }
                 Err(e) => self.broken_rules.push(format!("check: {e}")),
             }

@@ -25,7 +25,7 @@ pub(crate) async fn run(context: Arc<StoreContext>) {
 
 async fn run_ticks(context: &Arc<StoreContext>) {
     let mut leadership = context.node.leadership();
-    let mut applied = context.node.applied();
+    let mut applied = context.node.watch_applied();
     let mut proposing: Option<JoinHandle<()>> = None;
     let mut table_version = 0;
     loop {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seqsvr_core::command::Command;
 use seqsvr_core::id::{SessionId, Slot};
-use seqsvr_core::lease::{Reading, takeover_wait};
+use seqsvr_core::lease::{ClockReading, takeover_wait};
 use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};
 
@@ -22,16 +22,16 @@ const FIRST_ALLOCS_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct LeadershipTerm {
     pub(super) number: u64,
     /// Last start of the timers: the beginning of the term or their last restart.
-    pub(super) timers_started: Reading,
+    pub(super) timers_started: ClockReading,
     pub(super) sessions: HashMap<SessionId, TrackedSession>,
     /// Whether the last tick's quorum round succeeded.
     pub(super) had_quorum: bool,
     /// End of the last tick.
-    pub(super) last_tick: Option<Reading>,
+    pub(super) last_tick: Option<ClockReading>,
     /// End of the last tick with a quorum; before the first one, the beginning of the term.
-    pub(super) last_quorum: Option<Reading>,
+    pub(super) last_quorum: Option<ClockReading>,
     /// Last restart of the timers by a late tick or a regained quorum, until those have run out.
-    pub(super) last_restart: Option<Reading>,
+    pub(super) last_restart: Option<ClockReading>,
     /// Whether a tick has reported this term.
     pub(super) is_reported: bool,
 }
@@ -40,11 +40,11 @@ pub(super) struct LeadershipTerm {
 #[derive(Debug)]
 pub(super) struct TrackedSession {
     /// When this leader first found its OpenSession applied: not before the start of the term.
-    pub(super) opened: Reading,
+    pub(super) opened: ClockReading,
     /// Its last stamp.
-    pub(super) last_renewal: Option<Reading>,
+    pub(super) last_renewal: Option<ClockReading>,
     /// Stamp that made it alive in this term: the first, or the first after D without a renewal.
-    pub(super) alive_since: Reading,
+    pub(super) alive_since: ClockReading,
     /// Whether it is being expired: its renewals are rejected until the end of the term.
     pub(super) is_expiring: bool,
     /// Whether it takes no slots, by its last renewal.
@@ -52,7 +52,7 @@ pub(super) struct TrackedSession {
 }
 
 impl LeadershipTerm {
-    pub(super) fn new(number: u64, now: Reading) -> LeadershipTerm {
+    pub(super) fn new(number: u64, now: ClockReading) -> LeadershipTerm {
         LeadershipTerm {
             number,
             timers_started: now,
@@ -80,7 +80,7 @@ impl LeadershipTerm {
         counters: &mut ArbiterCounters,
     ) -> Option<TimerRestart> {
         // Both times err to the side of seeing a cause: the larger of the two clocks.
-        let delay = |last: Reading| {
+        let delay = |last: ClockReading| {
             tick.started
                 .elapsed_owner(last)
                 .saturating_sub(tick.interval)
@@ -100,7 +100,7 @@ impl LeadershipTerm {
             self.timers_started = tick.now;
         }
         let may_restart = self.last_restart.is_none();
-        let has_run_out = |at: &Reading| tick.now.elapsed_arbiter(*at) >= takeover_wait(lease);
+        let has_run_out = |at: &ClockReading| tick.now.elapsed_arbiter(*at) >= takeover_wait(lease);
         if self.last_restart.as_ref().is_some_and(has_run_out) {
             self.last_restart = None;
         }
@@ -126,9 +126,9 @@ impl LeadershipTerm {
     }
 
     /// Marks sessions silent for W as being expired; returns how many are newly marked.
-    pub(super) fn mark_silent(&mut self, now: Reading, lease: Duration) -> u64 {
+    pub(super) fn mark_silent(&mut self, now: ClockReading, lease: Duration) -> u64 {
         let (wait, since) = (takeover_wait(lease), self.timers_started);
-        let has_passed = |from: Reading| now.elapsed_arbiter(from) >= wait;
+        let has_passed = |from: ClockReading| now.elapsed_arbiter(from) >= wait;
         let silent = self.sessions.values_mut().filter(|s| {
             let has_waited = has_passed(since) && has_passed(s.opened);
             let has_waited = has_waited || planted!(NoWaitAfterElection);
@@ -150,7 +150,12 @@ impl LeadershipTerm {
     }
 
     /// Returns owned slots that should move: see [`rebalance`].
-    pub(super) fn plan_moves(&self, now: Reading, lease: Duration, state: &State) -> Vec<SlotMove> {
+    pub(super) fn plan_moves(
+        &self,
+        now: ClockReading,
+        lease: Duration,
+        state: &State,
+    ) -> Vec<SlotMove> {
         let owners: Vec<_> = state.slots().iter().map(|row| row.owner).collect();
         let alive = self.sessions.iter().filter(|(_, s)| s.is_alive(now, lease));
         let takers = alive
@@ -199,7 +204,7 @@ impl LeadershipTerm {
 }
 
 impl TrackedSession {
-    pub(super) fn new(now: Reading) -> TrackedSession {
+    pub(super) fn new(now: ClockReading) -> TrackedSession {
         TrackedSession {
             opened: now,
             last_renewal: None,
@@ -211,8 +216,8 @@ impl TrackedSession {
 
     /// Returns whether it was renewed within D (by the larger elapsed time) and is not being
     /// expired.
-    pub(super) fn is_alive(&self, now: Reading, lease: Duration) -> bool {
-        let is_recent = |at: Reading| now.elapsed_owner(at) < lease;
+    pub(super) fn is_alive(&self, now: ClockReading, lease: Duration) -> bool {
+        let is_recent = |at: ClockReading| now.elapsed_owner(at) < lease;
         !self.is_expiring && self.last_renewal.is_some_and(is_recent)
     }
 }

@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use seqsvr_core::command::Command;
 use seqsvr_core::id::SessionId;
-use seqsvr_core::lease::Reading;
+use seqsvr_core::lease::ClockReading;
 use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};
 
@@ -71,9 +71,9 @@ pub struct Arbiter {
 #[derive(Clone, Copy, Debug)]
 pub struct TickInput<'a> {
     /// Read when the tick began, before its quorum round.
-    pub started: Reading,
+    pub started: ClockReading,
     /// Read after the quorum round.
-    pub now: Reading,
+    pub now: ClockReading,
     /// How long after the last tick this one was due, at the latest.
     pub interval: Duration,
     /// The term this node leads in, once its own first entry of it is applied here.
@@ -140,7 +140,7 @@ impl Arbiter {
         &mut self,
         session: SessionId,
         confirmed_term: u64,
-        now: Reading,
+        now: ClockReading,
         leading_term: Option<u64>,
         state: &State,
         draining: bool,
@@ -207,7 +207,7 @@ impl Arbiter {
     /// Returns owned slots that should move to another session, by the applied state: those of
     /// sessions that drain, and as many as even out the others. The same state gives the same
     /// moves, so repeating them overshoots nothing. Returns nothing while this node does not lead.
-    pub fn planned_moves(&self, now: Reading, state: &State) -> Vec<SlotMove> {
+    pub fn planned_moves(&self, now: ClockReading, state: &State) -> Vec<SlotMove> {
         match (&self.term, state.lease()) {
             (Some(term), Some(lease)) => term.plan_moves(now, lease, state),
             _ => Vec::new(),
@@ -216,7 +216,7 @@ impl Arbiter {
 
     /// Returns whether every living session has had time to renew in this term, so that an empty
     /// plan means that there is nothing to plan.
-    pub fn has_complete_view(&self, now: Reading, state: &State) -> bool {
+    pub fn has_complete_view(&self, now: ClockReading, state: &State) -> bool {
         match (&self.term, state.lease()) {
             (Some(term), Some(lease)) => now.elapsed_arbiter(term.timers_started) >= lease,
             _ => false,
@@ -245,13 +245,13 @@ impl Arbiter {
     }
 
     /// Returns how long ago the session's last renewal was stamped in this term.
-    pub fn last_renewal_age(&self, session: SessionId, now: Reading) -> Option<Duration> {
+    pub fn last_renewal_age(&self, session: SessionId, now: ClockReading) -> Option<Duration> {
         let tracked = self.term.as_ref()?.sessions.get(&session)?;
         Some(now.elapsed_arbiter(tracked.last_renewal?))
     }
 
     /// Enters the term this node leads in, or leaves the one it led in.
-    fn update_term(&mut self, leading_term: Option<u64>, now: Reading) {
+    fn update_term(&mut self, leading_term: Option<u64>, now: ClockReading) {
         if self.term.as_ref().map(|t| t.number) == leading_term {
             return;
         }

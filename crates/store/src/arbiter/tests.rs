@@ -13,8 +13,8 @@ const LEASE: Duration = Duration::from_millis(1_000);
 const TAKEOVER_WAIT_MS: u64 = 1_250;
 const TICK_INTERVAL: Duration = Duration::from_millis(125);
 
-fn reading_at(ms: u64) -> Reading {
-    Reading {
+fn reading_at(ms: u64) -> ClockReading {
+    ClockReading {
         main_ns: ms * 1_000_000,
         raw_ns: 77 + ms * 1_000_000,
     }
@@ -430,7 +430,7 @@ fn expiry_uses_slower_clock_and_liveness_the_faster() {
         to: None,
     });
     // MONOTONIC is slewed far ahead, MONOTONIC_RAW is true: no expiry, and no slot either.
-    let now = Reading {
+    let now = ClockReading {
         main_ns: 9_000_000_000,
         raw_ns: 77 + 1_100_000_000,
     };

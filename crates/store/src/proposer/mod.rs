@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
-use seqsvr_metrics::Figure;
+use seqsvr_metrics::MetricSample;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -199,11 +199,11 @@ impl Proposer {
     }
 
     /// Returns what it has done since the process started, and how much waits.
-    pub fn collect_samples(&self) -> Vec<Figure> {
+    pub fn collect_samples(&self) -> Vec<MetricSample> {
         let counters = &self.shared.counters;
         let waiting = self.shared.inbox.lock().queue.len() as u64;
         let counter = |name, help, count: &AtomicU64| {
-            Figure::counter(name, help, count.load(Ordering::Relaxed))
+            MetricSample::counter(name, help, count.load(Ordering::Relaxed))
         };
         vec![
             counter("proposer_entries", "Entries proposed", &counters.entries),
@@ -220,7 +220,7 @@ impl Proposer {
                 &counters.closes,
             ),
             counter("proposer_commands", "Commands proposed", &counters.commands),
-            Figure::gauge(
+            MetricSample::gauge(
                 "proposer_entry_commands_max",
                 "Most commands in one entry",
                 counters.entry_commands_max.load(Ordering::Relaxed),
@@ -230,7 +230,7 @@ impl Proposer {
                 "Refused because the queue was full",
                 &counters.refused_full,
             ),
-            Figure::gauge("proposer_waiting", "Commands waiting now", waiting),
+            MetricSample::gauge("proposer_waiting", "Commands waiting now", waiting),
         ]
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use proptest::prelude::*;
-use seqsvr_core::command::{Cause, Fence, OpenSession, SlotFinal};
+use seqsvr_core::command::{Fence, OpenSession, RaiseCause, SlotHighWaterMark};
 use seqsvr_core::id::{
     Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
@@ -28,7 +28,7 @@ fn raise_command(n: u32) -> Command {
         fence: fence_of(n),
         generation: Generation(u64::MAX),
         to: u64::MAX,
-        cause: Cause::Refill,
+        cause: RaiseCause::Refill,
     }
 }
 
@@ -52,25 +52,25 @@ fn session_command(n: u32) -> Command {
 }
 
 fn close_command(n: u32) -> Command {
-    let last = seqsvr_core::command::Final {
+    let last = seqsvr_core::command::HighWaterMark {
         section: fence_of(n).section,
         generation: Generation(u64::MAX),
         value: u64::MAX,
     };
-    let chunk = SlotFinal {
+    let chunk = SlotHighWaterMark {
         slot: Slot(1),
         epoch: Epoch(1),
-        last,
+        mark: last,
     };
     Command::CloseSession {
         session: SessionId(1),
-        finals: vec![chunk; seqsvr_core::command::FINALS_MAX],
+        finals: vec![chunk; seqsvr_core::command::HIGH_WATER_MARKS_MAX],
         last: false,
     }
 }
 
 fn move_command(n: u32) -> Command {
-    let last = seqsvr_core::command::Final {
+    let last = seqsvr_core::command::HighWaterMark {
         section: fence_of(n).section,
         generation: Generation(u64::MAX),
         value: u64::MAX,
@@ -78,7 +78,7 @@ fn move_command(n: u32) -> Command {
     Command::MoveSlot {
         slot: Slot(1),
         epoch: Epoch(1),
-        finals: vec![last; seqsvr_core::command::FINALS_MAX],
+        finals: vec![last; seqsvr_core::command::HIGH_WATER_MARKS_MAX],
         to: None,
     }
 }
@@ -324,7 +324,7 @@ async fn proposer_keeps_one_entry_in_flight_and_routes_replies() {
         assert_eq!(max, vec![n as u64 * 2, n as u64 * 2 + 1]);
     }
     assert_eq!(*log.sizes.lock(), vec![2, 400]);
-    let counters = seqsvr_metrics::by_name("", proposer.collect_samples());
+    let counters = seqsvr_metrics::to_counter_map("", proposer.collect_samples());
     assert_eq!(counters["proposer_raise_entries"], 2);
     assert_eq!(counters["proposer_raises"], 402);
     assert_eq!(counters["proposer_entry_commands_max"], 400);

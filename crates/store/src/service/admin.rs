@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::id::SessionId;
-use seqsvr_core::namespace::Change;
-use seqsvr_metrics::by_name;
-use seqsvr_proto::convert::{spec_from, u128_bytes};
-use seqsvr_proto::error::Fault;
+use seqsvr_core::namespace::NamespaceChange;
+use seqsvr_metrics::to_counter_map;
+use seqsvr_proto::convert::{namespace_spec_from, u128_to_bytes};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason, admin_server};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
@@ -107,12 +107,12 @@ impl admin_server::Admin for StoreService {
 async fn create_namespace(
     context: &StoreContext,
     request: v1::CreateNamespaceRequest,
-) -> Result<v1::Namespace, Fault> {
+) -> Result<v1::Namespace, RpcError> {
     let namespace = request.namespace.as_ref();
-    let spec = spec_from(namespace.ok_or_else(|| {
+    let spec = namespace_spec_from(namespace.ok_or_else(|| {
         rpc_errors::invalid_request("no namespace given: name the one to create")
     })?)?;
-    spec.check().map_err(rpc_errors::invalid_request)?;
+    spec.validate().map_err(rpc_errors::invalid_request)?;
     let name = spec.name.clone();
     match context.propose(Command::CreateNamespace(spec)).await? {
         Reply::Namespace(_) => namespace_by_name(context, &name),
@@ -125,8 +125,8 @@ async fn create_namespace(
 async fn alter_namespace(
     context: &StoreContext,
     request: v1::AlterNamespaceRequest,
-) -> Result<v1::Namespace, Fault> {
-    let change = Change {
+) -> Result<v1::Namespace, RpcError> {
+    let change = NamespaceChange {
         step: request.step,
         step_max: request.step_max,
         raise_to_max: request.raise_to_max,
@@ -138,32 +138,32 @@ async fn alter_namespace(
     context.confirm_leadership().await?;
     let (found, level) = context
         .node
-        .with_state(|s| (s.namespace_named(&request.name).cloned(), s.level()));
+        .with_state(|s| (s.find_namespace(&request.name).cloned(), s.format_level()));
     let found = found.ok_or_else(|| no_such_namespace(&request.name))?;
     let id = found.id;
     let command = if level >= 2 {
         Command::ChangeNamespace { id, change }
     } else {
-        let (step, limits) = change.of(&found.spec);
+        let (step, limits) = change.apply_to(&found.spec);
         Command::AlterNamespace { id, step, limits }
     };
     context.propose(command).await?;
     namespace_by_name(context, &request.name)
 }
 
-fn namespace_by_name(context: &StoreContext, name: &str) -> Result<v1::Namespace, Fault> {
+fn namespace_by_name(context: &StoreContext, name: &str) -> Result<v1::Namespace, RpcError> {
     let found = context
         .node
-        .with_state(|s| s.namespace_named(name).map(v1::Namespace::from));
+        .with_state(|s| s.find_namespace(name).map(v1::Namespace::from));
     found.ok_or_else(|| no_such_namespace(name))
 }
 
-fn no_such_namespace(name: &str) -> Fault {
+fn no_such_namespace(name: &str) -> RpcError {
     let text = format!("there is no namespace {name:?}: `seqsvr namespace list` shows them");
-    Fault::new(Reason::NoSuchNamespace, text)
+    RpcError::new(Reason::NoSuchNamespace, text)
 }
 
-async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusResponse, Fault> {
+async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusResponse, RpcError> {
     let term = context.confirm_leadership().await?;
     let stores = members::list_members(context);
     let renewal_ages = context.renewal_ages();
@@ -183,7 +183,7 @@ async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusRespo
             draining: draining.contains(&id),
         });
         Ok(v1::ClusterStatusResponse {
-            cluster: u128_bytes(cluster.id.0),
+            cluster: u128_to_bytes(cluster.id.0),
             lease_ms: u64::from(cluster.lease_ms),
             slot_count: cluster.slots,
             table_version: cluster.table_version,
@@ -199,8 +199,8 @@ async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusRespo
 }
 
 fn node_status(context: &StoreContext) -> v1::NodeStatusResponse {
-    let mut counters = by_name("", metrics::collect_samples(context));
-    counters.extend(by_name("raft_", context.node.figures()));
+    let mut counters = to_counter_map("", metrics::collect_samples(context));
+    counters.extend(to_counter_map("raft_", context.node.metrics()));
     let identity = context.node.identity();
     v1::NodeStatusResponse {
         role: "store".to_owned(),

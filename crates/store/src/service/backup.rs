@@ -11,7 +11,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::BackupChunk;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -43,7 +43,7 @@ fn wall_time_s() -> u64 {
 
 pub(super) async fn start_backup(
     context: &StoreContext,
-) -> Result<ReceiverStream<Result<BackupChunk, Status>>, Fault> {
+) -> Result<ReceiverStream<Result<BackupChunk, Status>>, RpcError> {
     let permit = context.backup_permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
         rpc_errors::too_many(format!(

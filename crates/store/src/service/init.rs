@@ -2,9 +2,9 @@
 
 use seqsvr_core::id::ClusterId;
 use seqsvr_proto::convert::u128_from;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
-use seqsvr_raft::{Error, Member};
+use seqsvr_raft::{Error, GroupMember};
 
 use crate::context::StoreContext;
 use crate::rpc_errors;
@@ -14,24 +14,24 @@ use crate::rpc_errors;
 pub(super) async fn init_cluster(
     context: &StoreContext,
     request: v1::InitRequest,
-) -> Result<v1::InitResponse, Fault> {
+) -> Result<v1::InitResponse, RpcError> {
     let cluster = ClusterId(u128_from(&request.cluster, "cluster id: 16 bytes")?);
     if cluster.0 == 0 {
         return Err(rpc_errors::invalid_request(
             "the cluster id must be random, not 0",
         ));
     }
-    let members = request.members.into_iter().map(|m| Member {
+    let members = request.members.into_iter().map(|m| GroupMember {
         id: m.id,
         address: m.address,
         incarnation: m.incarnation,
-        voter: true,
+        is_voter: true,
     });
     let members = members.collect();
     let node = context.node.clone();
     // In a task of its own: a caller that hangs up must not leave the work half done.
     let initialized = tokio::spawn(async move {
-        node.init(members, cluster, request.lease_ms, request.slots)
+        node.create_cluster(members, cluster, request.lease_ms, request.slots)
             .await
     });
     let initialized = initialized
@@ -39,7 +39,7 @@ pub(super) async fn init_cluster(
         .map_err(|e| rpc_errors::unavailable(e.to_string()))?;
     initialized.map_err(|e| match e {
         Error::Members(_) | Error::Options(_) => rpc_errors::invalid_request(e.to_string()),
-        Error::WrongCluster { .. } => Fault::new(v1::Reason::Refused, e.to_string()),
+        Error::WrongCluster { .. } => RpcError::new(v1::Reason::Refused, e.to_string()),
         other => rpc_errors::unavailable(other.to_string()),
     })?;
     Ok(v1::InitResponse {})

@@ -19,7 +19,7 @@
 use seqsvr_core::id::SessionId;
 use seqsvr_core::planted;
 use seqsvr_core::state::State;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
@@ -28,7 +28,7 @@ use crate::rpc_errors;
 pub(super) async fn serve_keep_alive(
     context: &StoreContext,
     request: v1::KeepAliveRequest,
-) -> Result<v1::KeepAliveResponse, Fault> {
+) -> Result<v1::KeepAliveResponse, RpcError> {
     // A quorum round starts now, after the request came in; then the state is applied up to its
     // read index.
     let term = match planted!(RenewWithoutConfirm) {
@@ -57,7 +57,7 @@ fn stamp_renewal(
     session: SessionId,
     term: u64,
     draining: bool,
-) -> Result<(), Fault> {
+) -> Result<(), RpcError> {
     let stamped = {
         let mut arbiter = context.arbiter.lock();
         let leading_term = context.node.leadership().borrow().ready_term;

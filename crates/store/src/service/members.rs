@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use seqsvr_core::id::ClusterId;
 use seqsvr_proto::convert::u128_from;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason};
 use seqsvr_raft::MemberError;
@@ -28,19 +28,19 @@ const DESCRIBE_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) fn list_members(context: &StoreContext) -> Vec<v1::StoreStatus> {
     let own = context.node.identity().node;
     let leader = context.leadership().leader.map(|(id, _)| id);
-    let mut matched = context.node.matched();
+    let mut matched = context.node.matched_indexes();
     matched.insert(own, context.node.counters().last_log_index);
     let last_ack_age_ms = |id| {
-        let ago = (id != own).then(|| context.node.heard(id)).flatten();
+        let ago = (id != own).then(|| context.node.last_ack_age(id)).flatten();
         ago.map(|ago| ago.as_millis() as u64)
     };
-    let status = |m: seqsvr_raft::Member| v1::StoreStatus {
+    let status = |m: seqsvr_raft::GroupMember| v1::StoreStatus {
         leader: leader == Some(m.id),
         matched: matched.get(&m.id).copied().unwrap_or(0),
         heard_ms_ago: last_ack_age_ms(m.id),
         id: m.id,
         address: m.address,
-        voter: m.voter,
+        voter: m.is_voter,
     };
     context.node.members().into_iter().map(status).collect()
 }
@@ -48,7 +48,7 @@ pub(super) fn list_members(context: &StoreContext) -> Vec<v1::StoreStatus> {
 pub(super) async fn add_member(
     context: &StoreContext,
     request: v1::AddMemberRequest,
-) -> Result<v1::MembersResponse, Fault> {
+) -> Result<v1::MembersResponse, RpcError> {
     context.confirm_leadership().await?;
     let v1::AddMemberRequest { id, address } = request;
     let found = describe_store(context, id, &address).await?;
@@ -65,16 +65,16 @@ pub(super) async fn add_member(
             let text = format!(
                 "store {id} at {address} belongs to another cluster, {other_cluster}: start it with an empty --data-dir to add it here"
             );
-            return Err(Fault::new(Reason::Refused, text));
+            return Err(RpcError::new(Reason::Refused, text));
         }
     }
-    let level = context.node.with_state(|state| state.level());
+    let level = context.node.with_state(|state| state.format_level());
     if found.format_level.max(1) < level {
         let text = format!(
             "store {id} at {address} supports format level {}, the cluster is at {level}: start it with the build that the other stores run",
             found.format_level.max(1)
         );
-        return Err(Fault::new(Reason::Refused, text));
+        return Err(RpcError::new(Reason::Refused, text));
     }
     // As in `init`: under the address at which it is to be reached.
     let added = context
@@ -86,7 +86,7 @@ pub(super) async fn add_member(
 pub(super) async fn remove_member(
     context: &StoreContext,
     request: v1::RemoveMemberRequest,
-) -> Result<v1::MembersResponse, Fault> {
+) -> Result<v1::MembersResponse, RpcError> {
     context.require_leader()?;
     to_response(context, context.node.remove_member(request.id).await)
 }
@@ -94,7 +94,7 @@ pub(super) async fn remove_member(
 pub(super) async fn transfer_leader(
     context: &StoreContext,
     request: v1::TransferLeaderRequest,
-) -> Result<v1::MembersResponse, Fault> {
+) -> Result<v1::MembersResponse, RpcError> {
     context.require_leader()?;
     let to = (request.id > 0).then_some(request.id);
     to_response(context, context.node.transfer_leader(to).await)
@@ -105,10 +105,10 @@ async fn describe_store(
     context: &StoreContext,
     id: u64,
     address: &str,
-) -> Result<v1::DescribeResponse, Fault> {
+) -> Result<v1::DescribeResponse, RpcError> {
     let channel = context
         .node
-        .channel(address)
+        .new_channel(address)
         .map_err(rpc_errors::invalid_request)?;
     let mut store = StoreClient::new(channel);
     let deadline = Instant::now() + DESCRIBE_TIMEOUT;
@@ -127,7 +127,7 @@ async fn describe_store(
             let text = format!(
                 "no store answers at {address} ({cause}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new, then repeat the command"
             );
-            return Err(Fault::new(Reason::Refused, text));
+            return Err(RpcError::new(Reason::Refused, text));
         }
         sleep(DESCRIBE_RETRY_INTERVAL).await;
     }
@@ -136,7 +136,7 @@ async fn describe_store(
 fn to_response(
     context: &StoreContext,
     result: Result<(), MemberError>,
-) -> Result<v1::MembersResponse, Fault> {
+) -> Result<v1::MembersResponse, RpcError> {
     let text = match &result {
         Ok(()) => String::new(),
         Err(e) => e.to_string(),
@@ -149,7 +149,7 @@ fn to_response(
             Err(rpc_errors::not_leader(leader.map(|(_, address)| address)))
         }
         Err(MemberError::Busy) => Err(rpc_errors::too_many(text)),
-        Err(MemberError::Refused(_)) => Err(Fault::new(Reason::Refused, text)),
+        Err(MemberError::Refused(_)) => Err(RpcError::new(Reason::Refused, text)),
         Err(MemberError::Unfinished(_) | MemberError::Stopped(_)) => {
             Err(rpc_errors::unavailable(text))
         }

@@ -15,8 +15,8 @@ mod watch;
 
 use std::sync::Arc;
 
-use seqsvr_proto::cluster_tag::NamesCluster;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::cluster_tag::ClusterTagged;
+use seqsvr_proto::error::RpcError;
 use tonic::{Request, Response, Status};
 
 use crate::context::StoreContext;
@@ -27,7 +27,7 @@ pub(crate) struct StoreService(pub(crate) Arc<StoreContext>);
 
 type GrpcResult<T> = Result<Response<T>, Status>;
 
-fn to_grpc_result<T>(result: Result<T, Fault>) -> GrpcResult<T> {
+fn to_grpc_result<T>(result: Result<T, RpcError>) -> GrpcResult<T> {
     result.map(Response::new).map_err(Status::from)
 }
 
@@ -40,9 +40,9 @@ impl StoreService {
         serve: impl FnOnce(R) -> F,
     ) -> GrpcResult<T>
     where
-        R: NamesCluster,
-        T: NamesCluster,
-        F: Future<Output = Result<T, Fault>>,
+        R: ClusterTagged,
+        T: ClusterTagged,
+        F: Future<Output = Result<T, RpcError>>,
     {
         let request = request.into_inner();
         let served = match self.0.check_cluster(request.cluster_tag()) {

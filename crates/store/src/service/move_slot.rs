@@ -4,10 +4,10 @@
 //! Epoch and generations fence the command itself when it is applied. The check here only keeps a
 //! confused sender from giving away a slot of another owner.
 
-use seqsvr_core::command::{Command, FINALS_MAX, Final, Reply};
+use seqsvr_core::command::{Command, HIGH_WATER_MARKS_MAX, HighWaterMark, Reply};
 use seqsvr_core::id::{Epoch, SessionId, Slot};
-use seqsvr_proto::convert::final_from;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::convert::high_water_mark_from;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
@@ -16,10 +16,10 @@ use crate::rpc_errors;
 pub(super) async fn move_slot(
     context: &StoreContext,
     request: v1::MoveSlotRequest,
-) -> Result<v1::MoveSlotResponse, Fault> {
-    if request.finals.len() > FINALS_MAX {
+) -> Result<v1::MoveSlotResponse, RpcError> {
+    if request.finals.len() > HIGH_WATER_MARKS_MAX {
         return Err(rpc_errors::over_limit(format!(
-            "a move carries at most {FINALS_MAX} finals, not {}: close the others before",
+            "a move carries at most {HIGH_WATER_MARKS_MAX} finals, not {}: close the others before",
             request.finals.len()
         )));
     }
@@ -27,15 +27,15 @@ pub(super) async fn move_slot(
     let slot = slot
         .map_err(|_| rpc_errors::invalid_request(format!("there is no slot {}", request.slot)))?;
     let epoch = Epoch(request.epoch);
-    let mut finals: Vec<Final> = Vec::with_capacity(request.finals.len());
+    let mut finals: Vec<HighWaterMark> = Vec::with_capacity(request.finals.len());
     for wire in &request.finals {
-        let last = final_from(wire)?;
+        let last = high_water_mark_from(wire)?;
         if (last.slot, last.epoch) != (slot, epoch) {
             return Err(rpc_errors::invalid_request(
                 "a final names another slot or epoch than the move",
             ));
         }
-        finals.push(last.last);
+        finals.push(last.mark);
     }
     context.require_leader()?;
     let sender = SessionId(request.session);

@@ -4,11 +4,11 @@
 //! after a quorum round that started after it, and after the state was applied up to its read
 //! index.
 
-use seqsvr_core::command::Refusal;
+use seqsvr_core::command::CommandRejection;
 use seqsvr_core::id::{NamespaceId, SectionId, SectionKey, SessionId};
 use seqsvr_core::state::State;
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::READ_MAX;
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::READ_ROWS_MAX;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
@@ -17,18 +17,18 @@ use crate::rpc_errors;
 pub(super) async fn read_confirmed(
     context: &StoreContext,
     request: v1::ReadRequest,
-) -> Result<v1::ReadResponse, Fault> {
+) -> Result<v1::ReadResponse, RpcError> {
     let count = request.sections.len() + request.slots.len();
-    if count > READ_MAX {
+    if count > READ_ROWS_MAX {
         return Err(rpc_errors::over_limit(format!(
-            "one Read names at most {READ_MAX} sections and slots, not {count}"
+            "one Read names at most {READ_ROWS_MAX} sections and slots, not {count}"
         )));
     }
     context.confirm_leadership().await?;
     context.node.with_state(|state| read_state(state, &request))
 }
 
-fn read_state(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadResponse, Fault> {
+fn read_state(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadResponse, RpcError> {
     if let Some(session) = request.session
         && state.session(SessionId(session)).is_none()
     {
@@ -48,14 +48,15 @@ fn read_state(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadRespon
     Ok(response)
 }
 
-fn section_row(state: &State, section: &v1::SectionRef) -> Result<v1::SectionRow, Fault> {
+fn section_row(state: &State, section: &v1::SectionRef) -> Result<v1::SectionRow, RpcError> {
     let key = SectionKey {
         namespace: NamespaceId(section.namespace),
         section: SectionId(section.section),
     };
     let namespace = state.namespace(key.namespace);
-    let namespace = namespace
-        .ok_or_else(|| rpc_errors::from_refusal(&Refusal::NoSuchNamespace(key.namespace)))?;
+    let namespace = namespace.ok_or_else(|| {
+        rpc_errors::from_refusal(&CommandRejection::NamespaceNotFound(key.namespace))
+    })?;
     if !namespace.spec.geometry.has_section(key.section) {
         return Err(rpc_errors::invalid_request(format!(
             "there is no section {key}"
@@ -67,7 +68,7 @@ fn section_row(state: &State, section: &v1::SectionRef) -> Result<v1::SectionRow
             generation: row.generation.0,
         },
         None => v1::SectionRow {
-            max_seq: state.unopened(&namespace.spec.progression),
+            max_seq: state.unopened_max_seq(&namespace.spec.progression),
             generation: 0,
         },
     })

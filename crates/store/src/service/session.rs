@@ -1,9 +1,9 @@
 //! Opening and closing sessions.
 
-use seqsvr_core::command::{Command, FINALS_MAX, OpenSession, Proof, Reply};
+use seqsvr_core::command::{Command, HIGH_WATER_MARKS_MAX, OpenSession, Reply, SessionProof};
 use seqsvr_core::id::{Nonce, SessionId};
-use seqsvr_proto::convert::{final_from, u128_from};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::convert::{high_water_mark_from, u128_from};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
@@ -12,10 +12,10 @@ use crate::rpc_errors;
 pub(super) async fn open_session(
     context: &StoreContext,
     request: v1::OpenSessionRequest,
-) -> Result<v1::OpenSessionResponse, Fault> {
+) -> Result<v1::OpenSessionResponse, RpcError> {
     let proof = match (request.proof_session, request.proof_nonce.is_empty()) {
         (None, true) => None,
-        (Some(session), false) => Some(Proof {
+        (Some(session), false) => Some(SessionProof {
             session: SessionId(session),
             nonce: Nonce(u128_from(&request.proof_nonce, "proof nonce: 16 bytes")?),
         }),
@@ -56,14 +56,14 @@ pub(super) async fn open_session(
 pub(super) async fn close_session(
     context: &StoreContext,
     request: v1::CloseSessionRequest,
-) -> Result<v1::CloseSessionResponse, Fault> {
-    if request.finals.len() > FINALS_MAX {
+) -> Result<v1::CloseSessionResponse, RpcError> {
+    if request.finals.len() > HIGH_WATER_MARKS_MAX {
         return Err(rpc_errors::over_limit(format!(
-            "a chunk carries at most {FINALS_MAX} finals, not {}: send more chunks",
+            "a chunk carries at most {HIGH_WATER_MARKS_MAX} finals, not {}: send more chunks",
             request.finals.len()
         )));
     }
-    let finals = request.finals.iter().map(final_from);
+    let finals = request.finals.iter().map(high_water_mark_from);
     let command = Command::CloseSession {
         session: SessionId(request.session),
         finals: finals.collect::<Result<_, _>>()?,
@@ -73,7 +73,7 @@ pub(super) async fn close_session(
     Ok(v1::CloseSessionResponse::default())
 }
 
-fn lease_ms(context: &StoreContext) -> Result<u32, Fault> {
+fn lease_ms(context: &StoreContext) -> Result<u32, RpcError> {
     let lease = |s: &seqsvr_core::state::State| s.cluster().map(|c| c.lease_ms);
     context
         .node

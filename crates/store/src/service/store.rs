@@ -1,7 +1,7 @@
 //! Requests of AllocSvrs to a store, and the creation of the cluster.
 
-use seqsvr_proto::cluster_tag::NamesCluster;
-use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::cluster_tag::ClusterTagged;
+use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1::{self, store_server};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -20,7 +20,7 @@ impl store_server::Store for StoreService {
             incarnation: identity.incarnation,
             cluster: identity
                 .cluster
-                .map(|c| u128_bytes(c.0))
+                .map(|c| u128_to_bytes(c.0))
                 .unwrap_or_default(),
             address: self.0.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -2,9 +2,9 @@
 //! each of them when it is applied.
 
 use seqsvr_core::id::Generation;
-use seqsvr_proto::convert::{command_from, section_reply};
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::SUBMIT_MAX;
+use seqsvr_proto::convert::{command_from, section_reply_from};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::SUBMIT_COMMANDS_MAX;
 use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
@@ -13,11 +13,11 @@ use crate::rpc_errors;
 pub(super) async fn submit_commands(
     context: &StoreContext,
     request: v1::SubmitRequest,
-) -> Result<v1::SubmitResponse, Fault> {
+) -> Result<v1::SubmitResponse, RpcError> {
     let count = request.commands.len();
-    if count == 0 || count > SUBMIT_MAX {
+    if count == 0 || count > SUBMIT_COMMANDS_MAX {
         return Err(rpc_errors::over_limit(format!(
-            "one Submit carries 1 to {SUBMIT_MAX} commands, not {count}"
+            "one Submit carries 1 to {SUBMIT_COMMANDS_MAX} commands, not {count}"
         )));
     }
     context.require_leader()?;
@@ -31,7 +31,7 @@ pub(super) async fn submit_commands(
     let replies = context.proposer.propose(commands).await;
     let replies = replies.map_err(rpc_errors::from_proposal_error)?;
     Ok(v1::SubmitResponse {
-        replies: replies.iter().map(section_reply).collect(),
+        replies: replies.iter().map(section_reply_from).collect(),
         ..v1::SubmitResponse::default()
     })
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,7 +20,7 @@ type TableMessage = Result<v1::RoutingTable, Status>;
 pub(super) fn watch_routes(
     context: &Arc<StoreContext>,
     version: u64,
-) -> Result<ReceiverStream<TableMessage>, Fault> {
+) -> Result<ReceiverStream<TableMessage>, RpcError> {
     if context.node.with_state(|state| state.cluster().is_none()) {
         return Err(rpc_errors::not_initialized());
     }
@@ -47,7 +47,7 @@ async fn push_deltas(
     mut sent_version: u64,
     sender: mpsc::Sender<TableMessage>,
 ) {
-    let mut applied = context.node.applied();
+    let mut applied = context.node.watch_applied();
     while let Ok(room) = sender.reserve().await {
         // A store that lags behind the receiver's version has nothing to send yet.
         let newer = applied.wait_for(|p| p.table_version > sent_version);

@@ -1,6 +1,6 @@
 //! Namespaces over gRPC, and limits of requests.
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 use tonic::Code;
 
@@ -76,7 +76,7 @@ async fn namespace_requests_are_validated_and_limited() {
     };
     let status = admin.alter_namespace(unknown).await.unwrap_err();
     assert_eq!(
-        Fault::from_status(&status).reason(),
+        RpcError::from_status(&status).reason(),
         Reason::NoSuchNamespace
     );
     let all = admin
@@ -102,7 +102,7 @@ async fn namespace_requests_are_validated_and_limited() {
         ..Default::default()
     };
     let status = store.read(many).await.unwrap_err();
-    assert_eq!(Fault::from_status(&status).reason(), Reason::TooMany);
+    assert_eq!(RpcError::from_status(&status).reason(), Reason::TooMany);
 }
 
 /// Schedule: one operator makes a namespace strict while another one changes its step. Each

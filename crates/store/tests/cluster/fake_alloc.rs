@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use seqsvr_core::id::{NamespaceId, SectionId, SectionKey, SessionId, Slot};
-use seqsvr_core::route::{Delta, RoutingTable};
-use seqsvr_proto::convert::u128_bytes;
-use seqsvr_proto::error::Fault;
+use seqsvr_core::route::{RoutingDelta, RoutingTable};
+use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, section_command, section_reply};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -26,12 +26,12 @@ pub(crate) struct FakeAlloc {
 
 impl FakeAlloc {
     /// Opens a session; watches at the last of the stores.
-    pub(crate) async fn open(name: &str, addresses: &[SocketAddr]) -> Result<FakeAlloc, Fault> {
+    pub(crate) async fn open(name: &str, addresses: &[SocketAddr]) -> Result<FakeAlloc, RpcError> {
         let request = v1::OpenSessionRequest {
             name: name.to_owned(),
             address: format!("{name}.example:7700"),
             incarnation: 1,
-            nonce: u128_bytes(rand::random()),
+            nonce: u128_to_bytes(rand::random()),
             ..Default::default()
         };
         let opened = call_leader(addresses, |mut c| {
@@ -58,7 +58,7 @@ impl FakeAlloc {
     pub(crate) async fn open_renewing(
         name: &str,
         addresses: &[SocketAddr],
-    ) -> Result<FakeAlloc, Fault> {
+    ) -> Result<FakeAlloc, RpcError> {
         let mut alloc = FakeAlloc::open(name, addresses).await?;
         let (sender, renewed) = watch::channel(None);
         alloc.renewed = renewed;
@@ -129,7 +129,7 @@ impl FakeAlloc {
     pub(crate) async fn submit(
         &self,
         commands: Vec<v1::SectionCommand>,
-    ) -> Result<Vec<section_reply::Reply>, Fault> {
+    ) -> Result<Vec<section_reply::Reply>, RpcError> {
         let request = v1::SubmitRequest {
             commands,
             cluster_tag: 0,
@@ -142,7 +142,7 @@ impl FakeAlloc {
         Ok(replies.map(|r| r.reply.unwrap()).collect())
     }
 
-    pub(crate) async fn keep_alive(&self) -> Result<v1::KeepAliveResponse, Fault> {
+    pub(crate) async fn keep_alive(&self) -> Result<v1::KeepAliveResponse, RpcError> {
         keep_alive(&self.addresses, self.session).await
     }
 }
@@ -156,7 +156,7 @@ impl Drop for FakeAlloc {
 async fn keep_alive(
     addresses: &[SocketAddr],
     session: u64,
-) -> Result<v1::KeepAliveResponse, Fault> {
+) -> Result<v1::KeepAliveResponse, RpcError> {
     call_leader(addresses, |mut c| async move {
         let request = v1::KeepAliveRequest {
             session,
@@ -188,9 +188,9 @@ async fn follow_routes(addresses: Vec<SocketAddr>, sender: watch::Sender<Option<
             };
             let mut stream = stream.into_inner();
             while let Ok(Some(message)) = stream.message().await {
-                let delta = Delta::try_from(&message).unwrap();
+                let delta = RoutingDelta::try_from(&message).unwrap();
                 sender.send_modify(|table| match table {
-                    Some(table) => drop(table.apply(delta).unwrap()),
+                    Some(table) => drop(table.apply_delta(delta).unwrap()),
                     None => *table = Some(RoutingTable::new(delta).unwrap()),
                 });
             }
@@ -204,7 +204,7 @@ pub(crate) fn open_command(fence: v1::Fence) -> v1::SectionCommand {
         fence: Some(fence),
         command: Some(section_command::Command::Open(v1::Open {
             expected: None,
-            nonce: u128_bytes(rand::random()),
+            nonce: u128_to_bytes(rand::random()),
             step: 100,
         })),
     }

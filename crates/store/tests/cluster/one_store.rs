@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason};
-use seqsvr_store::{Error, Store};
+use seqsvr_store::{Error, StoreServer};
 use tonic::Code;
 
 use crate::fake_alloc::{FakeAlloc, close_command, open_command, raise_command};
@@ -63,11 +63,14 @@ async fn init_repeated_creates_cluster_once() {
         .keep_alive(v1::KeepAliveRequest::default())
         .await
         .unwrap_err();
-    let fault = Fault::from_status(&status);
+    let fault = RpcError::from_status(&status);
     assert_eq!(fault.reason(), Reason::NotInitialised);
     assert!(fault.message.contains("seqsvr init"), "{fault}");
     let status = store.watch(v1::WatchRequest::default()).await.unwrap_err();
-    assert_eq!(Fault::from_status(&status).reason(), Reason::NotInitialised);
+    assert_eq!(
+        RpcError::from_status(&status).reason(),
+        Reason::NotInitialised
+    );
 
     let good = cluster.init_request(7).await;
     let mut bad = [good.clone(), good.clone(), good.clone(), good.clone()];
@@ -82,9 +85,9 @@ async fn init_repeated_creates_cluster_once() {
     store.init(good.clone()).await.unwrap();
     store.init(good.clone()).await.unwrap();
     let mut other = good;
-    other.cluster = seqsvr_proto::convert::u128_bytes(8);
+    other.cluster = seqsvr_proto::convert::u128_to_bytes(8);
     let status = store.init(other).await.unwrap_err();
-    assert_eq!(Fault::from_status(&status).reason(), Reason::Refused);
+    assert_eq!(RpcError::from_status(&status).reason(), Reason::Refused);
     wait_until("health", async || is_serving(&cluster).await.then_some(())).await;
 
     assert!(
@@ -98,7 +101,7 @@ async fn init_repeated_creates_cluster_once() {
     cluster.restart(0).await;
     cluster.leader().await;
     let dir = tempfile::tempdir().unwrap();
-    match Store::start(store_options(2, cluster.addresses[0], &dir)).await {
+    match StoreServer::start(store_options(2, cluster.addresses[0], &dir)).await {
         Err(e @ Error::AddressInUse(_)) => {
             assert!(e.to_string().contains(&cluster.addresses[0].to_string()));
         }
@@ -164,7 +167,10 @@ async fn session_opens_serves_and_expires_after_w() {
     );
     request.session = Some(99);
     let status = store.read(request).await.unwrap_err();
-    assert_eq!(Fault::from_status(&status).reason(), Reason::NoSuchSession);
+    assert_eq!(
+        RpcError::from_status(&status).reason(),
+        Reason::NoSuchSession
+    );
 
     let replies = alloc
         .submit(vec![close_command(fence, 1, 123)])
@@ -262,7 +268,7 @@ async fn session_with_valid_proof_supersedes_at_once() {
     let observer = FakeAlloc::open("observer", &cluster.addresses)
         .await
         .unwrap();
-    let nonce = |n: u128| seqsvr_proto::convert::u128_bytes(n);
+    let nonce = |n: u128| seqsvr_proto::convert::u128_to_bytes(n);
     let first = v1::OpenSessionRequest {
         name: "a1".into(),
         address: "a1.example:7700".into(),
@@ -300,7 +306,7 @@ async fn session_with_valid_proof_supersedes_at_once() {
     assert_eq!(status.code(), Code::InvalidArgument, "half a proof");
     again.proof_nonce = nonce(3);
     let status = store.open_session(again.clone()).await.unwrap_err();
-    assert_eq!(Fault::from_status(&status).reason(), Reason::NameTaken);
+    assert_eq!(RpcError::from_status(&status).reason(), Reason::NameTaken);
     again.proof_nonce = nonce(1);
     let new = store
         .open_session(again)
@@ -316,6 +322,9 @@ async fn session_with_valid_proof_supersedes_at_once() {
         })
         .await;
     let status = store.keep_alive(keep(old)).await.unwrap_err();
-    assert_eq!(Fault::from_status(&status).reason(), Reason::NoSuchSession);
+    assert_eq!(
+        RpcError::from_status(&status).reason(),
+        Reason::NoSuchSession
+    );
     store.keep_alive(keep(new)).await.unwrap();
 }

@@ -5,12 +5,12 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use seqsvr_proto::convert::u128_bytes;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason};
-use seqsvr_store::{Options, Store};
+use seqsvr_store::{Options, StoreServer};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
@@ -20,7 +20,7 @@ pub(crate) const SLOTS: u32 = 64;
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) struct StoreCluster {
-    pub(crate) stores: Vec<Option<Store>>,
+    pub(crate) stores: Vec<Option<StoreServer>>,
     pub(crate) addresses: Vec<SocketAddr>,
     dirs: Vec<tempfile::TempDir>,
 }
@@ -45,7 +45,9 @@ impl StoreCluster {
         for node in 1..=count {
             let dir = tempfile::tempdir().unwrap();
             let any = "127.0.0.1:0".parse().unwrap();
-            let store = Store::start(store_options(node, any, &dir)).await.unwrap();
+            let store = StoreServer::start(store_options(node, any, &dir))
+                .await
+                .unwrap();
             cluster.addresses.push(store.local_addr());
             cluster.stores.push(Some(store));
             cluster.dirs.push(dir);
@@ -73,7 +75,7 @@ impl StoreCluster {
             });
         }
         v1::InitRequest {
-            cluster: u128_bytes(cluster),
+            cluster: u128_to_bytes(cluster),
             members,
             lease_ms: LEASE_MS,
             slots: SLOTS,
@@ -117,7 +119,7 @@ impl StoreCluster {
 
     pub(crate) async fn restart(&mut self, i: usize) {
         let options = store_options(i + 1, self.addresses[i], &self.dirs[i]);
-        self.stores[i] = Some(Store::start(options).await.unwrap());
+        self.stores[i] = Some(StoreServer::start(options).await.unwrap());
     }
 }
 
@@ -125,7 +127,7 @@ impl StoreCluster {
 pub(crate) async fn call_leader<T, F>(
     addresses: &[SocketAddr],
     call: impl Fn(StoreClient<Channel>) -> F,
-) -> Result<T, Fault>
+) -> Result<T, RpcError>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
@@ -138,7 +140,7 @@ where
             match call(client).await {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status) => {
-                    let fault = Fault::from_status(&status);
+                    let fault = RpcError::from_status(&status);
                     let should_retry = matches!(
                         fault.reason(),
                         Reason::NotLeader | Reason::Unreachable | Reason::Unspecified

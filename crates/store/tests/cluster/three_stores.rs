@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures::future::join_all;
 use seqsvr_core::route::RoutingTable;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason};
 
@@ -34,7 +34,7 @@ async fn follower_names_the_leader() {
                 draining: false,
                 cluster_tag: 0,
             };
-            let fault = Fault::from_status(&store.keep_alive(request).await.unwrap_err());
+            let fault = RpcError::from_status(&store.keep_alive(request).await.unwrap_err());
             assert_eq!(fault.reason(), Reason::NotLeader, "{fault}");
             (fault.detail.leader == address).then_some(())
         })
@@ -221,7 +221,7 @@ async fn lost_quorum_ends_no_session() {
     };
     while lost.elapsed() < std::time::Duration::from_millis(2_000) {
         let status = store.keep_alive(request).await.unwrap_err();
-        let reason = Fault::from_status(&status).reason();
+        let reason = RpcError::from_status(&status).reason();
         assert!(
             matches!(reason, Reason::Unreachable | Reason::NotLeader),
             "{status}"

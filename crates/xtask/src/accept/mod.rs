@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::scenario::{ALL, FIGURES, Outcome, Scenario};
+use seqsvr_tests::scenario::{ALL, ClusterScenario, MEASURED_SCENARIOS, ScenarioOutcome};
 use seqsvr_tests::{process, variant};
 use tokio::runtime;
 
@@ -41,18 +41,18 @@ struct Row {
     name: String,
     took: Duration,
     /// What it saw, or what its panic said, in one line.
-    verdict: Result<Outcome, String>,
+    verdict: Result<ScenarioOutcome, String>,
 }
 
 /// Name and purpose of each scenario, one a line.
 pub fn list() -> String {
     let width = scenarios().map(|s| s.name.len()).max().unwrap_or_default();
-    let line = |s: &Scenario| format!("{:width$}  {}\n", s.name, s.about);
+    let line = |s: &ClusterScenario| format!("{:width$}  {}\n", s.name, s.about);
     scenarios().map(line).collect()
 }
 
-fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    ALL.iter().chain(FIGURES)
+fn scenarios() -> impl Iterator<Item = &'static ClusterScenario> {
+    ALL.iter().chain(MEASURED_SCENARIOS)
 }
 
 /// Runs what was chosen, prints the table, and says whether all passed.
@@ -63,8 +63,8 @@ pub fn run(options: &Options) -> Result<bool, String> {
     let chosen = chosen(&options.only)?;
     variant::set_rebuilt();
     // Built before the first scenario, so that its time is its own.
-    process::binary();
-    process::upgraded();
+    process::release_binary();
+    process::upgrade_binary();
     let rows = run_all(&chosen, options.rounds);
     print!("{}", table::render(&rows));
     Ok(rows.iter().all(|row| row.verdict.is_ok()))
@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
 
 /// Runs the soak for this long, prints its row, and says whether it passed.
 pub fn soak(time: Duration) -> bool {
-    process::binary();
+    process::release_binary();
     let began = Instant::now();
     let verdict = run_one("soak", time + LIMIT, move || {
         Box::pin(seqsvr_tests::scenario::soak::soak(time))
@@ -87,18 +87,18 @@ pub fn soak(time: Duration) -> bool {
     passed
 }
 
-fn chosen(only: &[String]) -> Result<Vec<Scenario>, String> {
+fn chosen(only: &[String]) -> Result<Vec<ClusterScenario>, String> {
     if let Some(unknown) = only.iter().find(|o| scenarios().all(|s| s.name != **o)) {
         return Err(format!(
             "no scenario is named {unknown}; there are:\n{}",
             list()
         ));
     }
-    let is_chosen = |s: &&Scenario| only.is_empty() || only.iter().any(|o| o == s.name);
+    let is_chosen = |s: &&ClusterScenario| only.is_empty() || only.iter().any(|o| o == s.name);
     Ok(scenarios().filter(is_chosen).copied().collect())
 }
 
-fn run_all(scenarios: &[Scenario], rounds: u32) -> Vec<Row> {
+fn run_all(scenarios: &[ClusterScenario], rounds: u32) -> Vec<Row> {
     let mut rows = Vec::new();
     for round in 1..=rounds {
         for scenario in scenarios {
@@ -124,9 +124,9 @@ fn run_all(scenarios: &[Scenario], rounds: u32) -> Vec<Row> {
 fn run_one(
     name: &str,
     limit: Duration,
-    start: impl FnOnce() -> Pin<Box<dyn Future<Output = Outcome>>> + Send + 'static,
-) -> Result<Outcome, String> {
-    let run = move || -> Result<Outcome, String> {
+    start: impl FnOnce() -> Pin<Box<dyn Future<Output = ScenarioOutcome>>> + Send + 'static,
+) -> Result<ScenarioOutcome, String> {
+    let run = move || -> Result<ScenarioOutcome, String> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -142,9 +142,9 @@ fn run_one(
             }
         });
         runtime.shutdown_timeout(WIND_UP);
-        match outcome.missed.is_empty() {
+        match outcome.missed_limits.is_empty() {
             true => Ok(outcome),
-            false => Err(format!("missed: {}", outcome.missed.join("; "))),
+            false => Err(format!("missed: {}", outcome.missed_limits.join("; "))),
         }
     };
     let thread = thread::Builder::new().name(name.to_owned());

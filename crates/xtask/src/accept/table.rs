@@ -50,7 +50,7 @@ fn cells(row: &Row) -> [String; 7] {
         Ok(outcome) => [
             name,
             outcome.calls.to_string(),
-            outcome.inside.to_string(),
+            outcome.calls_during_fault.to_string(),
             outcome.failed.to_string(),
             format!("{:.1?}", outcome.longest),
             time,

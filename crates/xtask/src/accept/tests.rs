@@ -2,23 +2,23 @@
 
 use super::*;
 
-fn seen() -> Outcome {
-    Outcome {
+fn seen() -> ScenarioOutcome {
+    ScenarioOutcome {
         calls: 12_345,
-        inside: 678,
+        calls_during_fault: 678,
         notes: vec!["seen\ntwice".to_owned()],
-        ..Outcome::default()
+        ..ScenarioOutcome::default()
     }
 }
 
 #[test]
 fn a_panic_is_a_failed_verdict_and_the_next_scenario_runs() {
-    let fails = Scenario {
+    let fails = ClusterScenario {
         name: "fails",
         about: "planted",
         run: || Box::pin(async { panic!("first line\n  second line") }),
     };
-    let passes = Scenario {
+    let passes = ClusterScenario {
         name: "passes",
         about: "planted",
         run: || Box::pin(async { seen() }),
@@ -50,7 +50,10 @@ fn names_choose_and_an_unknown_one_is_told_all() {
         let only: Vec<String> = only.iter().map(|&o| o.to_owned()).collect();
         chosen(&only).map(|all| all.iter().map(|s| s.name).collect::<Vec<_>>())
     };
-    assert_eq!(names(&[]).unwrap().len(), ALL.len() + FIGURES.len());
+    assert_eq!(
+        names(&[]).unwrap().len(),
+        ALL.len() + MEASURED_SCENARIOS.len()
+    );
     assert_eq!(
         names(&["store_killed", "dev"]).unwrap(),
         ["dev", "store_killed"]

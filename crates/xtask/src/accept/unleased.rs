@@ -7,15 +7,15 @@
 
 use std::time::Instant;
 
-use seqsvr_tests::history::BROKEN;
+use seqsvr_tests::history::VIOLATION_TEXT;
 use seqsvr_tests::scenario::deposed::deposed_owner;
-use seqsvr_tests::scenario::{Outcome, Scenario};
+use seqsvr_tests::scenario::{ClusterScenario, ScenarioOutcome};
 use seqsvr_tests::{process, variant};
 
 use super::{LIMIT, Options, Row, chosen, run_all, run_one, table};
 
 /// The scenario that must be convicted when nothing is strict.
-const PLANTED: Scenario = Scenario {
+const PLANTED: ClusterScenario = ClusterScenario {
     name: "deposed_owner, not strict",
     about: "it must be convicted",
     run: || Box::pin(deposed_owner()),
@@ -40,11 +40,11 @@ const SKIPPED: &[(&str, &str)] = &[
 pub fn unleased(options: &Options) -> Result<bool, String> {
     let chosen = chosen(&options.only)?;
     variant::set_unleased();
-    process::binary();
+    process::release_binary();
     let mut rows = vec![planted()];
     variant::set_strict();
-    let is_skipped = |s: &Scenario| SKIPPED.iter().any(|(name, _)| *name == s.name);
-    let strict: Vec<Scenario> = chosen.iter().filter(|s| !is_skipped(s)).copied().collect();
+    let is_skipped = |s: &ClusterScenario| SKIPPED.iter().any(|(name, _)| *name == s.name);
+    let strict: Vec<ClusterScenario> = chosen.iter().filter(|s| !is_skipped(s)).copied().collect();
     rows.extend(run_all(&strict, options.rounds));
     print!("{}", table::render(&rows));
     for (name, why) in SKIPPED {
@@ -66,10 +66,10 @@ fn planted() -> Row {
 }
 
 /// Turns a verdict round: only the exact check convicts.
-fn convicted(verdict: Result<Outcome, String>) -> Result<Outcome, String> {
+fn convicted(verdict: Result<ScenarioOutcome, String>) -> Result<ScenarioOutcome, String> {
     match verdict {
-        Err(words) if words.starts_with(BROKEN) => {
-            let mut outcome = Outcome::default();
+        Err(words) if words.starts_with(VIOLATION_TEXT) => {
+            let mut outcome = ScenarioOutcome::default();
             outcome.note(format!("convicted, as it must be: {words}"));
             Ok(outcome)
         }
@@ -85,10 +85,10 @@ mod tests {
 
     #[test]
     fn only_the_check_convicts() {
-        assert!(convicted(Err(format!("{BROKEN}, see above"))).is_ok());
+        assert!(convicted(Err(format!("{VIOLATION_TEXT}, see above"))).is_ok());
         let other = convicted(Err("3 calls failed".to_owned())).unwrap_err();
         assert!(other.contains("3 calls failed"), "{other}");
-        assert!(convicted(Ok(Outcome::default())).is_err());
+        assert!(convicted(Ok(ScenarioOutcome::default())).is_err());
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
-use seqsvr_tests::cluster::Cluster;
+use seqsvr_tests::cluster::ProcessCluster;
 use seqsvr_tests::process;
-use seqsvr_tests::vitals::Vitals;
+use seqsvr_tests::vitals::ProcessStats;
 
 use super::Failure;
 use super::servers::{self, bare, etcd, postgres::Postgres, redis::Redis, tsoracle};
@@ -32,7 +32,7 @@ pub(super) struct Rig {
     pub(super) binary: Option<&'static Path>,
     /// Calls a second that a work of `seqsvr bench` reached at its fastest.
     pub(super) peaks: HashMap<&'static str, f64>,
-    seqsvr: Option<Cluster>,
+    seqsvr: Option<ProcessCluster>,
     bare: Option<servers::Server>,
     bare_resp: Option<servers::Server>,
     bare_http: Option<servers::Server>,
@@ -101,13 +101,13 @@ impl Rig {
                 if self.seqsvr.is_none() {
                     process::select_binary(self.binary);
                     let (stores, allocs) = SIZE;
-                    let cluster = Cluster::start(stores, allocs, LEASE_MS).await;
+                    let cluster = ProcessCluster::start(stores, allocs, LEASE_MS).await;
                     for namespace in NAMESPACES {
                         let server = ["--server", &cluster.alloc_addresses[0]];
                         let create = ["namespace", "create"].into_iter();
                         let create = create.chain(namespace.split_whitespace());
                         let create: Vec<&str> = create.chain(server).collect();
-                        let made = process::run(&create).await;
+                        let made = process::run_command(&create).await;
                         if !made.status.success() {
                             return Err(Failure::Wrong(format!("namespace create: {made:?}")));
                         }
@@ -139,8 +139,8 @@ impl Rig {
     /// Resident bytes of the AllocSvr.
     pub(super) fn memory(&self) -> Result<u64, Failure> {
         let alloc = running(&self.seqsvr)?.allocs[0].pid();
-        let vitals = Vitals::read(alloc, None).map_err(Failure::wrong)?;
-        Ok(vitals.memory)
+        let vitals = ProcessStats::read(alloc, None).map_err(Failure::wrong)?;
+        Ok(vitals.memory_bytes)
     }
 
     pub(super) fn bare(&self) -> Result<String, Failure> {

@@ -170,7 +170,7 @@ pub(super) fn bench(
     time: Duration,
 ) -> Result<Sample, Failure> {
     process::select_binary(rig.binary);
-    let mut command = Command::new(process::binary());
+    let mut command = Command::new(process::release_binary());
     command
         .args(["bench", "--json", "--server", &rig.seqsvr()?])
         .args(["--connections", CONNECTIONS])

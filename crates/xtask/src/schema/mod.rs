@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process::{binary, free_ports};
+use seqsvr_tests::process::{free_ports, release_binary};
 use tempfile::TempDir;
 
 use crate::venv::{self, Missing};
@@ -51,7 +51,12 @@ pub fn run(options: &Options) -> Result<bool, String> {
         }
         Err(Missing::Wrong(why)) => return Err(why),
     };
-    let server = Server::start(options.binary.as_deref().unwrap_or_else(|| binary()))?;
+    let server = Server::start(
+        options
+            .binary
+            .as_deref()
+            .unwrap_or_else(|| release_binary()),
+    )?;
     let this = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema");
     let began = Instant::now();
     let mut runs = Vec::new();

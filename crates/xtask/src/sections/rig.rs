@@ -7,8 +7,8 @@ use seqsvr_client::{Client, Options as ClientOptions};
 use seqsvr_core::state::State;
 use seqsvr_store::Options as StoreOptions;
 use seqsvr_tests::cluster::store_args;
-use seqsvr_tests::process::{Process, binary, free_ports};
-use seqsvr_tests::vitals::Vitals;
+use seqsvr_tests::process::{ServerProcess, free_ports, release_binary};
+use seqsvr_tests::vitals::ProcessStats;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,13 +21,13 @@ const CALL: Duration = Duration::from_secs(60);
 struct Member {
     id: u64,
     address: String,
-    process: Option<Process>,
+    process: Option<ServerProcess>,
 }
 
 /// The processes; all are killed when it is dropped.
 pub(super) struct Rig {
     members: Vec<Member>,
-    alloc: Option<(Process, String, u16)>,
+    alloc: Option<(ServerProcess, String, u16)>,
     // Removed after the processes are gone.
     dir: TempDir,
 }
@@ -45,8 +45,8 @@ impl Rig {
         let listen = address
             .parse()
             .map_err(|_| format!("no address: {address}"))?;
-        let options = StoreOptions::new(1, listen, rig.data_dir(1)).raft(address);
-        let prepared = seqsvr_store::restore::prepare(state, &options).await;
+        let options = StoreOptions::new(1, listen, rig.data_dir(1)).raft_options(address);
+        let prepared = seqsvr_store::restore::prepare_data_dir(state, &options).await;
         prepared.map_err(|e| e.to_string())?;
         Ok(rig)
     }
@@ -85,7 +85,12 @@ impl Rig {
         let dir = self.dir.path().to_owned();
         for member in self.members.iter_mut().filter(|m| m.id == id) {
             let args = store_args(id, &member.address, &data);
-            let process = Process::start_of(binary(), &dir, &format!("store-{id}"), args);
+            let process = ServerProcess::start_with_binary(
+                release_binary(),
+                &dir,
+                &format!("store-{id}"),
+                args,
+            );
             member.process = Some(process);
         }
     }
@@ -180,8 +185,8 @@ impl Rig {
         let running = self.running();
         let found = running.iter().find(|(found, ..)| *found == id);
         let (_, _, pid) = found.ok_or_else(|| format!("store {id} does not run"))?;
-        let vitals = Vitals::read(*pid, None).map_err(|e| e.to_string())?;
-        Ok(vitals.memory)
+        let vitals = ProcessStats::read(*pid, None).map_err(|e| e.to_string())?;
+        Ok(vitals.memory_bytes)
     }
 
     /// Starts an AllocSvr, and waits until it owns all slots.
@@ -203,7 +208,8 @@ impl Rig {
             &door,
         ];
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let process = Process::start_of(binary(), self.dir.path(), "alloc-a1", args);
+        let process =
+            ServerProcess::start_with_binary(release_binary(), self.dir.path(), "alloc-a1", args);
         self.alloc = Some((process, address, http));
         let begun = Instant::now();
         loop {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::geometry::{Geometry, KEYED_SECTIONS_MAX};
 use seqsvr_core::id::{ClusterId, Generation, NamespaceId, Nonce, SectionId, SectionKey};
-use seqsvr_core::namespace::Spec;
-use seqsvr_core::state::{Row, RowKey, Section, State, StateBuilder};
+use seqsvr_core::namespace::NamespaceSpec;
+use seqsvr_core::state::{RowKey, SectionRow, State, StateBuilder, StateRow};
 
 const LEASE_MS: u32 = 3_000;
 const SLOTS: u32 = 4_096;
@@ -30,7 +30,7 @@ pub(super) fn make(count: u64) -> Result<State, String> {
         let geometry = Geometry::Keyed {
             sections: KEYED_SECTIONS_MAX,
         };
-        let spec = Spec::new(&format!("many-{n}"), geometry);
+        let spec = NamespaceSpec::new(&format!("many-{n}"), geometry);
         match apply(&mut state, Command::CreateNamespace(spec))? {
             Reply::Namespace(id) => namespaces.push(id),
             other => return Err(format!("no namespace: {other:?}")),
@@ -46,7 +46,7 @@ pub(super) fn make(count: u64) -> Result<State, String> {
             namespace,
             section: SectionId(n),
         };
-        let section = Section {
+        let section = SectionRow {
             max_seq: 10_000 + i,
             generation: Generation(1),
             base: 0,
@@ -54,7 +54,7 @@ pub(super) fn make(count: u64) -> Result<State, String> {
             open: i % 2 == 0,
             raised: 0,
         };
-        builder.add(RowKey::Section(key), Row::Section(section));
+        builder.add(RowKey::Section(key), StateRow::Section(section));
     }
     let state = builder.finish();
     state.ok_or_else(|| String::from("the rows do not fit together"))
@@ -66,7 +66,7 @@ fn apply(state: &mut State, command: Command) -> Result<Reply, String> {
     };
     let mut replies = state.apply(1, &batch, &mut BTreeSet::new());
     match replies.pop() {
-        Some(Reply::Refused(refusal)) => Err(refusal.to_string()),
+        Some(Reply::Rejected(refusal)) => Err(refusal.to_string()),
         Some(reply) => Ok(reply),
         None => Err(String::from("a command without a reply")),
     }

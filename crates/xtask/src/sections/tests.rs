@@ -1,6 +1,6 @@
 //! The command with few sections.
 
-use seqsvr_tests::process::binary;
+use seqsvr_tests::process::release_binary;
 
 use super::*;
 
@@ -9,7 +9,7 @@ const COUNT: u64 = 20_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replacement_catches_up_with_few_sections() {
     // Built here, not within the time of a step.
-    tokio::task::spawn_blocking(binary).await.unwrap();
+    tokio::task::spawn_blocking(release_binary).await.unwrap();
     let options = Options {
         count: COUNT,
         rate: 100,

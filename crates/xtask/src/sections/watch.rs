@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use seqsvr_client::Client;
-use seqsvr_tests::vitals::Vitals;
+use seqsvr_tests::vitals::ProcessStats;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -117,7 +117,7 @@ async fn look(
     while !stop.is_cancelled() {
         for pid in stores() {
             // A store that was killed has no memory.
-            let memory = Vitals::read(pid, None).map_or(0, |vitals| vitals.memory);
+            let memory = ProcessStats::read(pid, None).map_or(0, |vitals| vitals.memory_bytes);
             seen.memory = seen.memory.max(memory);
         }
         for (_, address) in &subject.voters {

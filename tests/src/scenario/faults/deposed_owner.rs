@@ -12,10 +12,10 @@
 use std::time::{Duration, Instant};
 
 use crate::callers::{GrpcCaller, ItemOutcome, TestCall, TestCaller};
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
 use crate::process::Signal;
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys::TestKey;
 use crate::wait::wait_until;
 
@@ -27,11 +27,11 @@ const MOVED_KEYS: usize = 100;
 const CALLS_PER_KEY: usize = 10;
 
 /// Wakes up an owner that has lost its slots while it can reach no store.
-pub async fn deposed_owner() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn deposed_owner() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. a1 owns the keys and has served each of them.
-    let mut cluster = Cluster::start(3, 2, LEASE_MS).await;
+    let mut cluster = ProcessCluster::start(3, 2, LEASE_MS).await;
     let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let mut history = History::create(cluster.dir());
     let mut test_keys = crate::scenario::wait_for_owned_keys(&client, "a1", MOVED_KEYS).await;
@@ -54,7 +54,7 @@ pub async fn deposed_owner() -> Outcome {
     // 3. Another AllocSvr takes over and serves the keys.
     for _ in 0..CALLS_PER_KEY {
         take_all_answered(&mut history, &mut outcome, &through_client, &test_keys).await;
-        outcome.inside += MOVED_KEYS as u64;
+        outcome.calls_during_fault += MOVED_KEYS as u64;
     }
 
     // 4. Pause the stores and continue the owner: it is deposed and alone.
@@ -109,7 +109,7 @@ async fn take_recorded(
 /// Takes and records one number of each sequence. Every call must be answered.
 async fn take_all_answered(
     history: &mut History,
-    outcome: &mut Outcome,
+    outcome: &mut ScenarioOutcome,
     caller: &TestCaller,
     test_keys: &[TestKey],
 ) {

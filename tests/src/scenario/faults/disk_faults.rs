@@ -23,11 +23,11 @@ use damage::{
 use disk::{Disk, skipped};
 use live_fault::LiveFault;
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
-use crate::process::{Process, Signal, free_ports};
+use crate::process::{ServerProcess, Signal, free_ports};
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys;
 use crate::wait::wait_until;
 
@@ -41,15 +41,15 @@ const DISK_SIZE: &str = "128M";
 /// A cluster whose stores have one disk each, if the machine allows it, and early copies of their
 /// directories.
 struct DiskFaultCluster {
-    cluster: Cluster,
+    cluster: ProcessCluster,
     /// Empty without root.
     disks: Vec<Disk>,
     old: Vec<PathBuf>,
 }
 
 impl DiskFaultCluster {
-    async fn start(outcome: &mut Outcome) -> DiskFaultCluster {
-        let mut cluster = Cluster::start(3, 2, 3_000).await;
+    async fn start(outcome: &mut ScenarioOutcome) -> DiskFaultCluster {
+        let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
         test_keys::create_third_namespace(&cluster.new_client()).await;
         let mut disks = Vec::new();
         let mut old = Vec::new();
@@ -133,7 +133,7 @@ impl DiskFaultCluster {
 
     /// Restarts a store and waits until it has applied what the leader has applied by now.
     async fn restart_and_rejoin(&mut self, store: usize) {
-        let applied = async |cluster: &Cluster, store: usize| {
+        let applied = async |cluster: &ProcessCluster, store: usize| {
             let admin = cluster.new_client().admin();
             let status = admin.node_status(&cluster.store_addresses[store]).await;
             status.ok().map(|s| s.counters["raft_applied_index"])
@@ -154,7 +154,7 @@ impl DiskFaultCluster {
 
 /// Waits until the store ends by itself with an error, whose last line names the path and has these
 /// parts.
-async fn wait_for_failed_exit(process: &mut Process, path: &Path, parts: &[&str]) -> String {
+async fn wait_for_failed_exit(process: &mut ServerProcess, path: &Path, parts: &[&str]) -> String {
     let status = process.wait_for_exit(STORE_EXIT_TIMEOUT).await;
     let log = process.log();
     let last = log.lines().last().unwrap_or_default().to_owned();
@@ -167,8 +167,8 @@ async fn wait_for_failed_exit(process: &mut Process, path: &Path, parts: &[&str]
 }
 
 /// Each kind of damage on one store of three, under load.
-pub async fn disk_faults_of_one_store() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn disk_faults_of_one_store() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load a cluster whose stores have a disk each.
     let mut setup = DiskFaultCluster::start(&mut outcome).await;
@@ -213,7 +213,7 @@ pub async fn disk_faults_of_one_store() -> Outcome {
     summary.assert_none_failed();
     setup.cluster.assert_none_ended();
     let report = history.check();
-    assert_eq!(report.answered(), summary.answered);
+    assert_eq!(report.answered_calls(), summary.answered);
     outcome
 }
 
@@ -223,7 +223,7 @@ async fn damage_one_store(
     load: &RecordedLoad,
     store: usize,
     case: &DamageCase,
-    outcome: &mut Outcome,
+    outcome: &mut ScenarioOutcome,
 ) {
     setup.kill_store(store);
     let before = load.answered_calls();
@@ -246,7 +246,7 @@ async fn damage_one_store(
         case.name
     );
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
-    outcome.inside += load.answered_calls() - before;
+    outcome.calls_during_fault += load.answered_calls() - before;
     outcome.note(format!("{}: {last}", case.name));
     replace_by_copy(&good, &data);
     setup.restart_and_rejoin(store).await;
@@ -258,7 +258,7 @@ async fn damage_rows_of_one_store(
     load: &RecordedLoad,
     store: usize,
     case: &DamageCase,
-    outcome: &mut Outcome,
+    outcome: &mut ScenarioOutcome,
 ) {
     setup.kill_store(store);
     let before = load.answered_calls();
@@ -266,7 +266,7 @@ async fn damage_rows_of_one_store(
     let log_length = setup.cluster.stores[store].log().len();
     setup.restart_and_rejoin(store).await;
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
-    outcome.inside += load.answered_calls() - before;
+    outcome.calls_during_fault += load.answered_calls() - before;
     let log = setup.cluster.stores[store].log().split_off(log_length);
     for part in case.expected_texts {
         assert!(log.contains(part), "{}: no {part:?} in {log}", case.name);
@@ -281,7 +281,7 @@ async fn damage_rows_of_one_store(
 async fn start_on_directory_in_use(
     setup: &mut DiskFaultCluster,
     load: &RecordedLoad,
-    outcome: &mut Outcome,
+    outcome: &mut ScenarioOutcome,
 ) {
     let data = setup.data_dir(0);
     let link = setup.cluster.dir().join("link");
@@ -292,11 +292,11 @@ async fn start_on_directory_in_use(
         let dir = name.to_str().unwrap();
         let args = ["store", "--id", "1", "--listen", &listen, "--data-dir", dir];
         let args = args.map(str::to_owned).to_vec();
-        let mut second = Process::start(setup.cluster.dir(), "second", args);
+        let mut second = ServerProcess::start(setup.cluster.dir(), "second", args);
         let expected_texts = ["is in use by another process", "stop that one"];
         let last = wait_for_failed_exit(&mut second, name, &expected_texts).await;
         load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
-        outcome.inside += load.answered_calls() - before;
+        outcome.calls_during_fault += load.answered_calls() - before;
         outcome.note(format!("in use: {last}"));
         setup.cluster.assert_none_ended();
     }
@@ -308,7 +308,7 @@ async fn fail_disk_of_one_store(
     load: &RecordedLoad,
     store: usize,
     fault: LiveFault,
-    outcome: &mut Outcome,
+    outcome: &mut ScenarioOutcome,
 ) {
     let before = load.answered_calls();
     let was_leader = setup.cluster.wait_for_leader().await == store;
@@ -328,7 +328,7 @@ async fn fail_disk_of_one_store(
         wait_for_failed_exit(&mut setup.cluster.stores[store], &data, &expected_texts).await;
     }
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
-    outcome.inside += load.answered_calls() - before;
+    outcome.calls_during_fault += load.answered_calls() - before;
     let who = if was_leader { "leader" } else { "follower" };
     outcome.note(format!("{fault:?}, {who}, ended after {took:.1?}: {last}"));
     fault.repair(&mut setup.disks[store]);

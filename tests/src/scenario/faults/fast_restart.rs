@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use seqsvr_client::NextItem;
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
-use crate::process::{Process, free_ports};
+use crate::process::{ServerProcess, free_ports};
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys;
 
 const CALLS_PER_PHASE: u64 = 1_000;
@@ -25,11 +25,11 @@ const KILLS: usize = 3;
 
 /// Kills and restarts an AllocSvr with a state directory, then starts a second process on a copy of
 /// it.
-pub async fn fast_restart() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn fast_restart() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load all sequences; b has a state directory.
-    let mut cluster = Cluster::start(3, 1, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let state = cluster.dir().join("state-b").display().to_string();
     cluster.add_alloc("b", &["--state-dir", &state]);
     cluster.wait_until_assigned(2).await;
@@ -72,7 +72,7 @@ pub async fn fast_restart() -> Outcome {
         ));
         best = best.min(took);
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-        outcome.inside += load.answered_calls() - before;
+        outcome.calls_during_fault += load.answered_calls() - before;
         cluster.wait_until_assigned(2).await;
     }
     assert!(best <= RECOVERY_LIMIT, "back only after {best:?}");
@@ -84,7 +84,7 @@ pub async fn fast_restart() -> Outcome {
         std::fs::copy(std::path::Path::new(&state).join(file), copy.join(file)).unwrap();
     }
     let opened = cluster
-        .counter(&cluster.alloc_addresses, "sessions_opened")
+        .sum_counter(&cluster.alloc_addresses, "sessions_opened")
         .await;
     let second = |dir: String, name: &str| {
         let args = [
@@ -100,7 +100,7 @@ pub async fn fast_restart() -> Outcome {
             "--name-wait".to_owned(),
             "5s".to_owned(),
         ];
-        Process::start(cluster.dir(), name, args.to_vec())
+        ServerProcess::start(cluster.dir(), name, args.to_vec())
     };
     let mut on_same = second(state.clone(), "second");
     let mut on_copy = second(copy.display().to_string(), "copy");
@@ -116,7 +116,7 @@ pub async fn fast_restart() -> Outcome {
     let last = log.lines().last().unwrap();
     assert!(last.contains("the name \"b\" is taken"), "{last}");
     let now = cluster
-        .counter(&cluster.alloc_addresses, "sessions_opened")
+        .sum_counter(&cluster.alloc_addresses, "sessions_opened")
         .await;
     assert_eq!(now, opened, "an AllocSvr lost its session");
 

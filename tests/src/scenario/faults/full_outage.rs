@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys;
 
 const CALLS_PER_PHASE: u64 = 5_000;
@@ -16,11 +16,11 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 const FIRST_NUMBER_LIMIT: Duration = Duration::from_secs(12);
 
 /// Kills and restarts all processes. The first number must come within 12 s.
-pub async fn full_outage() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn full_outage() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load all sequences through every kind of caller.
-    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
     let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
     test_keys::create_third_namespace(&client).await;
     let mut history = History::create(cluster.dir());
@@ -65,6 +65,6 @@ pub async fn full_outage() -> Outcome {
     // 5. The history of both lives holds.
     cluster.assert_none_ended();
     let report = history.check();
-    assert!(report.answered() >= 2 * CALLS_PER_PHASE && report.ordered_pairs > 50_000);
+    assert!(report.answered_calls() >= 2 * CALLS_PER_PHASE && report.ordered_pairs > 50_000);
     outcome
 }

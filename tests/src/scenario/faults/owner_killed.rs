@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use seqsvr_client::{Client, NextItem};
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys::{self, TestKey};
 
 const LEASE_MS: u32 = 3_000;
@@ -26,7 +26,7 @@ const RUNS_MAX: usize = 3;
 
 /// Kills an owner. Repeats the run if the arbiter restarted its timers, because W then counts from
 /// the restart.
-pub async fn owner_killed() -> Outcome {
+pub async fn owner_killed() -> ScenarioOutcome {
     for run in 1..=RUNS_MAX {
         let (mut outcome, took, restarts) = kill_owner().await;
         if restarts == 0 {
@@ -45,11 +45,11 @@ pub async fn owner_killed() -> Outcome {
 
 /// Returns the outcome, the duration of the takeover, and how often the arbiter restarted its
 /// timers during it.
-async fn kill_owner() -> (Outcome, Duration, u64) {
-    let mut outcome = Outcome::default();
+async fn kill_owner() -> (ScenarioOutcome, Duration, u64) {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load the keys of the victim and those of the others apart.
-    let mut cluster = Cluster::start(3, 3, LEASE_MS).await;
+    let mut cluster = ProcessCluster::start(3, 3, LEASE_MS).await;
     // A plain call in flight at a process that dies must fail, whichever AllocSvr owns the key. So
     // plain callers call only the survivors, and of these one that does not own the key.
     let survivors = cluster.alloc_addresses[1..].to_vec();
@@ -114,21 +114,21 @@ async fn kill_owner() -> (Outcome, Duration, u64) {
     outcome.note(format!(
         "takeover {took:.2?}; calls answered before {before}, during {during}, after {after}"
     ));
-    outcome.inside = during;
+    outcome.calls_during_fault = during;
     outcome.add_load("keys of the killed owner", &victims);
     outcome.add_load("keys of the others", &others);
     assert_eq!(others.failed, 0, "{:?}", others.failures);
     assert!(before >= CALLS_PER_PHASE && during >= CALLS_PER_PHASE && after >= CALLS_PER_PHASE);
     let report = history.check();
-    assert!(report.answered() >= before + during + after);
+    assert!(report.answered_calls() >= before + during + after);
     assert!(report.ordered_pairs > 50_000);
     (outcome, took, restarts)
 }
 
 /// Returns how often the arbiter has restarted its timers. W counts from the last restart.
-pub(crate) async fn count_timer_restarts(cluster: &Cluster) -> u64 {
+pub(crate) async fn count_timer_restarts(cluster: &ProcessCluster) -> u64 {
     let stores = &cluster.store_addresses;
-    cluster.counter(stores, "arbiter_timer_restarts").await
+    cluster.sum_counter(stores, "arbiter_timer_restarts").await
 }
 
 /// Splits the test keys into those whose slots the AllocSvr at `address` owns, and the rest.
@@ -141,7 +141,7 @@ async fn split_by_owner(client: &Client, address: &str) -> (Vec<Vec<TestKey>>, V
     }
     let is_owned = |test_key: &TestKey| {
         let namespace = table.namespace(test_key.namespace).unwrap();
-        let (_, slot) = table.place(namespace, test_key.key.as_ref()).unwrap();
+        let (_, slot) = table.locate(namespace, test_key.key.as_ref()).unwrap();
         owned[&slot.0]
     };
     let lists = test_keys::all_test_keys().into_iter();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use seqsvr_check::Answer;
+use seqsvr_check::CallAnswer;
 use seqsvr_client::Key;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
@@ -17,11 +17,11 @@ use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 use crate::callers::{TestCall, next_answer};
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
 use crate::process::Signal;
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys::{self, TestKey};
 use crate::wait::wait_until;
 
@@ -40,32 +40,32 @@ const DIRECT_KEYS: usize = 32;
 const DIRECT_CALL_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Pauses an owner for 3 D with requests in its sockets, while a caller keeps calling it.
-pub async fn owner_paused() -> Outcome {
+pub async fn owner_paused() -> ScenarioOutcome {
     pause_processes(&[], true).await
 }
 
 /// Pauses the store leader for 3 D.
-pub async fn leader_paused() -> Outcome {
+pub async fn leader_paused() -> ScenarioOutcome {
     pause_processes(&[0], false).await
 }
 
 /// Pauses the store leader and an owner for 3 D.
-pub async fn owner_and_leader_paused() -> Outcome {
+pub async fn owner_and_leader_paused() -> ScenarioOutcome {
     pause_processes(&[0], true).await
 }
 
 /// Pauses two of three stores for 3 D. No call may be served for a while, and no answer may be
 /// wrong afterwards.
-pub async fn majority_paused() -> Outcome {
+pub async fn majority_paused() -> ScenarioOutcome {
     pause_processes(&[0, 1], false).await
 }
 
 /// Pauses the leader (0) and the stores after it (1, 2), and the first AllocSvr if `owner`.
-async fn pause_processes(stores: &[usize], owner: bool) -> Outcome {
-    let mut outcome = Outcome::default();
+async fn pause_processes(stores: &[usize], owner: bool) -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load all sequences, and call a1 directly.
-    let mut cluster = Cluster::start(3, 3, LEASE.as_millis() as u32).await;
+    let mut cluster = ProcessCluster::start(3, 3, LEASE.as_millis() as u32).await;
     let majority = stores.len() > 1;
     // A plain call to a paused process waits with it, so plain callers call the others.
     let plain_addresses = cluster.alloc_addresses[1..].to_vec();
@@ -114,7 +114,7 @@ async fn pause_processes(stores: &[usize], owner: bool) -> Outcome {
     tokio::time::sleep(3 * LEASE).await;
     if !majority {
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-        outcome.inside = load.answered_calls() - before;
+        outcome.calls_during_fault = load.answered_calls() - before;
     }
 
     // 5. Continue all. The requests in the sockets end.
@@ -155,9 +155,9 @@ async fn pause_processes(stores: &[usize], owner: bool) -> Outcome {
     } else {
         summary.assert_none_failed();
         assert!(
-            outcome.inside >= CALLS_PER_PHASE,
+            outcome.calls_during_fault >= CALLS_PER_PHASE,
             "{} inside",
-            outcome.inside
+            outcome.calls_during_fault
         );
     }
 
@@ -251,7 +251,7 @@ async fn send_direct(
     let result = match answer {
         Ok(n) => {
             let n = n.into_inner();
-            let answer: Answer = next_answer(n.first, n.last, &test_key);
+            let answer: CallAnswer = next_answer(n.first, n.last, &test_key);
             Ok((Some(n.epoch), answer))
         }
         Err(status) => Err(status.to_string()),

@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys;
 use crate::wait::wait_until;
 
@@ -16,11 +16,11 @@ const CALLS_PER_PHASE: u64 = 5_000;
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Kills and restarts the leader, then a follower. No call may fail.
-pub async fn store_killed() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn store_killed() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load all sequences through every kind of caller.
-    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
     let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
     test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
@@ -51,21 +51,26 @@ pub async fn store_killed() -> Outcome {
         load.answered_calls() - answered
     ));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    outcome.inside += load.answered_calls() - answered;
+    outcome.calls_during_fault += load.answered_calls() - answered;
 
     // 3. The killed store catches up.
     restart_store(&mut cluster, leader, &mut outcome).await;
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
     // 4. Kill a follower. Raises succeed without it.
-    let raises = cluster.counter(&cluster.alloc_addresses, "raises").await;
+    let raises = cluster
+        .sum_counter(&cluster.alloc_addresses, "raises")
+        .await;
     let leader = cluster.wait_for_leader().await;
     let follower = (leader + 1) % 3;
     cluster.kill_store(follower);
     let answered = load.answered_calls();
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    outcome.inside += load.answered_calls() - answered;
-    let raises = cluster.counter(&cluster.alloc_addresses, "raises").await - raises;
+    outcome.calls_during_fault += load.answered_calls() - answered;
+    let raises = cluster
+        .sum_counter(&cluster.alloc_addresses, "raises")
+        .await
+        - raises;
     outcome.note(format!(
         "follower {} killed; {raises} raises without it",
         follower + 1
@@ -82,16 +87,16 @@ pub async fn store_killed() -> Outcome {
     summary.assert_none_failed();
     cluster.assert_none_ended();
     let report = history.check();
-    assert_eq!(report.answered(), summary.answered);
-    assert!(report.answered() >= 5 * CALLS_PER_PHASE && report.ordered_pairs > 50_000);
+    assert_eq!(report.answered_calls(), summary.answered);
+    assert!(report.answered_calls() >= 5 * CALLS_PER_PHASE && report.ordered_pairs > 50_000);
     outcome
 }
 
 /// Restarts a killed store and waits until it has applied what the leader has applied by now.
-async fn restart_store(cluster: &mut Cluster, store: usize, outcome: &mut Outcome) {
-    let applied = async |cluster: &Cluster, store: usize| {
+async fn restart_store(cluster: &mut ProcessCluster, store: usize, outcome: &mut ScenarioOutcome) {
+    let applied = async |cluster: &ProcessCluster, store: usize| {
         let address = std::slice::from_ref(&cluster.store_addresses[store]);
-        cluster.counter(address, "raft_applied_index").await
+        cluster.sum_counter(address, "raft_applied_index").await
     };
     let goal = applied(cluster, cluster.wait_for_leader().await).await;
     let restarted = Instant::now();

@@ -11,9 +11,9 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use seqsvr_check::{Answer, Sequence};
+use seqsvr_check::{CallAnswer, SequenceName};
 use seqsvr_client::Key;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, Reason};
@@ -24,11 +24,11 @@ use commands::{
 };
 
 use crate::callers::{GrpcCaller, TestCall, TestCaller};
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
 use crate::process::Signal;
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys::{self, TestKey};
 use crate::wait::wait_until;
 
@@ -54,7 +54,7 @@ fn fresh_keys(first_section: u64) -> Vec<TestKey> {
             namespace: "default",
             key: Key::Uid(uid),
             stride: NonZeroU64::MIN,
-            sequence: Sequence::uid("default", uid),
+            sequence: SequenceName::for_uid("default", uid),
         }
     };
     (0..FRESH_UIDS).map(test_key).collect()
@@ -66,7 +66,7 @@ async fn call_recorded(
     caller: &TestCaller,
     ask: TestCall,
     items: &[TestKey],
-) -> Vec<Answer> {
+) -> Vec<CallAnswer> {
     let items: Vec<&TestKey> = items.iter().collect();
     let begin = history.now_ns();
     let results = caller.call(0, ask, &items).await;
@@ -80,9 +80,9 @@ async fn call_recorded(
     answers
 }
 
-fn last_number(answer: &Answer) -> u64 {
+fn last_number(answer: &CallAnswer) -> u64 {
     match answer {
-        Answer::Next { last, .. } => *last,
+        CallAnswer::Next { last, .. } => *last,
         other => panic!("{other:?} is no number"),
     }
 }
@@ -90,7 +90,11 @@ fn last_number(answer: &Answer) -> u64 {
 /// An AllocSvr of the old cluster continues and finds the new cluster at the stores' addresses. It
 /// serves nothing of its own, and ends with one clear line. After a restart it joins the new
 /// cluster.
-async fn check_surviving_alloc(cluster: &mut Cluster, history: &mut History, used: &[TestKey]) {
+async fn check_surviving_alloc(
+    cluster: &mut ProcessCluster,
+    history: &mut History,
+    used: &[TestKey],
+) {
     cluster.allocs[SURVIVING_ALLOC].signal(Signal::CONT);
     let address = std::slice::from_ref(&cluster.alloc_addresses[SURVIVING_ALLOC]);
     let plain = TestCaller::Grpc(GrpcCaller::new(address, cluster.new_client()));
@@ -121,11 +125,11 @@ async fn check_surviving_alloc(cluster: &mut Cluster, history: &mut History, use
 
 /// Takes a backup under load and 100,000 more numbers, loses everything and restores: no number
 /// repeats.
-pub async fn backup_restore() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn backup_restore() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load all sequences through every kind of caller.
-    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
     let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
     let one = TestCaller::Sdk(client.clone());
     test_keys::create_third_namespace(&client).await;
@@ -156,7 +160,7 @@ pub async fn backup_restore() -> Outcome {
         let other = cluster.dir().join(format!("backup-{more}"));
         assert_success(&run_backup(&cluster, &other).await);
     }
-    outcome.inside = load.answered_calls() - before;
+    outcome.calls_during_fault = load.answered_calls() - before;
     let kept = std::fs::read(&file).expect("the backup");
     let again = run_backup(&cluster, &file).await;
     assert!(!again.status.success(), "{again:?}");
@@ -234,7 +238,7 @@ pub async fn backup_restore() -> Outcome {
     // 7. Unused keys have a bound, and used keys continue above their last number.
     for answer in call_recorded(&mut history, &one, TestCall::Current, &fresh_keys(500)).await {
         assert!(
-            matches!(answer, Answer::AtMost(_)),
+            matches!(answer, CallAnswer::AtMost(_)),
             "{answer:?}: an earlier cluster may have used it"
         );
     }
@@ -273,11 +277,11 @@ pub async fn backup_restore() -> Outcome {
 }
 
 /// With margins that were too small, a caller that shows a greater floor or epoch gets an error.
-pub async fn restore_with_low_margins() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn restore_with_low_margins() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Back up, then go further than the least margins cover, in numbers and in epochs.
-    let mut cluster = Cluster::start(1, 1, 3_000).await;
+    let mut cluster = ProcessCluster::start(1, 1, 3_000).await;
     let client = cluster.new_client();
     outcome.measure_call(client.next("", 42, 1)).await;
     let file = cluster.dir().join("backup");
@@ -332,10 +336,10 @@ pub async fn restore_with_low_margins() -> Outcome {
         (3, request(Some(seen.last), Some(seen.epoch))),
     ] {
         let status = plain.next(request).await.expect_err("it must be rejected");
-        let fault = Fault::from_status(&status);
+        let fault = RpcError::from_status(&status);
         assert_eq!(fault.reason(), Reason::FloorUnknown, "{fault}");
         assert_eq!(status.code(), seqsvr_client::Code::InvalidArgument);
-        let counted = cluster.counter(&cluster.alloc_addresses, "guard_alarms");
+        let counted = cluster.sum_counter(&cluster.alloc_addresses, "guard_alarms");
         assert_eq!(counted.await, alarms);
         outcome.note(format!("rejected: {fault}"));
     }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
-use crate::process::{Signal, run};
+use crate::process::{Signal, run_command};
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys;
 use crate::wait::wait_until;
 
@@ -23,11 +23,11 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A fourth and a fifth store join, the leadership moves ten times, two old stores leave, and the
 /// third dies and is replaced. Then a leader dies when no store is left that the AllocSvrs were
 /// configured with at their start. No call may fail.
-pub async fn members() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn members() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load all sequences through every kind of caller.
-    let mut cluster = Cluster::start(3, 2, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
     let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
     test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
@@ -73,7 +73,9 @@ pub async fn members() -> Outcome {
     }
 
     // 5. Store 3 dies and is replaced. The load continues until the new group was needed.
-    let raises = cluster.counter(&cluster.alloc_addresses, "raises").await;
+    let raises = cluster
+        .sum_counter(&cluster.alloc_addresses, "raises")
+        .await;
     cluster.kill_store(2);
     load.wait_for_calls(CALLS_BETWEEN_CHANGES, TEST_TIMEOUT)
         .await;
@@ -83,7 +85,9 @@ pub async fn members() -> Outcome {
     load.wait_for_calls(CALLS_BETWEEN_CHANGES, TEST_TIMEOUT)
         .await;
     let raised = wait_until("a raise at the new group", TEST_TIMEOUT, async || {
-        let now = cluster.counter(&cluster.alloc_addresses, "raises").await;
+        let now = cluster
+            .sum_counter(&cluster.alloc_addresses, "raises")
+            .await;
         (now > raises).then_some(now - raises)
     })
     .await;
@@ -108,24 +112,24 @@ pub async fn members() -> Outcome {
     cluster.stores[led].restart();
     load.wait_for_calls(CALLS_BETWEEN_CHANGES, TEST_TIMEOUT)
         .await;
-    outcome.inside = load.answered_calls() - before;
+    outcome.calls_during_fault = load.answered_calls() - before;
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
     // 7. No call failed, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
     summary.assert_none_failed();
-    assert!(outcome.inside >= 1_000);
+    assert!(outcome.calls_during_fault >= 1_000);
     cluster.assert_none_ended();
     let report = history.check();
-    assert_eq!(report.answered(), summary.answered);
+    assert_eq!(report.answered_calls(), summary.answered);
     outcome
 }
 
 /// Rejects invalid members, with the reason and what to do.
-pub async fn invalid_members_rejected() -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut cluster = Cluster::start(3, 1, 3_000).await;
+pub async fn invalid_members_rejected() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
+    let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let admin = cluster.new_client();
     outcome.measure_call(admin.next("", 1, 1)).await;
 
@@ -149,7 +153,7 @@ pub async fn invalid_members_rejected() -> Outcome {
     assert_member_rejected(&cluster, &["transfer", "9"], 1, "the voters are 1, 2, 3").await;
 
     // 2. A store of another cluster.
-    let made = run(&["init", "--stores", &format!("5={other}")]).await;
+    let made = run_command(&["init", "--stores", &format!("5={other}")]).await;
     assert!(made.status.success(), "{made:?}");
     let foreign = format!("5={other}");
     assert_member_rejected(
@@ -208,10 +212,10 @@ pub async fn invalid_members_rejected() -> Outcome {
     run_member_command(&cluster, &["add", &new]).await;
     // The command also works at a StoreSvr, leader or not.
     for at in &cluster.store_addresses[..3] {
-        let listed = run(&["member", "list", "--json", "--server", at]).await;
+        let listed = run_command(&["member", "list", "--json", "--server", at]).await;
         assert!(listed.status.success(), "{listed:?}");
         assert_eq!(String::from_utf8_lossy(&listed.stdout).lines().count(), 3);
-        let again = run(&["member", "add", &new, "--server", at]).await;
+        let again = run_command(&["member", "add", &new, "--server", at]).await;
         assert!(again.status.success(), "{again:?}");
     }
     outcome.measure_call(admin.next("", 1, 1)).await;
@@ -220,7 +224,7 @@ pub async fn invalid_members_rejected() -> Outcome {
 }
 
 /// Starts a store and adds it as a member.
-async fn join_store(cluster: &mut Cluster, id: u16, outcome: &mut Outcome) {
+async fn join_store(cluster: &mut ProcessCluster, id: u16, outcome: &mut ScenarioOutcome) {
     cluster.add_store(id);
     let address = cluster.store_addresses[usize::from(id) - 1].clone();
     let began = Instant::now();
@@ -230,7 +234,7 @@ async fn join_store(cluster: &mut Cluster, id: u16, outcome: &mut Outcome) {
 }
 
 /// Removes a running store, waits until it logs its removal, and stops it.
-async fn remove_store(cluster: &mut Cluster, id: usize, outcome: &mut Outcome) {
+async fn remove_store(cluster: &mut ProcessCluster, id: usize, outcome: &mut ScenarioOutcome) {
     let led = cluster.wait_for_leader().await + 1;
     let began = Instant::now();
     run_member_command(cluster, &["remove", &id.to_string()]).await;
@@ -247,39 +251,39 @@ async fn remove_store(cluster: &mut Cluster, id: usize, outcome: &mut Outcome) {
     stop_store(cluster, id - 1).await;
 }
 
-async fn stop_store(cluster: &mut Cluster, store: usize) {
+async fn stop_store(cluster: &mut ProcessCluster, store: usize) {
     cluster.stores[store].signal(Signal::TERM);
     let status = cluster.stores[store].wait_for_exit(TEST_TIMEOUT).await;
     assert!(status.success(), "store {}: {status}", store + 1);
 }
 
 /// Runs `seqsvr member ...`, which must succeed. Returns its output.
-async fn run_member_command(cluster: &Cluster, args: &[&str]) -> String {
+async fn run_member_command(cluster: &ProcessCluster, args: &[&str]) -> String {
     let out = member_command(cluster, args).await;
     assert!(out.status.success(), "member {args:?}: {out:?}");
     String::from_utf8(out.stdout).expect("text")
 }
 
 /// Runs `seqsvr member ...`, which must fail with this code and this text.
-async fn assert_member_rejected(cluster: &Cluster, args: &[&str], code: i32, words: &str) {
+async fn assert_member_rejected(cluster: &ProcessCluster, args: &[&str], code: i32, words: &str) {
     let out = member_command(cluster, args).await;
     let text = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(code), "member {args:?}: {text}");
     assert!(text.contains(words), "member {args:?}: {text}");
 }
 
-async fn member_command(cluster: &Cluster, args: &[&str]) -> std::process::Output {
+async fn member_command(cluster: &ProcessCluster, args: &[&str]) -> std::process::Output {
     let server = cluster.alloc_addresses.join(",");
     let all = [
         &["member"],
         args,
         &["--server", &server, "--timeout", "60s"],
     ];
-    run(&all.concat()).await
+    run_command(&all.concat()).await
 }
 
 /// Returns the ids of the voters, in order. There must be no learner.
-async fn voter_ids(cluster: &Cluster) -> Vec<u64> {
+async fn voter_ids(cluster: &ProcessCluster) -> Vec<u64> {
     let listed = run_member_command(cluster, &["list", "--json"]).await;
     let each = listed.lines().map(|line| {
         let store: Value = serde_json::from_str(line).expect("JSON");
@@ -290,7 +294,7 @@ async fn voter_ids(cluster: &Cluster) -> Vec<u64> {
 }
 
 /// Waits until a store's log contains a text `times` times.
-async fn wait_for_log(cluster: &Cluster, store: usize, words: &str, times: usize) {
+async fn wait_for_log(cluster: &ProcessCluster, store: usize, words: &str, times: usize) {
     wait_until(&format!("{words:?} in a log"), TEST_TIMEOUT, async || {
         let log = cluster.stores[store].log();
         (log.matches(words).count() >= times).then_some(())

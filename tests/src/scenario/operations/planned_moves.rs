@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
-use crate::process::{Signal, run};
+use crate::process::{Signal, run_command};
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::skip_probe::SkipProbe;
 use crate::test_keys;
 use crate::wait::wait_until;
@@ -23,11 +23,11 @@ const MOVES: usize = 200;
 
 /// Runs a drain, a SIGTERM, the start of a third AllocSvr that gets its share, and 200 random
 /// moves.
-pub async fn planned_moves() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn planned_moves() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load all sequences, and probe for skipped numbers.
-    let mut cluster = Cluster::start(3, 3, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 3, 3_000).await;
     // Plain callers do not call a3, which is stopped later.
     let plain_addresses = cluster.alloc_addresses[..2].to_vec();
     let (callers, client) = crate::scenario::new_callers(&cluster, &plain_addresses);
@@ -52,19 +52,19 @@ pub async fn planned_moves() -> Outcome {
     // 2. Drain a3, and undo the drain.
     let (began, before) = (Instant::now(), load.answered_calls());
     let server = cluster.alloc_addresses[0].clone();
-    let drained = run(&["drain", "a3", "--timeout", "60s", "--server", &server]).await;
+    let drained = run_command(&["drain", "a3", "--timeout", "60s", "--server", &server]).await;
     assert!(drained.status.success(), "{drained:?}");
     assert_eq!(slots("a3").await.expect("it lives").0, 0);
     outcome.note(format!("a3 drained in {:.2?}", began.elapsed()));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    let undone = run(&["drain", "a3", "--undo", "--server", &server]).await;
+    let undone = run_command(&["drain", "a3", "--undo", "--server", &server]).await;
     assert!(undone.status.success(), "{undone:?}");
     wait_for_even_share(&slots, "a3").await;
     outcome.note(format!(
         "a3 has its share again after {:.2?}",
         began.elapsed()
     ));
-    outcome.inside += load.answered_calls() - before;
+    outcome.calls_during_fault += load.answered_calls() - before;
 
     // 3. Stop a3 by SIGTERM.
     let (began, before) = (Instant::now(), load.answered_calls());
@@ -73,7 +73,7 @@ pub async fn planned_moves() -> Outcome {
     assert!(status.success(), "{status}");
     outcome.note(format!("a3 ended {:.2?} after SIGTERM", began.elapsed()));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    outcome.inside += load.answered_calls() - before;
+    outcome.calls_during_fault += load.answered_calls() - before;
 
     // 4. Restart a3: it gets its share.
     let (began, before) = (Instant::now(), load.answered_calls());
@@ -84,7 +84,7 @@ pub async fn planned_moves() -> Outcome {
         began.elapsed()
     ));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    outcome.inside += load.answered_calls() - before;
+    outcome.calls_during_fault += load.answered_calls() - before;
 
     // 5. Move random slots by hand.
     let (began, before) = (Instant::now(), load.answered_calls());
@@ -96,8 +96,8 @@ pub async fn planned_moves() -> Outcome {
     }
     outcome.note(format!("{MOVES} moves in {:.2?}", began.elapsed()));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    outcome.inside += load.answered_calls() - before;
-    let moves = cluster.counter(&cluster.alloc_addresses, "moves").await;
+    outcome.calls_during_fault += load.answered_calls() - before;
+    let moves = cluster.sum_counter(&cluster.alloc_addresses, "moves").await;
     assert!(moves >= MOVES as u64 / 2, "{moves} moves were made");
 
     // 6. No call failed, no number was skipped, and the history holds.
@@ -122,7 +122,7 @@ async fn wait_for_even_share(slots: &impl AsyncFn(&str) -> Option<(u32, u32, u32
 
 /// Ends the probe. Skipped numbers may be those discarded by a check that failed after they were
 /// taken, never a window.
-pub(super) async fn assert_nothing_skipped(probe: SkipProbe, outcome: &mut Outcome) {
+pub(super) async fn assert_nothing_skipped(probe: SkipProbe, outcome: &mut ScenarioOutcome) {
     let (answered, skipped) = probe.stop().await;
     outcome.calls += answered;
     outcome.note(format!("probe: {answered} numbers, {skipped} skipped"));

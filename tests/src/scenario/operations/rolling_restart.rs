@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
-use crate::process::{Process, Signal, binary, upgraded};
+use crate::process::{ServerProcess, Signal, release_binary, upgrade_binary};
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::Outcome;
+use crate::scenario::ScenarioOutcome;
 use crate::skip_probe::SkipProbe;
 use crate::test_keys;
 use crate::wait::wait_until;
@@ -20,19 +20,22 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Restarts three stores and three AllocSvrs in turn: SIGTERM, exit, start, wait until the cluster
 /// is complete.
-pub async fn rolling_restart() -> Outcome {
-    let mut outcome = Outcome::default();
-    let to = match binary() == upgraded() {
+pub async fn rolling_restart() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
+    let to = match release_binary() == upgrade_binary() {
         true => "the same build",
         false => {
-            let (old, new) = (std::fs::read(binary()), std::fs::read(upgraded()));
+            let (old, new) = (
+                std::fs::read(release_binary()),
+                std::fs::read(upgrade_binary()),
+            );
             assert!(old.unwrap() != new.unwrap(), "a copy is no rebuilt binary");
             "another build"
         }
     };
 
     // 1. Load all sequences, and probe for skipped numbers.
-    let mut cluster = Cluster::start(3, 3, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 3, 3_000).await;
     let (callers, client) = crate::scenario::new_retrying_callers(&cluster);
     test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
@@ -61,7 +64,7 @@ pub async fn rolling_restart() -> Outcome {
         cluster.wait_until_assigned(3).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
-    outcome.inside = load.answered_calls() - before;
+    outcome.calls_during_fault = load.answered_calls() - before;
     outcome.note(format!(
         "six processes restarted to {to} in {:.1?}",
         began.elapsed()
@@ -85,8 +88,8 @@ const LEVEL_1_BINARY: &str = "SEQSVR_LEVEL_1_BINARY";
 /// Upgrades a cluster of format level 1 under load. A store returns to the older build while the
 /// level is 1. The level rises once all stores run the newer build, and the older build then
 /// refuses their directories.
-pub async fn level_1_upgrade() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn level_1_upgrade() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
     let Some(old) = std::env::var_os(LEVEL_1_BINARY) else {
         outcome.note(format!(
             "skipped: {LEVEL_1_BINARY} names no binary of commit d3f8c75"
@@ -96,7 +99,7 @@ pub async fn level_1_upgrade() -> Outcome {
     let old: &'static Path = Box::leak(PathBuf::from(old).into_boxed_path());
 
     // 1. Load a cluster of the older build.
-    let mut cluster = Cluster::start_with_binary(old, 3, 2).await;
+    let mut cluster = ProcessCluster::start_with_binary(old, 3, 2).await;
     let (callers, client) = crate::scenario::new_retrying_callers(&cluster);
     test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
@@ -111,7 +114,12 @@ pub async fn level_1_upgrade() -> Outcome {
     let before = load.answered_calls();
 
     // 2. Upgrade two stores, with one return to the older build: the level stays 1.
-    for (store, to) in [(0, binary()), (1, binary()), (1, old), (1, binary())] {
+    for (store, to) in [
+        (0, release_binary()),
+        (1, release_binary()),
+        (1, old),
+        (1, release_binary()),
+    ] {
         restart_with_binary(&mut cluster.stores[store], to).await;
         wait_until_caught_up(&cluster, store).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
@@ -125,7 +133,7 @@ pub async fn level_1_upgrade() -> Outcome {
     );
 
     // 3. Upgrade the last store: the level rises.
-    restart_with_binary(&mut cluster.stores[2], binary()).await;
+    restart_with_binary(&mut cluster.stores[2], release_binary()).await;
     wait_until("format level 2 on all stores", TEST_TIMEOUT, async || {
         let levels = read_format_levels(&cluster).await;
         levels.iter().all(|level| *level == Some(2)).then_some(())
@@ -134,11 +142,11 @@ pub async fn level_1_upgrade() -> Outcome {
 
     // 4. Upgrade the AllocSvrs.
     for alloc in 0..2 {
-        restart_with_binary(&mut cluster.allocs[alloc], binary()).await;
+        restart_with_binary(&mut cluster.allocs[alloc], release_binary()).await;
         cluster.wait_until_assigned(2).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
-    outcome.inside = load.answered_calls() - before;
+    outcome.calls_during_fault = load.answered_calls() - before;
 
     // 5. The older build refuses the directory of level 2, with the reason.
     let store = (cluster.wait_for_leader().await + 1) % 3;
@@ -153,7 +161,7 @@ pub async fn level_1_upgrade() -> Outcome {
     );
 
     // 6. The store continues with the newer build, no call failed, and the history holds.
-    cluster.stores[store].set_binary(binary());
+    cluster.stores[store].set_binary(release_binary());
     cluster.stores[store].restart();
     wait_until_caught_up(&cluster, store).await;
     let summary = load.stop().await;
@@ -165,7 +173,7 @@ pub async fn level_1_upgrade() -> Outcome {
 }
 
 /// Returns the format level that each store reports.
-async fn read_format_levels(cluster: &Cluster) -> Vec<Option<u64>> {
+async fn read_format_levels(cluster: &ProcessCluster) -> Vec<Option<u64>> {
     let admin = cluster.new_client().admin();
     let mut levels = Vec::new();
     for address in &cluster.store_addresses {
@@ -176,11 +184,11 @@ async fn read_format_levels(cluster: &Cluster) -> Vec<Option<u64>> {
 }
 
 /// Waits until a store has applied what the leader has applied by now.
-async fn wait_until_caught_up(cluster: &Cluster, store: usize) {
+async fn wait_until_caught_up(cluster: &ProcessCluster, store: usize) {
     let address = cluster.store_addresses[store].clone();
     let leader = cluster.wait_for_leader().await;
     let goal = [cluster.store_addresses[leader].clone()];
-    let goal = cluster.counter(&goal, "raft_applied_index").await;
+    let goal = cluster.sum_counter(&goal, "raft_applied_index").await;
     wait_until(
         "the restarted store to catch up",
         TEST_TIMEOUT,
@@ -197,11 +205,11 @@ async fn wait_until_caught_up(cluster: &Cluster, store: usize) {
     .await;
 }
 
-async fn restart_upgraded(process: &mut Process) {
-    restart_with_binary(process, upgraded()).await;
+async fn restart_upgraded(process: &mut ServerProcess) {
+    restart_with_binary(process, upgrade_binary()).await;
 }
 
-async fn restart_with_binary(process: &mut Process, to: &'static Path) {
+async fn restart_with_binary(process: &mut ServerProcess, to: &'static Path) {
     process.signal(Signal::TERM);
     let status = process.wait_for_exit(TEST_TIMEOUT).await;
     assert!(status.success(), "{status}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prost::Message;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest, NextRequest, Reason, next_request};
 use tokio::runtime::{Builder, Runtime};
@@ -134,7 +134,7 @@ async fn run_hostile_client(
         match make_hostile_call(op, &mut client, &mut rng).await {
             Ok(one) => sum.add(one),
             Err(status) => {
-                let fault = Fault::from_status(&status);
+                let fault = RpcError::from_status(&status);
                 sum.rejected += 1;
                 sum.hinted += u64::from(fault.detail.retry_after_ms > 0);
                 let expected = match op {

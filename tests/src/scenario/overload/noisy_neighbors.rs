@@ -7,17 +7,17 @@
 use std::time::{Duration, Instant};
 
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::Spec;
+use seqsvr_core::namespace::NamespaceSpec;
 
 use super::hostile_clients::{HOSTILE_NAMESPACE, HOSTILE_UIDS, HostileClients, HostileTally};
 use super::idle_class::{ThreadScope, move_to_idle_class};
 use crate::bare_service::BareService;
 use crate::callers::{TestCall, TestCaller};
-use crate::cluster::Cluster;
+use crate::cluster::ProcessCluster;
 use crate::history::History;
 use crate::process::Signal;
-use crate::process_stats::Vitals;
-use crate::scenario::Outcome;
+use crate::process_stats::ProcessStats;
+use crate::scenario::ScenarioOutcome;
 use crate::test_keys::{self, TestKey};
 
 /// Rounds alone and next to hostile clients. Some are lost to pauses of the machine.
@@ -48,11 +48,11 @@ struct RoundLatencies {
 }
 
 /// Measures a caller alone and next to hostile clients, several times in turn.
-pub async fn sprayers() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn noisy_neighbors() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Start an AllocSvr with little memory. The stores run in the idle class.
-    let mut cluster = Cluster::start(3, 1, 3_000).await;
+    let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let alloc = &mut cluster.allocs[0];
     alloc.set_arg("--memory-mib", &SECTION_MEMORY_MIB.to_string());
     alloc.signal(Signal::TERM);
@@ -69,7 +69,7 @@ pub async fn sprayers() -> Outcome {
         section_size: 1_000,
         max_uid: HOSTILE_UIDS,
     };
-    let (admin, spec) = (client.admin(), Spec::new(HOSTILE_NAMESPACE, dense));
+    let (admin, spec) = (client.admin(), NamespaceSpec::new(HOSTILE_NAMESPACE, dense));
     let made = admin.create_namespace(&spec).await;
     made.expect("the namespace is made");
 
@@ -99,8 +99,8 @@ pub async fn sprayers() -> Outcome {
         tokio::time::sleep(HOSTILE_LEAD_TIME).await;
         let before = measured.outcome.calls;
         contended.push(measured.measure_round(ROUND_DURATION, true).await);
-        measured.outcome.inside += measured.outcome.calls - before;
-        memory = memory.max(Vitals::read(pid, None).expect("it runs").memory);
+        measured.outcome.calls_during_fault += measured.outcome.calls - before;
+        memory = memory.max(ProcessStats::read(pid, None).expect("it runs").memory_bytes);
         sum.add(hostile_clients.stop().await);
     }
 
@@ -126,7 +126,7 @@ pub async fn sprayers() -> Outcome {
         "guard_rounds",
         "section_bytes",
     ] {
-        eprintln!("{name} {}", cluster.counter(&one, name).await);
+        eprintln!("{name} {}", cluster.sum_counter(&one, name).await);
     }
     outcome.note(format!(
         "hostile clients: {} items served, {} rejected, {} of them with a hint; the alloc's memory {} MiB at most; a new section of the caller's was opened within {opened:.0?}",
@@ -149,7 +149,7 @@ pub async fn sprayers() -> Outcome {
         match judge_latency(name, medians(service), medians(bare)) {
             Ok(text) => outcome.note(text),
             Err(text) => {
-                outcome.missed.push(text.clone());
+                outcome.missed_limits.push(text.clone());
                 outcome.note(text);
             }
         }
@@ -158,7 +158,7 @@ pub async fn sprayers() -> Outcome {
     // 6. The hostile clients had an effect, within the memory limit, and the session was kept.
     assert!(sum.served > 5_000 && sum.rejected > 50, "{sum:?}");
     assert!(
-        cluster.counter(&one, "closes").await > 0,
+        cluster.sum_counter(&one, "closes").await > 0,
         "nothing was closed"
     );
     assert!(
@@ -166,7 +166,7 @@ pub async fn sprayers() -> Outcome {
         "{} MiB",
         memory >> 20
     );
-    assert_eq!(cluster.counter(&one, "sessions_opened").await, 1);
+    assert_eq!(cluster.sum_counter(&one, "sessions_opened").await, 1);
     cluster.assert_none_ended();
     history.check();
     outcome
@@ -199,7 +199,7 @@ struct MeasuredCaller<'a> {
     fresh: Vec<TestKey>,
     history: &'a mut History,
     caller: &'a TestCaller,
-    outcome: &'a mut Outcome,
+    outcome: &'a mut ScenarioOutcome,
     /// Longest call for one of `fresh`.
     opened: Duration,
     bare_service: BareService,

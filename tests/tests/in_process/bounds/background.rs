@@ -5,7 +5,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use seqsvr_alloc::{Alloc, Environment};
+use seqsvr_alloc::{AllocEnvironment, AllocServer};
 
 use crate::support::harness::{
     InProcessCluster, LEASE, TEST_TIMEOUT, new_caller, new_client, new_runtime, next_request,
@@ -19,11 +19,11 @@ const RENEWALS: u64 = 12;
 async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let background = new_runtime(1);
-    let environment = Environment {
+    let environment = AllocEnvironment {
         background: Some(background.handle().clone()),
-        ..Environment::system()
+        ..AllocEnvironment::system()
     };
-    let started = Alloc::start_in(cluster.alloc_options("a1"), environment).await;
+    let started = AllocServer::start_in(cluster.alloc_options("a1"), environment).await;
     let allocs = [started.unwrap()];
     let alloc = &allocs[0];
     wait_until_settled(&allocs).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seqsvr_client::{Code, Key, Reason};
 use seqsvr_core::SEQ_MAX;
-use seqsvr_core::namespace::Spec;
+use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::progression::Progression;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::{self, NextManyRequest, NextRequest, RaiseToRequest};
@@ -182,7 +182,7 @@ async fn exhausted_sequence_ends_at_seq_max() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
     let start = SEQ_MAX - 24;
-    let spec = Spec {
+    let spec = NamespaceSpec {
         progression: Progression {
             start,
             stride: 1,

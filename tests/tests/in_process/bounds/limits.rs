@@ -10,7 +10,7 @@ use seqsvr_client::{Client, Code, Key, NextItem, Reason};
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{DescribeRequest, NextManyRequest, PipeRequest, pipe_request};
-use seqsvr_store::Store;
+use seqsvr_store::StoreServer;
 use seqsvr_tests::raw_http2::{Http2Event, RawHttp2};
 use tonic::transport::Channel;
 
@@ -81,7 +81,7 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_connection_over_limit_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::start(seqsvr_store::Options {
+    let store = StoreServer::start(seqsvr_store::Options {
         connections_max: 1,
         ..seqsvr_store::Options::new(1, any_port(), dir.path())
     })

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use seqsvr_alloc::Alloc;
+use seqsvr_alloc::AllocServer;
 use seqsvr_client::Key;
-use seqsvr_gateway::http::page;
-use seqsvr_gateway::{HttpDoor, HttpOptions};
-use seqsvr_proto::transport::Tcp;
+use seqsvr_gateway::http::dashboard_routes;
+use seqsvr_gateway::{HttpOptions, HttpServer};
+use seqsvr_proto::transport::TcpTransport;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,14 +18,14 @@ use crate::support::harness::{
     InProcessCluster, LEASE, TEST_TIMEOUT, any_port, new_client, wait_until,
 };
 
-async fn open_dashboard(alloc: &Alloc) -> HttpDoor {
-    let paths = page(alloc.sequence(), alloc.admin());
-    let endpoint = HttpDoor::open(HttpOptions::new(any_port()), &Tcp, paths).await;
+async fn open_dashboard(alloc: &AllocServer) -> HttpServer {
+    let paths = dashboard_routes(alloc.sequence(), alloc.admin());
+    let endpoint = HttpServer::start(HttpOptions::new(any_port()), &TcpTransport, paths).await;
     endpoint.unwrap()
 }
 
 /// Returns the status line with the headers, and the body.
-async fn get_page(endpoint: &HttpDoor, path: &str) -> (String, String) {
+async fn get_page(endpoint: &HttpServer, path: &str) -> (String, String) {
     let exchange = async {
         let mut stream = TcpStream::connect(endpoint.local_addr()).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -41,7 +41,7 @@ async fn get_page(endpoint: &HttpDoor, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-async fn get_json(endpoint: &HttpDoor, path: &str) -> Value {
+async fn get_json(endpoint: &HttpServer, path: &str) -> Value {
     let (head, body) = get_page(endpoint, path).await;
     assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}\n{body}");
     serde_json::from_str(&body).unwrap()

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use seqsvr_alloc::Alloc;
+use seqsvr_alloc::AllocServer;
 use seqsvr_client::{Code, Reason};
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, NextManyRequest, NextManyResponse, PipeRequest, PipeResponse,
@@ -25,7 +25,7 @@ struct PipeCaller {
 }
 
 impl PipeCaller {
-    async fn open(alloc: &Alloc) -> PipeCaller {
+    async fn open(alloc: &AllocServer) -> PipeCaller {
         let (frames, mut out) = mpsc::channel(64);
         let mut caller = new_caller(alloc).await;
         let out = futures::stream::poll_fn(move |cx| out.poll_recv(cx));

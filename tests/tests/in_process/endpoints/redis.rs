@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use seqsvr_alloc::Alloc;
-use seqsvr_gateway::{RedisDoor, RedisOptions};
-use seqsvr_proto::transport::Tcp;
+use seqsvr_alloc::AllocServer;
+use seqsvr_gateway::{RedisOptions, RedisServer};
+use seqsvr_proto::transport::TcpTransport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -105,12 +105,12 @@ fn find_answer_end(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-async fn open_endpoint(alloc: &Alloc) -> RedisDoor {
+async fn open_endpoint(alloc: &AllocServer) -> RedisServer {
     open_endpoint_with(alloc, RedisOptions::new(any_port())).await
 }
 
-async fn open_endpoint_with(alloc: &Alloc, options: RedisOptions) -> RedisDoor {
-    RedisDoor::open(options, &Tcp, alloc.sequence())
+async fn open_endpoint_with(alloc: &AllocServer, options: RedisOptions) -> RedisServer {
+    RedisServer::start(options, &TcpTransport, alloc.sequence())
         .await
         .unwrap()
 }
@@ -379,7 +379,7 @@ async fn redis_endpoint_enforces_limits_and_closes_in_order() {
         RedisOptions {
             connections_max: 3,
             password: Some("secret".into()),
-            idle_max: Some(Duration::from_secs(3)),
+            idle_timeout: Some(Duration::from_secs(3)),
             ..RedisOptions::new(any_port())
         },
     )

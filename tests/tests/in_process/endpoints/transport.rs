@@ -6,12 +6,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use seqsvr_alloc::Alloc;
+use seqsvr_alloc::AllocServer;
 use seqsvr_client::{Channels, Client};
-use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_store::Store;
+use seqsvr_store::StoreServer;
 
 use crate::support::harness::wait_until;
 use crate::support::memory_net::MemoryNet;
@@ -21,16 +21,16 @@ fn test_address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, host], port))
 }
 
-async fn start_store(net: &MemoryNet, id: u8, dir: &std::path::Path) -> Store {
+async fn start_store(net: &MemoryNet, id: u8, dir: &std::path::Path) -> StoreServer {
     let options = seqsvr_store::Options::new(u64::from(id), test_address(id, 7800), dir);
-    let environment = seqsvr_store::Environment {
+    let environment = seqsvr_store::StoreEnvironment {
         transport: net.node(&format!("s{id}")),
-        ..seqsvr_store::Environment::system()
+        ..seqsvr_store::StoreEnvironment::system()
     };
-    Store::start_in(options, environment).await.unwrap()
+    StoreServer::start_in(options, environment).await.unwrap()
 }
 
-async fn start_alloc_over(net: &MemoryNet, host: u8) -> Alloc {
+async fn start_alloc_over(net: &MemoryNet, host: u8) -> AllocServer {
     let name = format!("a{host}");
     let stores = (1..=3)
         .map(|id| test_address(id, 7800).to_string())
@@ -39,11 +39,11 @@ async fn start_alloc_over(net: &MemoryNet, host: u8) -> Alloc {
         seed: Some(u64::from(host)),
         ..seqsvr_alloc::Options::new(&name, test_address(host, 7700), stores)
     };
-    let environment = seqsvr_alloc::Environment {
+    let environment = seqsvr_alloc::AllocEnvironment {
         transport: net.node(&name),
-        ..seqsvr_alloc::Environment::system()
+        ..seqsvr_alloc::AllocEnvironment::system()
     };
-    Alloc::start_in(options, environment).await.unwrap()
+    AllocServer::start_in(options, environment).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
         });
     }
     let init = v1::InitRequest {
-        cluster: u128_bytes(7),
+        cluster: u128_to_bytes(7),
         members,
         lease_ms: 3_000,
         slots: 64,

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_alloc::{Alloc, Environment};
+use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_client::{Code, Reason};
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::NextRequest;
 
 use crate::support::cuttable_link::CuttableLink;
@@ -23,16 +23,16 @@ use crate::support::test_clock::TestClock;
 pub(crate) async fn start_controlled_alloc(
     cluster: &InProcessCluster,
     name: &str,
-) -> (Alloc, Arc<TestClock>, CuttableLink) {
+) -> (AllocServer, Arc<TestClock>, CuttableLink) {
     let link = CuttableLink::new();
     let clock = Arc::new(TestClock::default());
     let options = cluster.alloc_options(name);
-    let environment = Environment {
+    let environment = AllocEnvironment {
         clock: clock.clone(),
         transport: Arc::new(link.clone()),
-        ..Environment::system()
+        ..AllocEnvironment::system()
     };
-    let alloc = Alloc::start_in(options, environment).await.unwrap();
+    let alloc = AllocServer::start_in(options, environment).await.unwrap();
     wait_until_settled(std::slice::from_ref(&alloc)).await;
     (alloc, clock, link)
 }
@@ -125,7 +125,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
                 );
                 mine += 1;
             }
-            Err(status) => break Fault::from_status(&status),
+            Err(status) => break RpcError::from_status(&status),
         }
         let n = served.next("fenced", 3, 1).await.unwrap().first;
         assert!(given.insert(n), "{n} was handed out twice");

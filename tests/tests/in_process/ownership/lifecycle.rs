@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use seqsvr_check::{Kind, Sequence};
+use seqsvr_check::{CallKind, SequenceName};
 use seqsvr_client::CurrentKind;
 use tonic::Request;
 
@@ -96,9 +96,9 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
                     let uid = task / 2 * 10;
                     let begin = history_clock.now();
                     let answer = client.next("hot", uid, 1).await.unwrap();
-                    let sequence = Sequence::uid("hot", uid);
+                    let sequence = SequenceName::for_uid("hot", uid);
                     let answer = Some(next_answer(&answer));
-                    calls.push(history_clock.end_call(sequence, begin, Kind::Next, answer));
+                    calls.push(history_clock.end_call(sequence, begin, CallKind::Next, answer));
                 }
                 calls
             })
@@ -119,7 +119,7 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
     // The closes carried the high-water marks: no number was skipped.
     for section in 0..8 {
         let uid = section * 10;
-        let sequence = Sequence::uid("hot", uid);
+        let sequence = SequenceName::for_uid("hot", uid);
         let taken = calls.iter().filter(|c| c.sequence == sequence).count() as u64;
         assert_eq!(client.next("hot", uid, 1).await.unwrap().first, taken + 1);
     }
@@ -181,9 +181,9 @@ async fn planned_stop_under_load_fails_no_call() {
                     let begin = history_clock.now();
                     let answer = client.next("", uid, 1).await.unwrap();
                     longest = longest.max(history_clock.now() - begin);
-                    let sequence = Sequence::uid("default", uid);
+                    let sequence = SequenceName::for_uid("default", uid);
                     let answer = Some(next_answer(&answer));
-                    calls.push(history_clock.end_call(sequence, begin, Kind::Next, answer));
+                    calls.push(history_clock.end_call(sequence, begin, CallKind::Next, answer));
                 }
                 (calls, longest)
             })

@@ -6,7 +6,7 @@
 use futures::stream;
 use seqsvr_core::id::ClusterId;
 use seqsvr_proto::cluster_tag::ClusterTag;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason, current_request, raise_to_request};
@@ -20,7 +20,7 @@ const OTHER: ClusterTag = ClusterTag(8);
 
 #[track_caller]
 fn assert_rejected<T: std::fmt::Debug>(answer: Result<T, Status>) {
-    let fault = Fault::from_status(&answer.expect_err("it is rejected"));
+    let fault = RpcError::from_status(&answer.expect_err("it is rejected"));
     assert_eq!(fault.reason(), Reason::ClusterMismatch, "{fault}");
     assert_eq!(fault.code, Code::FailedPrecondition);
     assert_eq!(fault.detail.cluster_tag, OWN.0);
@@ -31,7 +31,7 @@ fn assert_rejected<T: std::fmt::Debug>(answer: Result<T, Status>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn alloc_rejects_callers_of_another_cluster() {
-    assert_eq!(OWN, ClusterTag::of(ClusterId(7)));
+    assert_eq!(OWN, ClusterTag::from_cluster_id(ClusterId(7)));
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
     let mut caller = new_caller(&allocs[0]).await;
@@ -109,7 +109,7 @@ async fn alloc_rejects_callers_of_another_cluster() {
     assert_eq!((answer.first, answer.cluster_tag), (3, OWN.0));
     // Errors name it as well.
     let unknown = caller.next(next_request("nowhere", 1)).await.unwrap_err();
-    assert_eq!(Fault::from_status(&unknown).detail.cluster_tag, OWN.0);
+    assert_eq!(RpcError::from_status(&unknown).detail.cluster_tag, OWN.0);
     cluster.stop(&allocs).await;
 }
 
@@ -180,7 +180,7 @@ async fn store_rejects_allocs_of_another_cluster() {
         ..v1::KeepAliveRequest::default()
     };
     let unknown = store.keep_alive(unknown).await.unwrap_err();
-    assert_eq!(Fault::from_status(&unknown).detail.cluster_tag, OWN.0);
+    assert_eq!(RpcError::from_status(&unknown).detail.cluster_tag, OWN.0);
     cluster.stop(&[]).await;
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use seqsvr_alloc::Alloc;
-use seqsvr_check::{Answer, Call, Kind, Outcome, Sequence};
+use seqsvr_alloc::AllocServer;
+use seqsvr_check::{CallAnswer, CallKind, CallOutcome, RecordedCall, SequenceName};
 use seqsvr_client::Client;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{
@@ -29,13 +29,13 @@ const SECTIONS: u64 = 100;
 
 /// A load of single calls, half of them by a caller without routes.
 struct MoveLoad {
-    tasks: Vec<JoinHandle<Vec<Call>>>,
+    tasks: Vec<JoinHandle<Vec<RecordedCall>>>,
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
 }
 
 impl MoveLoad {
-    async fn start(client: &Client, plain: &Alloc, history_clock: HistoryClock) -> MoveLoad {
+    async fn start(client: &Client, plain: &AllocServer, history_clock: HistoryClock) -> MoveLoad {
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let mut tasks = Vec::new();
         for task in 0..8u64 {
@@ -56,13 +56,18 @@ impl MoveLoad {
                         let taken = plain.clone().next(next_request("moving", uid)).await;
                         let taken = taken.map(tonic::Response::into_inner);
                         let answer = |n: seqsvr_proto::v1::NextResponse| {
-                            (Answer::next(n.first, n.last), n.epoch)
+                            (CallAnswer::next_range(n.first, n.last), n.epoch)
                         };
                         taken.map(answer).map_err(|s| s.to_string())
                     };
                     let answer = answer.unwrap_or_else(|e| panic!("a call failed: {e}"));
-                    let sequence = Sequence::uid("moving", uid);
-                    calls.push(history_clock.end_call(sequence, begin, Kind::Next, Some(answer)));
+                    let sequence = SequenceName::for_uid("moving", uid);
+                    calls.push(history_clock.end_call(
+                        sequence,
+                        begin,
+                        CallKind::Next,
+                        Some(answer),
+                    ));
                     answered.fetch_add(1, Relaxed);
                 }
                 calls
@@ -88,7 +93,7 @@ impl MoveLoad {
         .await;
     }
 
-    async fn stop(self) -> Vec<Call> {
+    async fn stop(self) -> Vec<RecordedCall> {
         self.stop.store(true, Relaxed);
         let mut calls = Vec::new();
         for task in self.tasks {
@@ -100,11 +105,11 @@ impl MoveLoad {
 
 /// Creates a namespace with a step far above the used numbers, so that a lost high-water mark shows
 /// as a jump.
-async fn create_moving_namespace(allocs: &[Alloc]) {
+async fn create_moving_namespace(allocs: &[AllocServer]) {
     create_namespace(allocs, &dense_namespace("moving", 1, SECTIONS, 1_000_000)).await;
 }
 
-async fn cluster_status(alloc: &Alloc) -> ClusterStatusResponse {
+async fn cluster_status(alloc: &AllocServer) -> ClusterStatusResponse {
     let mut admin = AdminClient::connect(http_url(alloc.local_addr()))
         .await
         .unwrap();
@@ -112,18 +117,18 @@ async fn cluster_status(alloc: &Alloc) -> ClusterStatusResponse {
     status.unwrap().into_inner()
 }
 
-async fn slots_of(alloc: &Alloc, name: &str) -> u32 {
+async fn slots_of(alloc: &AllocServer, name: &str) -> u32 {
     let sessions = cluster_status(alloc).await.sessions;
     sessions.iter().find(|s| s.name == name).unwrap().slots
 }
 
 /// Asserts that every number from 1 on was issued. Only discarded ones may be missing.
-fn assert_nothing_skipped(calls: &[Call], discarded: u64) {
+fn assert_nothing_skipped(calls: &[RecordedCall], discarded: u64) {
     check_history("moves", calls);
-    let mut last: BTreeMap<&Sequence, u64> = BTreeMap::new();
+    let mut last: BTreeMap<&SequenceName, u64> = BTreeMap::new();
     for call in calls {
-        if let Outcome::Ok {
-            answer: Answer::Next { last: n, .. },
+        if let CallOutcome::Ok {
+            answer: CallAnswer::Next { last: n, .. },
             ..
         } = call.outcome
         {

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_alloc::{Alloc, Environment};
-use seqsvr_check::{Kind, Sequence};
+use seqsvr_alloc::{AllocEnvironment, AllocServer};
+use seqsvr_check::{CallKind, SequenceName};
 use seqsvr_client::{Alter, Code, CurrentKind};
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{
@@ -50,12 +50,12 @@ fn strict_request(uid: u64) -> NextRequest {
 async fn owner_with_stopped_clock_gives_no_strict_answer() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let (link, clock) = (CuttableLink::new(), Arc::new(TestClock::default()));
-    let environment = Environment {
+    let environment = AllocEnvironment {
         clock: clock.clone(),
         transport: Arc::new(link.clone()),
-        ..Environment::system()
+        ..AllocEnvironment::system()
     };
-    let old = Alloc::start_in(cluster.alloc_options("a1"), environment)
+    let old = AllocServer::start_in(cluster.alloc_options("a1"), environment)
         .await
         .unwrap();
     wait_until_settled(std::slice::from_ref(&old)).await;
@@ -137,16 +137,16 @@ async fn strict_calls_under_moves_are_answered_in_order() {
             let mut calls = Vec::new();
             for i in 0..150u64 {
                 let uid = (task + i * 7) % 8;
-                let sequence = Sequence::uid("n", uid);
+                let sequence = SequenceName::for_uid("n", uid);
                 let begin = history_clock.now();
                 if i % 5 == 4 {
                     let answer = client.current("n", uid).await.unwrap();
                     let answer = Some(current_answer(&answer));
-                    calls.push(history_clock.end_call(sequence, begin, Kind::Current, answer));
+                    calls.push(history_clock.end_call(sequence, begin, CallKind::Current, answer));
                 } else {
                     let answer = client.next("n", uid, 1).await.unwrap();
                     let answer = Some(next_answer(&answer));
-                    calls.push(history_clock.end_call(sequence, begin, Kind::Next, answer));
+                    calls.push(history_clock.end_call(sequence, begin, CallKind::Next, answer));
                 }
             }
             calls
@@ -217,7 +217,7 @@ async fn strict_items_are_confirmed_together() {
 }
 
 /// Makes a namespace strict or not, and waits until its owner has the change.
-async fn set_strictness(owner: &Alloc, name: &str, strict: bool) {
+async fn set_strictness(owner: &AllocServer, name: &str, strict: bool) {
     let alter = Alter {
         strict: Some(strict),
         ..Alter::default()
@@ -237,12 +237,12 @@ async fn set_strictness(owner: &Alloc, name: &str, strict: bool) {
 async fn strict_namespace_makes_every_call_strict() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let (link, clock) = (CuttableLink::new(), Arc::new(TestClock::default()));
-    let environment = Environment {
+    let environment = AllocEnvironment {
         clock: clock.clone(),
         transport: Arc::new(link.clone()),
-        ..Environment::system()
+        ..AllocEnvironment::system()
     };
-    let owner = Alloc::start_in(cluster.alloc_options("a1"), environment)
+    let owner = AllocServer::start_in(cluster.alloc_options("a1"), environment)
         .await
         .unwrap();
     let allocs = [owner];

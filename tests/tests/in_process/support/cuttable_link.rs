@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_proto::transport::{Io, Listener, Tcp, Transport};
+use seqsvr_proto::transport::{ByteStream, Listener, TcpTransport, Transport};
 use tokio::io::{copy_bidirectional, duplex};
 use tokio::sync::watch;
 
@@ -39,13 +39,13 @@ impl CuttableLink {
 }
 
 impl Transport for CuttableLink {
-    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
         let mut up = self.up.subscribe();
         async move {
             if !*up.borrow_and_update() {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
-            let mut far = Tcp.connect(address).await?;
+            let mut far = TcpTransport.connect(address).await?;
             let (near, mut wire) = duplex(BUFFER_BYTES);
             tokio::spawn(async move {
                 tokio::select! {
@@ -53,12 +53,12 @@ impl Transport for CuttableLink {
                     _ = copy_bidirectional(&mut wire, &mut far) => {}
                 }
             });
-            Ok(Box::new(near) as Box<dyn Io>)
+            Ok(Box::new(near) as Box<dyn ByteStream>)
         }
         .boxed()
     }
 
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
-        Tcp.listen(address)
+        TcpTransport.listen(address)
     }
 }

@@ -8,18 +8,18 @@ use std::net::SocketAddr;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use seqsvr_alloc::Alloc;
+use seqsvr_alloc::AllocServer;
 use seqsvr_client::Client;
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{Limits, Spec};
-use seqsvr_proto::convert::u128_bytes;
-use seqsvr_proto::error::Fault;
+use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
+use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason};
-use seqsvr_store::Store;
+use seqsvr_store::StoreServer;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 
@@ -41,7 +41,7 @@ enum MachineShare {
 /// then delays them no more than the machine does.
 pub(crate) struct InProcessCluster {
     runtime: Option<Runtime>,
-    pub(crate) stores: Vec<Store>,
+    pub(crate) stores: Vec<StoreServer>,
     pub(crate) addresses: Vec<SocketAddr>,
     dirs: Vec<tempfile::TempDir>,
     _machine_share: MachineShare,
@@ -76,7 +76,10 @@ impl InProcessCluster {
         for node in 1..=count {
             let dir = tempfile::tempdir().unwrap();
             let options = seqsvr_store::Options::new(node, any_port(), dir.path());
-            let store = cluster.run_on_stores(Store::start(options)).await.unwrap();
+            let store = cluster
+                .run_on_stores(StoreServer::start(options))
+                .await
+                .unwrap();
             let address = store.local_addr();
             let mut client = StoreClient::connect(http_url(address)).await.unwrap();
             let described = client.describe(v1::DescribeRequest {}).await.unwrap();
@@ -91,7 +94,7 @@ impl InProcessCluster {
             cluster.dirs.push(dir);
         }
         let request = v1::InitRequest {
-            cluster: u128_bytes(7),
+            cluster: u128_to_bytes(7),
             members,
             lease_ms: lease.as_millis() as u32,
             slots: 64,
@@ -120,12 +123,12 @@ impl InProcessCluster {
     }
 
     /// Starts AllocSvrs together, and waits until each owns slots and every slot has an owner.
-    pub(crate) async fn start_allocs<const N: usize>(&self, names: [&str; N]) -> [Alloc; N] {
+    pub(crate) async fn start_allocs<const N: usize>(&self, names: [&str; N]) -> [AllocServer; N] {
         let mut allocs = Vec::new();
         for name in names {
             allocs.push(start_alloc(self.alloc_options(name)).await);
         }
-        let allocs: [Alloc; N] = allocs.try_into().ok().unwrap();
+        let allocs: [AllocServer; N] = allocs.try_into().ok().unwrap();
         wait_until_settled(&allocs).await;
         allocs
     }
@@ -153,7 +156,7 @@ impl InProcessCluster {
     }
 
     /// Stops all AllocSvrs and stores in order.
-    pub(crate) async fn stop(mut self, allocs: &[Alloc]) {
+    pub(crate) async fn stop(mut self, allocs: &[AllocServer]) {
         for alloc in allocs {
             alloc.shutdown().await;
         }
@@ -183,12 +186,12 @@ pub(crate) fn http_url(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-pub(crate) async fn start_alloc(options: seqsvr_alloc::Options) -> Alloc {
-    Alloc::start(options).await.unwrap()
+pub(crate) async fn start_alloc(options: seqsvr_alloc::Options) -> AllocServer {
+    AllocServer::start(options).await.unwrap()
 }
 
 /// Waits until every slot has one of these owners, each of them owns some, and all have a lease.
-pub(crate) async fn wait_until_settled(allocs: &[Alloc]) {
+pub(crate) async fn wait_until_settled(allocs: &[AllocServer]) {
     wait_until("every slot to be owned", async || {
         let wanted: BTreeSet<String> = allocs.iter().map(|a| a.local_addr().to_string()).collect();
         for alloc in allocs {
@@ -204,7 +207,7 @@ pub(crate) async fn wait_until_settled(allocs: &[Alloc]) {
 async fn slot_owners(address: SocketAddr) -> Option<BTreeSet<String>> {
     let mut alloc = SequenceClient::connect(http_url(address)).await.ok()?;
     let table = alloc.routes(v1::RoutesRequest::default()).await.ok()?;
-    let delta = seqsvr_core::route::Delta::try_from(&table.into_inner()).ok()?;
+    let delta = seqsvr_core::route::RoutingDelta::try_from(&table.into_inner()).ok()?;
     let table = seqsvr_core::route::RoutingTable::new(delta).ok()?;
     table
         .routes()
@@ -213,14 +216,14 @@ async fn slot_owners(address: SocketAddr) -> Option<BTreeSet<String>> {
 }
 
 /// Creates a caller without routes.
-pub(crate) async fn new_caller(alloc: &Alloc) -> SequenceClient<Channel> {
+pub(crate) async fn new_caller(alloc: &AllocServer) -> SequenceClient<Channel> {
     SequenceClient::connect(http_url(alloc.local_addr()))
         .await
         .unwrap()
 }
 
 /// Creates a client of these AllocSvrs.
-pub(crate) fn new_client(allocs: &[Alloc]) -> Client {
+pub(crate) fn new_client(allocs: &[AllocServer]) -> Client {
     let servers = allocs.iter().map(|a| a.local_addr().to_string());
     Client::new(seqsvr_client::Options::new(servers)).unwrap()
 }
@@ -233,19 +236,24 @@ pub(crate) async fn read_counters(address: SocketAddr) -> HashMap<String, u64> {
 }
 
 /// Returns one counter of an AllocSvr.
-pub(crate) async fn read_counter(alloc: &Alloc, name: &str) -> u64 {
+pub(crate) async fn read_counter(alloc: &AllocServer, name: &str) -> u64 {
     read_counters(alloc.local_addr()).await[name]
 }
 
 /// Returns a dense namespace whose step is fixed.
-pub(crate) fn dense_namespace(name: &str, section_size: u32, max_uid: u64, step: u32) -> Spec {
-    Spec {
+pub(crate) fn dense_namespace(
+    name: &str,
+    section_size: u32,
+    max_uid: u64,
+    step: u32,
+) -> NamespaceSpec {
+    NamespaceSpec {
         step,
-        limits: Limits {
+        limits: NamespaceLimits {
             step_max: step,
-            ..Limits::DEFAULT
+            ..NamespaceLimits::DEFAULT
         },
-        ..Spec::new(
+        ..NamespaceSpec::new(
             name,
             Geometry::Dense {
                 section_size,
@@ -255,7 +263,7 @@ pub(crate) fn dense_namespace(name: &str, section_size: u32, max_uid: u64, step:
     }
 }
 
-pub(crate) async fn create_namespace(allocs: &[Alloc], spec: &Spec) {
+pub(crate) async fn create_namespace(allocs: &[AllocServer], spec: &NamespaceSpec) {
     let admin = new_client(allocs).admin();
     admin.create_namespace(spec).await.unwrap();
 }
@@ -280,7 +288,7 @@ pub(crate) fn mark_forwarded(request: v1::NextRequest) -> v1::NextRequest {
 pub(crate) fn expect_rejection<T: std::fmt::Debug>(
     answer: Result<tonic::Response<T>, tonic::Status>,
 ) -> (tonic::Code, Reason, String) {
-    let fault = Fault::from_status(&answer.expect_err("should be rejected"));
+    let fault = RpcError::from_status(&answer.expect_err("should be rejected"));
     (fault.code, fault.reason(), fault.message)
 }
 

@@ -5,8 +5,10 @@
 use std::num::NonZeroU64;
 use std::time::Instant;
 
-use seqsvr_check::{Answer, Call, Kind, Outcome, Report, Sequence, check};
-use seqsvr_client::{Current, CurrentKind, Numbers, Raised};
+use seqsvr_check::{
+    CallAnswer, CallKind, CallOutcome, CheckReport, RecordedCall, SequenceName, check_calls,
+};
+use seqsvr_client::{Current, CurrentKind, IssuedRange, Raised};
 
 /// The clock of all timestamps of a history. Copies are cheap.
 #[derive(Clone, Copy)]
@@ -24,21 +26,21 @@ impl HistoryClock {
     /// Returns a call that ends now.
     pub(crate) fn end_call(
         self,
-        sequence: Sequence,
+        sequence: SequenceName,
         begin: u64,
-        kind: Kind,
-        answer: Option<(Answer, u64)>,
-    ) -> Call {
+        kind: CallKind,
+        answer: Option<(CallAnswer, u64)>,
+    ) -> RecordedCall {
         let end = self.now();
         let outcome = match answer {
-            Some((answer, epoch)) => Outcome::Ok {
+            Some((answer, epoch)) => CallOutcome::Ok {
                 end,
                 epoch: Some(epoch),
                 answer,
             },
-            None => Outcome::Error { end, kind },
+            None => CallOutcome::Error { end, kind },
         };
-        Call {
+        RecordedCall {
             sequence,
             begin,
             outcome,
@@ -46,8 +48,8 @@ impl HistoryClock {
     }
 }
 
-pub(crate) fn next_answer(n: &Numbers) -> (Answer, u64) {
-    let answer = Answer::Next {
+pub(crate) fn next_answer(n: &IssuedRange) -> (CallAnswer, u64) {
+    let answer = CallAnswer::Next {
         first: n.first,
         last: n.last,
         stride: NonZeroU64::new(u64::from(n.stride)).unwrap(),
@@ -55,19 +57,19 @@ pub(crate) fn next_answer(n: &Numbers) -> (Answer, u64) {
     (answer, n.epoch)
 }
 
-pub(crate) fn current_answer(c: &Current) -> (Answer, u64) {
+pub(crate) fn current_answer(c: &Current) -> (CallAnswer, u64) {
     let answer = match c.kind {
-        CurrentKind::Exact => Answer::Exact(c.value),
-        CurrentKind::Never => Answer::Never,
-        CurrentKind::AtMost => Answer::AtMost(c.value),
+        CurrentKind::Exact => CallAnswer::Exact(c.value),
+        CurrentKind::Never => CallAnswer::Never,
+        CurrentKind::AtMost => CallAnswer::AtMost(c.value),
     };
     (answer, c.epoch)
 }
 
-pub(crate) fn raise_answer(value: u64, r: &Raised) -> (Answer, u64) {
+pub(crate) fn raise_answer(value: u64, r: &Raised) -> (CallAnswer, u64) {
     (
-        Answer::RaiseTo {
-            asked: value,
+        CallAnswer::RaiseTo {
+            requested: value,
             to: r.value,
         },
         r.epoch,
@@ -75,13 +77,13 @@ pub(crate) fn raise_answer(value: u64, r: &Raised) -> (Answer, u64) {
 }
 
 /// Checks the history, prints the report, and fails on any violation.
-pub(crate) fn check_history(what: &str, calls: &[Call]) -> Report {
-    let report = check(calls).unwrap();
+pub(crate) fn check_history(what: &str, calls: &[RecordedCall]) -> CheckReport {
+    let report = check_calls(calls).unwrap();
     println!(
         "{what}: {} calls, {} errors, {} ordered pairs, {} in flight at most",
         report.calls, report.errors, report.ordered_pairs, report.concurrency_max
     );
-    let sentences: Vec<_> = report.violations.iter().map(|v| &v.sentence).collect();
+    let sentences: Vec<_> = report.violations.iter().map(|v| &v.description).collect();
     assert!(report.is_ok(), "{what}: {sentences:#?}");
     assert!(report.ordered_pairs > 0, "{what}: no order was tried");
     report

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_proto::transport::{Io, Listener, Transport};
+use seqsvr_proto::transport::{ByteStream, Listener, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{mpsc, watch};
 
@@ -67,7 +67,7 @@ struct NodeTransport {
 }
 
 impl Transport for NodeTransport {
-    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
         let (name, net) = (self.name.clone(), self.net.clone());
         async move {
             let refused_error = || io::Error::from(io::ErrorKind::ConnectionRefused);
@@ -86,7 +86,7 @@ impl Transport for NodeTransport {
             tokio::spawn(carry_bytes(far_read, near_write, up.clone(), ends.clone()));
             wait_until_joined(&mut up.clone(), &ends).await;
             connections.send(far).await.map_err(|_| refused_error())?;
-            Ok(Box::new(near) as Box<dyn Io>)
+            Ok(Box::new(near) as Box<dyn ByteStream>)
         }
         .boxed()
     }
@@ -124,10 +124,10 @@ impl Listener for MemoryListener {
         Ok(self.address)
     }
 
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn Io>, SocketAddr)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>> {
         async move {
             match self.rx.recv().await {
-                Some(stream) => Ok((Box::new(stream) as Box<dyn Io>, self.address)),
+                Some(stream) => Ok((Box::new(stream) as Box<dyn ByteStream>, self.address)),
                 None => std::future::pending().await,
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use seqsvr_alloc::{Clock, SystemClock};
-use seqsvr_core::lease::Reading;
+use seqsvr_core::lease::ClockReading;
 
 #[derive(Default)]
 pub(crate) struct TestClock(Mutex<TestClockState>);
@@ -14,7 +14,7 @@ pub(crate) struct TestClock(Mutex<TestClockState>);
 #[derive(Default)]
 struct TestClockState {
     ahead: Duration,
-    frozen: Option<Reading>,
+    frozen: Option<ClockReading>,
 }
 
 impl TestClock {
@@ -33,11 +33,11 @@ impl TestClock {
 }
 
 impl Clock for TestClock {
-    fn now(&self) -> Reading {
+    fn now(&self) -> ClockReading {
         let state = self.0.lock().unwrap();
         let now = SystemClock.now();
         let ahead = state.ahead.as_nanos() as u64;
-        state.frozen.unwrap_or(Reading {
+        state.frozen.unwrap_or(ClockReading {
             main_ns: now.main_ns + ahead,
             raw_ns: now.raw_ns + ahead,
         })

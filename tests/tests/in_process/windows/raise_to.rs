@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rand::RngExt;
-use seqsvr_check::{Call, Kind, Sequence};
+use seqsvr_check::{CallKind, RecordedCall, SequenceName};
 use seqsvr_client::{Client, Reason};
-use seqsvr_core::namespace::Spec;
+use seqsvr_core::namespace::NamespaceSpec;
 
 use crate::support::harness::{
     InProcessCluster, LEASE, create_namespace, dense_namespace, new_client, wait_until,
@@ -26,9 +26,9 @@ const JUMP_MAX: u64 = 5_000;
 async fn raise_to_never_lowers_and_raises_no_neighbor() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
-    let spec = Spec {
+    let spec = NamespaceSpec {
         step: 1_000,
-        ..Spec::new("lifted", dense_namespace("", 100, 1_000, 1).geometry)
+        ..NamespaceSpec::new("lifted", dense_namespace("", 100, 1_000, 1).geometry)
     };
     create_namespace(&allocs, &spec).await;
     let client = new_client(&allocs);
@@ -66,13 +66,13 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
 
     // A neighbor's numbers have no gap: the last one is the count of the taken ones.
     for uid in 1..=NEIGHBORS {
-        let taken = count_calls(&calls, &Sequence::uid("lifted", uid));
+        let taken = count_calls(&calls, &SequenceName::for_uid("lifted", uid));
         let last = client.current("lifted", uid).await.unwrap().value;
         assert_eq!(last, taken, "uid {uid} was lifted");
     }
     let top = client.next("lifted", 0, 1).await.unwrap().first;
     assert!(
-        top > count_calls(&calls, &Sequence::uid("lifted", 0)),
+        top > count_calls(&calls, &SequenceName::for_uid("lifted", 0)),
         "uid 0 jumped"
     );
 
@@ -91,7 +91,7 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
     cluster.stop(&allocs).await;
 }
 
-fn count_calls(calls: &[Call], sequence: &Sequence) -> u64 {
+fn count_calls(calls: &[RecordedCall], sequence: &SequenceName) -> u64 {
     calls.iter().filter(|c| c.sequence == *sequence).count() as u64
 }
 
@@ -103,25 +103,25 @@ struct RaiseLoad {
 }
 
 impl RaiseLoad {
-    async fn run_calls(self: Arc<Self>, uid: u64, reads_current: bool) -> Vec<Call> {
+    async fn run_calls(self: Arc<Self>, uid: u64, reads_current: bool) -> Vec<RecordedCall> {
         let mut calls = Vec::new();
         while !self.stop.load(Relaxed) {
             let begin = self.history_clock.now();
             let (kind, answer) = if reads_current {
                 let answer = self.client.current("lifted", uid).await;
-                (Kind::Current, answer.ok().as_ref().map(current_answer))
+                (CallKind::Current, answer.ok().as_ref().map(current_answer))
             } else {
                 let answer = self.client.next("lifted", uid, 1).await;
-                (Kind::Next, answer.ok().as_ref().map(next_answer))
+                (CallKind::Next, answer.ok().as_ref().map(next_answer))
             };
-            let sequence = Sequence::uid("lifted", uid);
+            let sequence = SequenceName::for_uid("lifted", uid);
             calls.push(self.history_clock.end_call(sequence, begin, kind, answer));
         }
         calls
     }
 
     /// Raises uid 0, sometimes to a value that it has already passed.
-    async fn run_raises(self: Arc<Self>) -> Vec<Call> {
+    async fn run_raises(self: Arc<Self>) -> Vec<RecordedCall> {
         let mut calls = Vec::new();
         while !self.stop.load(Relaxed) {
             let at = self.client.current("lifted", 0).await.unwrap().value;
@@ -130,10 +130,10 @@ impl RaiseLoad {
             let begin = self.history_clock.now();
             let answer = self.client.raise_to("lifted", 0, value, false).await;
             let answer = answer.ok().map(|r| raise_answer(value, &r));
-            let sequence = Sequence::uid("lifted", 0);
+            let sequence = SequenceName::for_uid("lifted", 0);
             calls.push(
                 self.history_clock
-                    .end_call(sequence, begin, Kind::RaiseTo, answer),
+                    .end_call(sequence, begin, CallKind::RaiseTo, answer),
             );
             self.raised.fetch_add(1, Relaxed);
         }

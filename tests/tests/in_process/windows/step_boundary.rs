@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use seqsvr_alloc::Alloc;
-use seqsvr_check::{Answer, Call, Kind, Sequence};
-use seqsvr_proto::error::Fault;
+use seqsvr_alloc::AllocServer;
+use seqsvr_check::{CallAnswer, CallKind, RecordedCall, SequenceName};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, Reason};
 use tokio::runtime::Runtime;
@@ -102,12 +102,15 @@ async fn cross_boundaries() -> bool {
         "{:?}",
         starved.errors
     );
-    let all: Vec<Call> = measured_load
+    let all: Vec<RecordedCall> = measured_load
         .calls
         .into_iter()
         .chain(starved.calls)
         .collect();
-    assert_eq!(all.len() as u64, seqsvr_check::check(&all).unwrap().calls);
+    assert_eq!(
+        all.len() as u64,
+        seqsvr_check::check_calls(&all).unwrap().calls
+    );
     cluster.stop(&[]).await;
     true
 }
@@ -123,7 +126,7 @@ enum StopCondition {
 }
 
 struct BoundaryLoad {
-    calls: Vec<Call>,
+    calls: Vec<RecordedCall>,
     greatest: u64,
     /// Distinct texts.
     errors: Vec<String>,
@@ -131,7 +134,7 @@ struct BoundaryLoad {
 
 /// Runs 1,024 callers, each with one call in flight, all for uid 7, until the end.
 async fn run_load(
-    alloc: &Alloc,
+    alloc: &AllocServer,
     namespace: &'static str,
     count: u32,
     end: StopCondition,
@@ -211,8 +214,8 @@ struct BoundaryCaller {
 }
 
 impl BoundaryCaller {
-    async fn run(mut self) -> (Vec<Call>, Vec<String>) {
-        let sequence = Sequence::uid(self.namespace, 7);
+    async fn run(mut self) -> (Vec<RecordedCall>, Vec<String>) {
+        let sequence = SequenceName::for_uid(self.namespace, 7);
         let (mut calls, mut errors) = (Vec::new(), Vec::new());
         while !self.stop.load(Relaxed) && self.greatest.load(Relaxed) < self.up_to {
             let mut request = Request::new(NextRequest {
@@ -225,10 +228,13 @@ impl BoundaryCaller {
                 Ok(answer) => {
                     let numbers = answer.into_inner();
                     self.greatest.fetch_max(numbers.last, Relaxed);
-                    Some((Answer::next(numbers.first, numbers.last), numbers.epoch))
+                    Some((
+                        CallAnswer::next_range(numbers.first, numbers.last),
+                        numbers.epoch,
+                    ))
                 }
                 Err(status) => {
-                    let fault = Fault::from_status(&status);
+                    let fault = RpcError::from_status(&status);
                     assert!(matches!(
                         fault.reason(),
                         Reason::NoWindow | Reason::NoLease | Reason::Unspecified
@@ -237,10 +243,12 @@ impl BoundaryCaller {
                     None
                 }
             };
-            calls.push(
-                self.history_clock
-                    .end_call(sequence.clone(), begin, Kind::Next, answer),
-            );
+            calls.push(self.history_clock.end_call(
+                sequence.clone(),
+                begin,
+                CallKind::Next,
+                answer,
+            ));
         }
         (calls, errors)
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use seqsvr_core::namespace::Spec;
+use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{self, AlterNamespaceRequest, CurrentKind};
 use tonic::Request;
@@ -30,9 +30,9 @@ async fn waiting_open_after_lowered_step_is_sent_again() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let (alloc, _clock, link) = start_controlled_alloc(&cluster, "a1").await;
     let allocs = [alloc.clone()];
-    let spec = Spec {
+    let spec = NamespaceSpec {
         step: 1_000,
-        ..Spec::new("lowered", dense_namespace("", 100, 1_000, 1).geometry)
+        ..NamespaceSpec::new("lowered", dense_namespace("", 100, 1_000, 1).geometry)
     };
     create_namespace(&allocs, &spec).await;
     let mut plain = new_caller(&alloc).await;

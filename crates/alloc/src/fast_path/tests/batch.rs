@@ -65,7 +65,10 @@ async fn entered_sections_with_same_index_are_all_left() {
         // The furthest of its uids: 1,000 items, a fifth of them in this section, a seventh of
         // those each.
         assert!(
-            loaded.section.final_seq().is_some_and(|last| last >= 28),
+            loaded
+                .section
+                .high_water_mark()
+                .is_some_and(|last| last >= 28),
             "an adder is still inside"
         );
     }
@@ -99,7 +102,7 @@ async fn batch_starts_refill_of_each_section() {
         };
         let loaded = map.get(&section).unwrap();
         // Half of the window is used, and the raise for it has begun.
-        loaded.section.left() <= 500 && !loaded.try_begin_raise()
+        loaded.section.numbers_remaining() <= 500 && !loaded.try_begin_raise()
     });
     assert_eq!(raising, [true, true, false]);
 }

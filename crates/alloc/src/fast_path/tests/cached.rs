@@ -134,7 +134,7 @@ async fn lookup_cache_is_correct_under_many_threads() {
             }
             fixture.publish_section(1, 0, generation, generation * 1_000);
             let object = fixture.loaded_section(FIRST);
-            while object.section.left() > 998 && Instant::now() < deadline {
+            while object.section.numbers_remaining() > 998 && Instant::now() < deadline {
                 std::thread::yield_now();
             }
             let kept = fixture.cached_generations(FIRST);

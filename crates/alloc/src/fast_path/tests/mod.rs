@@ -8,15 +8,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
 use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
-use seqsvr_core::lease::{Lease, Reading};
-use seqsvr_core::namespace::{Namespace, Spec};
-use seqsvr_core::route::{Delta, KeyRef, Owner, Route};
-use seqsvr_core::section::{Open, Section};
+use seqsvr_core::lease::{ClockReading, Lease};
+use seqsvr_core::namespace::{Namespace, NamespaceSpec};
+use seqsvr_core::route::{KeyRef, Route, RoutingDelta, SlotOwner};
+use seqsvr_core::section::{Section, SectionGrant};
 use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
 
 use super::*;
 use crate::sections::loaded_section::LoadedSection;
-use crate::{Alloc, Clock, Environment, Options};
+use crate::{AllocEnvironment, AllocServer, Clock, Options};
 
 mod batch;
 mod cached;
@@ -27,7 +27,7 @@ mod withdrawn;
 const SLOT_COUNT: u32 = 8;
 const SECTION_SIZE: u64 = 100_000;
 const LEASE: Duration = Duration::from_secs(3);
-const START: Reading = Reading {
+const START: ClockReading = ClockReading {
     main_ns: 0,
     raw_ns: 0,
 };
@@ -41,12 +41,12 @@ struct HookedClock {
 }
 
 impl Clock for HookedClock {
-    fn now(&self) -> Reading {
+    fn now(&self) -> ClockReading {
         let hook = self.hook.lock().take();
         hook.into_iter().for_each(|hook| hook());
         self.readings.fetch_add(1, Relaxed);
         let ns = self.ns.load(Relaxed);
-        Reading {
+        ClockReading {
             main_ns: ns,
             raw_ns: ns,
         }
@@ -54,7 +54,7 @@ impl Clock for HookedClock {
 }
 
 fn owned_route(slot: u16, session: u64, version: u64) -> (Slot, Route) {
-    let owner = Owner {
+    let owner = SlotOwner {
         session: SessionId(session),
         name: format!("a{session}"),
         address: format!("127.0.0.1:{session}"),
@@ -67,14 +67,17 @@ fn owned_route(slot: u16, session: u64, version: u64) -> (Slot, Route) {
     (Slot(slot), route)
 }
 
-fn table_delta(version: u64, routes: Vec<(Slot, Route)>) -> Delta {
-    let namespaces = [Spec::default_dense(), Spec::default_keyed()];
+fn table_delta(version: u64, routes: Vec<(Slot, Route)>) -> RoutingDelta {
+    let namespaces = [
+        NamespaceSpec::default_dense(),
+        NamespaceSpec::default_keyed(),
+    ];
     let namespaces = namespaces.into_iter().zip(1..).map(|(spec, id)| Namespace {
         id: NamespaceId(id),
         spec,
         version: 1,
     });
-    Delta {
+    RoutingDelta {
         cluster: ClusterId(1),
         base: version - 1,
         version,
@@ -85,10 +88,10 @@ fn table_delta(version: u64, routes: Vec<(Slot, Route)>) -> Delta {
 }
 
 /// Returns the delta that makes `default` strict, at a version.
-fn strict_delta(version: u64) -> Delta {
-    let mut spec = Spec::default_dense();
+fn strict_delta(version: u64) -> RoutingDelta {
+    let mut spec = NamespaceSpec::default_dense();
     spec.limits.strict = true;
-    Delta {
+    RoutingDelta {
         namespaces: vec![Namespace {
             id: NamespaceId(1),
             spec,
@@ -102,7 +105,7 @@ pub(crate) struct FastPathFixture {
     pub(crate) node: Arc<Node>,
     clock: Arc<HookedClock>,
     pub(crate) session: Arc<LeasedSession>,
-    _alloc: Alloc,
+    _alloc: AllocServer,
 }
 
 impl FastPathFixture {
@@ -110,14 +113,14 @@ impl FastPathFixture {
     /// `default` and all sections of `keys`.
     pub(crate) async fn new() -> FastPathFixture {
         let clock = Arc::new(HookedClock::default());
-        let environment = Environment {
+        let environment = AllocEnvironment {
             clock: clock.clone(),
-            ..Environment::system()
+            ..AllocEnvironment::system()
         };
         // There is no store: only the test changes the node.
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
-        let alloc = Alloc::start_in(options, environment).await.unwrap();
+        let alloc = AllocServer::start_in(options, environment).await.unwrap();
         let node = alloc.node.clone();
         let session = Arc::new(LeasedSession::new(SessionId(1)));
         session.renew(Lease::new(START, LEASE));
@@ -154,7 +157,7 @@ impl FastPathFixture {
             epoch: table.route(slot).unwrap().epoch,
             section: key,
         };
-        let open = Open {
+        let open = SectionGrant {
             generation,
             base,
             max_seq: base + 1_000,
@@ -173,7 +176,7 @@ impl FastPathFixture {
     fn slot_of_uid(&self, uid: u64) -> Slot {
         let table = self.node.table.load().unwrap();
         let namespace = &table.namespaces()[0];
-        table.place(namespace, KeyRef::Uid(Uid(uid))).unwrap().1
+        table.locate(namespace, KeyRef::Uid(Uid(uid))).unwrap().1
     }
 
     fn run_at_check(&self, hook: impl FnOnce() + Send + 'static) {
@@ -201,7 +204,7 @@ impl FastPathFixture {
             let late = 3 * LEASE.as_nanos() as u64;
             clock.ns.store(late, Relaxed);
             assert!(node.table.apply(strict_delta(2)).unwrap());
-            let now = Reading {
+            let now = ClockReading {
                 main_ns: late,
                 raw_ns: late,
             };

@@ -132,8 +132,8 @@ impl SectionMap {
 mod tests {
     use seqsvr_core::command::Fence;
     use seqsvr_core::id::{ClusterId, SessionId};
-    use seqsvr_core::route::{Delta, Route, RoutingTable};
-    use seqsvr_core::section::{Open, Section};
+    use seqsvr_core::route::{Route, RoutingDelta, RoutingTable};
+    use seqsvr_core::section::{Section, SectionGrant};
 
     use super::*;
     use crate::session::leased_session::LeasedSession;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn loaded(epoch: u64, session: &Arc<LeasedSession>) -> LoadedSection {
-        let open = Open {
+        let open = SectionGrant {
             generation: epoch,
             base: 0,
             max_seq: 10,
@@ -168,7 +168,7 @@ mod tests {
             owner: None,
             version: epoch,
         };
-        RoutingTable::new(Delta {
+        RoutingTable::new(RoutingDelta {
             cluster: ClusterId(1),
             base: 0,
             version: epoch,

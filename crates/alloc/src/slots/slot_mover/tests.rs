@@ -1,14 +1,14 @@
 use seqsvr_core::command::Fence;
 use seqsvr_core::id::{ClusterId, NamespaceId, SectionId, SectionKey};
-use seqsvr_core::route::{Delta, Owner, Route};
+use seqsvr_core::route::{Route, RoutingDelta, SlotOwner};
 use tokio::time::timeout;
 
 use super::*;
 use crate::fast_path::tests::FastPathFixture;
 
 /// Returns the delta to version 2 in which a slot has moved to session 2.
-fn moved_delta(slot: Slot, slot_count: u32) -> Delta {
-    let owner = Owner {
+fn moved_delta(slot: Slot, slot_count: u32) -> RoutingDelta {
+    let owner = SlotOwner {
         session: SessionId(2),
         name: "a2".into(),
         address: "127.0.0.1:2".into(),
@@ -18,7 +18,7 @@ fn moved_delta(slot: Slot, slot_count: u32) -> Delta {
         owner: Some(owner),
         version: 2,
     };
-    Delta {
+    RoutingDelta {
         cluster: ClusterId(1),
         base: 1,
         version: 2,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqsvr_client::{Code, Current, CurrentKind, Details, Error, Numbers, Reason};
-use seqsvr_proto::cluster_tag::{ClusterTag, NamesCluster, mismatch};
-use seqsvr_proto::error::Fault;
-use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_client::{Code, Current, CurrentKind, Details, Error, IssuedRange, Reason};
+use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged, mismatch_error};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{ItemError, NextManyRequest, NextManyResponse, PipeRequest, PipeResponse};
@@ -44,7 +44,7 @@ impl DirectClient {
         let endpoint = Endpoint::from_shared(format!("http://{server}"))?.tcp_nodelay(true);
         let client = SequenceClient::new(endpoint.connect_lazy());
         Ok(DirectClient {
-            client: client.max_decoding_message_size(MESSAGE_MAX),
+            client: client.max_decoding_message_size(MESSAGE_BYTES_MAX),
             strides,
             timeout,
             cluster,
@@ -52,7 +52,7 @@ impl DirectClient {
     }
 
     /// Makes a request with the cluster and the deadline.
-    pub(crate) fn build_request<T: NamesCluster>(&self, mut message: T) -> Request<T> {
+    pub(crate) fn build_request<T: ClusterTagged>(&self, mut message: T) -> Request<T> {
         message.set_cluster_tag(self.cluster);
         let mut request = Request::new(message);
         request.set_timeout(self.timeout);
@@ -72,7 +72,10 @@ impl DirectClient {
     }
 
     /// Returns the message of a response if it is from this cluster.
-    pub(crate) fn check_answer<T: NamesCluster>(&self, response: Response<T>) -> Result<T, Status> {
+    pub(crate) fn check_answer<T: ClusterTagged>(
+        &self,
+        response: Response<T>,
+    ) -> Result<T, Status> {
         let answer = response.into_inner();
         self.check_cluster(answer.cluster_tag())?;
         Ok(answer)
@@ -81,7 +84,7 @@ impl DirectClient {
     /// Rejects an answer of a server of another cluster.
     fn check_cluster(&self, server: ClusterTag) -> Result<(), Status> {
         match server.conflicts_with(self.cluster) {
-            true => Err(mismatch(server, self.cluster).into()),
+            true => Err(mismatch_error(server, self.cluster).into()),
             false => Ok(()),
         }
     }
@@ -117,7 +120,7 @@ pub(crate) fn read_numbers(
     item_count: usize,
     count: u32,
     stride: u32,
-) -> Vec<Result<Numbers, Error>> {
+) -> Vec<Result<IssuedRange, Error>> {
     let mut numbers: Vec<_> = (0..item_count)
         .map(|i| read_range(answer, i, count, stride))
         .collect();
@@ -132,7 +135,7 @@ pub(crate) fn read_range(
     i: usize,
     count: u32,
     stride: u32,
-) -> Result<Numbers, Error> {
+) -> Result<IssuedRange, Error> {
     let find_range = || {
         let first = *answer.firsts.get(i)?;
         let last = match answer.lasts.is_empty() {
@@ -157,12 +160,12 @@ pub(crate) fn checked_numbers(
     epoch: u64,
     count: u32,
     stride: u32,
-) -> Result<Numbers, Error> {
+) -> Result<IssuedRange, Error> {
     let span = u64::from(count - 1) * u64::from(stride);
     if first == 0 || last.checked_sub(first) != Some(span) {
         return Err(malformed_answer());
     }
-    Ok(Numbers {
+    Ok(IssuedRange {
         first,
         last,
         epoch,
@@ -201,7 +204,7 @@ pub(crate) fn item_error(item: &ItemError) -> Error {
 
 /// Converts the error of a call.
 pub(crate) fn status_error(status: &Status) -> Error {
-    let rpc_error = Fault::from_status(status);
+    let rpc_error = RpcError::from_status(status);
     let reason = rpc_error.reason();
     client_error(rpc_error.code, reason, rpc_error.message)
 }
@@ -217,7 +220,7 @@ fn client_error(code: Code, reason: Reason, message: String) -> Error {
         reason,
         message,
         tries: 1,
-        asked: Vec::new(),
+        tried_addresses: Vec::new(),
         gave_up_after: None,
     })
 }

@@ -2,7 +2,7 @@
 //! key.
 
 use bytes::Bytes;
-use seqsvr_client::{Current, Error, Key, Numbers};
+use seqsvr_client::{Current, Error, IssuedRange, Key};
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextRequest, current_request, next_request,
 };
@@ -49,7 +49,7 @@ impl DirectClient {
         namespace: &str,
         key: Key,
         count: u32,
-    ) -> Result<Numbers, Error> {
+    ) -> Result<IssuedRange, Error> {
         let request = NextRequest {
             namespace: namespace.to_owned(),
             key_kind: Some(match key {
@@ -72,7 +72,7 @@ impl DirectClient {
         keys: (Vec<u64>, Vec<Bytes>),
         item_count: usize,
         count: u32,
-    ) -> Result<Vec<Result<Numbers, Error>>, Status> {
+    ) -> Result<Vec<Result<IssuedRange, Error>>, Status> {
         let request = self.build_request(next_many_request(namespace, keys, count));
         let r = self.check_answer(self.client.clone().next_many(request).await?)?;
         Ok(read_numbers(

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
@@ -20,33 +21,33 @@ enum Call {
 
 /// Numbers of each key, found by counting up: no offsets, no division.
 struct Model {
-    open: Open,
+    open: SectionGrant,
     max_seq: u64,
     at: HashMap<u32, u64>,
     sealed: bool,
 }
 
 impl Model {
-    fn current(&self, key: u32) -> Current {
+    fn current(&self, key: u32) -> CurrentValue {
         self.at
             .get(&key)
-            .map_or(Current::Untouched, |n| Current::Touched(*n))
+            .map_or(CurrentValue::Untouched, |n| CurrentValue::Touched(*n))
     }
 
-    fn reach(&mut self, key: u32, number: u128) -> Result<u64, Refusal> {
+    fn reach(&mut self, key: u32, number: u128) -> Result<u64, TakeError> {
         match u64::try_from(number) {
             Ok(number) if number <= self.max_seq.min(SEQ_MAX) => {
                 self.at.insert(key, number);
                 Ok(number)
             }
-            Ok(needed) if needed <= SEQ_MAX => Err(Refusal::Empty { needed }),
-            _ => Err(Refusal::Exhausted),
+            Ok(needed) if needed <= SEQ_MAX => Err(TakeError::WindowExhausted { needed }),
+            _ => Err(TakeError::SequenceExhausted),
         }
     }
 
-    fn next(&mut self, key: u32, count: u32) -> Result<Range, Refusal> {
+    fn next(&mut self, key: u32, count: u32) -> Result<NumberRange, TakeError> {
         if self.sealed {
-            return Err(Refusal::Sealed);
+            return Err(TakeError::Sealed);
         }
         let stride = u128::from(self.open.stride);
         let first = match self.at.get(&key) {
@@ -54,22 +55,22 @@ impl Model {
             None => u128::from(self.open.first.unwrap()),
         };
         let last = self.reach(key, first + u128::from(count - 1) * stride)?;
-        Ok(Range {
+        Ok(NumberRange {
             first: first as u64,
             last,
         })
     }
 
-    fn raise(&mut self, key: u32, target: u64) -> Result<Current, Refusal> {
+    fn raise(&mut self, key: u32, target: u64) -> Result<CurrentValue, TakeError> {
         if self.sealed {
-            return Err(Refusal::Sealed);
+            return Err(TakeError::Sealed);
         }
         let first = u128::from(self.open.first.unwrap());
         let stride = u128::from(self.open.stride);
         let over = u128::from(target).saturating_sub(first);
         let rounded = first + over.div_ceil(stride) * stride;
         if target > self.open.base && rounded > SEQ_MAX.into() {
-            return Err(Refusal::Exhausted);
+            return Err(TakeError::SequenceExhausted);
         }
         let at = self.at.get(&key).copied().unwrap_or(self.open.base);
         if target > self.open.base && rounded > at.into() {
@@ -100,7 +101,7 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-fn opens() -> impl Strategy<Value = Open> {
+fn opens() -> impl Strategy<Value = SectionGrant> {
     let base = prop_oneof![
         Just(0),
         0u64..1 << 50,
@@ -113,7 +114,7 @@ fn opens() -> impl Strategy<Value = Open> {
     })
 }
 
-fn play(open: Open, calls: Vec<Call>, keyed: bool) -> Result<(), TestCaseError> {
+fn play(open: SectionGrant, calls: Vec<Call>, keyed: bool) -> Result<(), TestCaseError> {
     let section = if keyed {
         Section::keyed(open, HASH_KEY)
     } else {
@@ -129,11 +130,11 @@ fn play(open: Open, calls: Vec<Call>, keyed: bool) -> Result<(), TestCaseError> 
         // Spread over chunks in a dense section.
         let index = |key: u32| key * (SIZE / KEYS);
         let text = |key: u32| format!("key {key}");
-        let with = |key: u32, f: &mut dyn FnMut(Key<'_>)| {
+        let with = |key: u32, f: &mut dyn FnMut(CounterKey<'_>)| {
             if keyed {
-                f(Key::Keyed(text(key).as_bytes()));
+                f(CounterKey::Keyed(text(key).as_bytes()));
             } else {
-                f(Key::Dense(index(key)));
+                f(CounterKey::Dense(index(key)));
             }
         };
         match call {
@@ -151,14 +152,14 @@ fn play(open: Open, calls: Vec<Call>, keyed: bool) -> Result<(), TestCaseError> 
             }
             Call::Widen { ahead } => {
                 let to = open.base.saturating_add(ahead);
-                section.widen(to);
+                section.widen_to(to);
                 model.max_seq = model.max_seq.max(to);
             }
             Call::Current { key } => {
                 let mut got = None;
                 with(key, &mut |k| got = Some(section.current(k)));
                 let expected = if model.sealed {
-                    Err(Refusal::Sealed)
+                    Err(TakeError::Sealed)
                 } else {
                     Ok(model.current(key))
                 };
@@ -169,24 +170,24 @@ fn play(open: Open, calls: Vec<Call>, keyed: bool) -> Result<(), TestCaseError> 
                 model.sealed = true;
             }
         }
-        prop_assert!(section.highest_offset() <= section.limit());
-        prop_assert_eq!(section.touched(), model.at.len() as u64);
+        prop_assert!(section.highest_offset() <= section.offset_limit());
+        prop_assert_eq!(section.keys_touched(), model.at.len() as u64);
         prop_assert_eq!(section.max_seq(), model.max_seq);
     }
     section.seal();
     let highest = model.at.values().max().copied().unwrap_or(open.base);
-    prop_assert_eq!(section.final_seq(), Some(highest));
+    prop_assert_eq!(section.high_water_mark(), Some(highest));
     Ok(())
 }
 
 proptest! {
     #[test]
-    fn dense_does_as_the_model(open in opens(), calls in prop::collection::vec(call(), 0..400)) {
+    fn dense_section_behaves_as_model(open in opens(), calls in vec(call(), 0..400)) {
         play(open, calls, false)?;
     }
 
     #[test]
-    fn keyed_does_as_the_model(open in opens(), calls in prop::collection::vec(call(), 0..400)) {
+    fn keyed_section_behaves_as_model(open in opens(), calls in vec(call(), 0..400)) {
         play(open, calls, true)?;
     }
 }

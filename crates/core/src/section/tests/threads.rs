@@ -17,7 +17,7 @@ fn fight(section: &Section, key_text: impl Fn(u64) -> Vec<u8> + Sync, seal_at: u
     let start = Barrier::new(THREADS as usize + 1);
     let work = |thread: u64| {
         start.wait();
-        let mut taken: Vec<(u64, Range)> = Vec::new();
+        let mut taken: Vec<(u64, NumberRange)> = Vec::new();
         let mut last: HashMap<u64, u64> = HashMap::new();
         let mut random = thread + 1;
         loop {
@@ -28,9 +28,9 @@ fn fight(section: &Section, key_text: impl Fn(u64) -> Vec<u8> + Sync, seal_at: u
             let count = n(1 + (random >> 60) as u32);
             let text = key_text(key);
             let handle = if text.is_empty() {
-                Key::Dense(key as u32)
+                CounterKey::Dense(key as u32)
             } else {
-                Key::Keyed(&text)
+                CounterKey::Keyed(&text)
             };
             match section.next(handle, count) {
                 Ok(range) => {
@@ -39,8 +39,8 @@ fn fight(section: &Section, key_text: impl Fn(u64) -> Vec<u8> + Sync, seal_at: u
                     assert_eq!(range.last - range.first + 1, u64::from(count.get()));
                     taken.push((key, range));
                 }
-                Err(Refusal::Empty { needed }) => section.widen(needed),
-                Err(Refusal::Sealed) => return taken,
+                Err(TakeError::WindowExhausted { needed }) => section.widen_to(needed),
+                Err(TakeError::Sealed) => return taken,
                 Err(other) => panic!("{other}"),
             }
         }
@@ -53,19 +53,19 @@ fn fight(section: &Section, key_text: impl Fn(u64) -> Vec<u8> + Sync, seal_at: u
         }
         section.seal();
         let highest = loop {
-            match section.final_seq() {
+            match section.high_water_mark() {
                 Some(highest) => break highest,
                 None => thread::yield_now(),
             }
         };
-        let taken: Vec<(u64, Range)> = workers
+        let taken: Vec<(u64, NumberRange)> = workers
             .into_iter()
             .flat_map(|worker| worker.join().unwrap())
             .collect();
         (taken, highest)
     });
 
-    let mut by_key: HashMap<u64, Vec<Range>> = HashMap::new();
+    let mut by_key: HashMap<u64, Vec<NumberRange>> = HashMap::new();
     for (key, range) in taken {
         by_key.entry(key).or_default().push(range);
     }
@@ -81,13 +81,13 @@ fn fight(section: &Section, key_text: impl Fn(u64) -> Vec<u8> + Sync, seal_at: u
     }
     assert_eq!(highest, greatest, "the final number is exact");
     assert!(highest <= section.max_seq());
-    assert_eq!(section.touched(), by_key.len() as u64);
+    assert_eq!(section.keys_touched(), by_key.len() as u64);
 }
 
 const ROUNDS: u64 = if cfg!(debug_assertions) { 5 } else { 20 };
 
 #[test]
-fn dense_under_threads() {
+fn dense_section_under_threads_repeats_no_number() {
     for round in 1..=ROUNDS {
         let section = Section::dense(open(0, 1, 1, 10), 10_000);
         fight(&section, |_| Vec::new(), 300 * round);
@@ -95,7 +95,7 @@ fn dense_under_threads() {
 }
 
 #[test]
-fn keyed_under_threads() {
+fn keyed_section_under_threads_repeats_no_number() {
     for round in 1..=ROUNDS {
         let section = Section::keyed(open(0, 1, 1, 10), HASH_KEY);
         let text = |key| format!("k{key}").into_bytes();
@@ -105,11 +105,13 @@ fn keyed_under_threads() {
 
 /// Many threads cross the 32-bit edge of one counter together.
 #[test]
-fn one_counter_grows_wide_under_threads() {
+fn counter_that_grows_wide_under_threads_repeats_no_number() {
     let edge = u64::from(NARROW_MAX);
     for round in 0..ROUNDS * 20 {
         let section = Section::dense(open(0, 1, 1, edge * 2), 10);
-        section.raise_to(Key::Dense(3), edge - 50 - round).unwrap();
+        section
+            .raise_to(CounterKey::Dense(3), edge - 50 - round)
+            .unwrap();
         let start = Barrier::new(THREADS as usize);
         let mut taken: Vec<u64> = thread::scope(|scope| {
             let workers: Vec<_> = (0..THREADS)
@@ -117,7 +119,7 @@ fn one_counter_grows_wide_under_threads() {
                     scope.spawn(|| {
                         start.wait();
                         (0..200)
-                            .map(|_| section.next(Key::Dense(3), n(1)).unwrap().last)
+                            .map(|_| section.next(CounterKey::Dense(3), n(1)).unwrap().last)
                             .collect::<Vec<_>>()
                     })
                 })
@@ -140,18 +142,18 @@ fn one_counter_grows_wide_under_threads() {
 /// Sections come and go on all threads, each in memory that others had before, of either kind. Each
 /// counts from 1, and no two at once count in the same.
 #[test]
-fn chunks_that_come_again_are_zero_and_nobody_elses() {
+fn reused_chunks_are_zero_and_unshared() {
     const SIZE: u32 = 3 * 1_024;
     /// So many that some levels are as large as a chunk and larger.
     const KEYS: u32 = 1_000;
     const ALIVE: usize = 4;
     let counts = |section: &Section, round: usize, last: u64| {
-        let is_last = |key: Key<'_>| section.next(key, n(1)) == range(last, last);
+        let is_last = |key: CounterKey<'_>| section.next(key, n(1)) == range(last, last);
         match round % 2 {
             0 => (0..SIZE)
                 .step_by(500)
-                .all(|index| is_last(Key::Dense(index))),
-            _ => (0..KEYS).all(|key| is_last(Key::Keyed(&key.to_le_bytes()))),
+                .all(|index| is_last(CounterKey::Dense(index))),
+            _ => (0..KEYS).all(|key| is_last(CounterKey::Keyed(&key.to_le_bytes()))),
         }
     };
     thread::scope(|scope| {

@@ -10,7 +10,7 @@ use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use percent_encoding::percent_decode_str;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::Status;
@@ -72,7 +72,7 @@ async fn get_number<S: Sequence>(
 }
 
 fn leaf_error_id(status: &Status) -> i64 {
-    match Fault::from_status(status).reason() {
+    match RpcError::from_status(status).reason() {
         Reason::NotInitialised => NOT_READY_ID,
         Reason::NoSuchNamespace => NO_SUCH_KEY_ID,
         _ => NO_SEGMENT_ID,

@@ -4,10 +4,10 @@ use seqsvr_proto::v1::{ClusterStatusResponse, HotSection, NodeStatusResponse};
 use serde_json::{Value, json};
 
 /// The status of the server at each address, or the reason why there is none.
-pub type Nodes = Vec<(String, Result<NodeStatusResponse, String>)>;
+pub type NodeStatuses = Vec<(String, Result<NodeStatusResponse, String>)>;
 
 /// Returns one object with the cluster as its leader sees it, and the counters of every process.
-pub fn status(cluster: &ClusterStatusResponse, nodes: &Nodes) -> Value {
+pub fn cluster_status_json(cluster: &ClusterStatusResponse, nodes: &NodeStatuses) -> Value {
     let stores: Vec<Value> = cluster
         .stores
         .iter()

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use seqsvr_client::Channels;
 use seqsvr_core::route::RoutingTable;
-use seqsvr_proto::convert::u128_bytes;
+use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::local_cause;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::admin_server::Admin;
@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Request, Status};
 
-use super::cluster_json::{Nodes, status};
+use super::cluster_json::{NodeStatuses, cluster_status_json};
 use crate::http::table_cache::RoutingTableCache;
 
 /// Time for which an answer is repeated.
@@ -130,7 +130,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
             ),
         };
         let nodes = self.fetch_nodes(&cluster, &own).await;
-        let mut json = status(&cluster, &nodes);
+        let mut json = cluster_status_json(&cluster, &nodes);
         let store_age = cached.last_cluster.as_ref().map(|(at, _)| at.elapsed());
         json["asked"] = json!({ "name": own.name, "address": own.address });
         json["store_error"] = json!(error);
@@ -151,7 +151,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
             (store.leader, store.matched, store.heard_ms_ago) = (false, 0, None);
         }
         if let Ok(table) = self.routing_table().await {
-            cluster.cluster = u128_bytes(table.cluster().0);
+            cluster.cluster = u128_to_bytes(table.cluster().0);
             cluster.slot_count = table.slot_count();
             cluster.table_version = table.version();
             let mut sessions = BTreeMap::new();
@@ -180,7 +180,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
         &self,
         cluster: &ClusterStatusResponse,
         own: &NodeStatusResponse,
-    ) -> Nodes {
+    ) -> NodeStatuses {
         let stores = cluster.stores.iter().map(|s| s.address.clone());
         let sessions = cluster.sessions.iter().map(|s| s.address.clone());
         let mut addresses: BTreeSet<String> = stores.chain(sessions).collect();
@@ -193,7 +193,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
         });
         let mut nodes = vec![(own.address.clone(), Ok(own.clone()))];
         let others = futures::stream::iter(calls).buffer_unordered(STATUS_CALLS_IN_FLIGHT_MAX);
-        nodes.extend(others.collect::<Nodes>().await);
+        nodes.extend(others.collect::<NodeStatuses>().await);
         nodes.sort_by(|a, b| a.0.cmp(&b.0));
         nodes
     }

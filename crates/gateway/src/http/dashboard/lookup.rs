@@ -2,11 +2,11 @@
 //! AllocSvr.
 
 use hashbrown::HashMap;
-use seqsvr_core::geometry::Kind;
+use seqsvr_core::geometry::GeometryKind;
 use seqsvr_core::id::Uid;
-use seqsvr_core::namespace::{DEFAULT, KEYS};
-use seqsvr_core::route::{KeyRef, Owner, RoutingTable};
-use seqsvr_proto::error::Fault;
+use seqsvr_core::namespace::{DEFAULT_KEYED_NAMESPACE, DEFAULT_NAMESPACE};
+use seqsvr_core::route::{KeyRef, RoutingTable, SlotOwner};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(super) struct LookupQuery {
 /// Returns the owner and epoch of each slot, as columns: entry i is slot i. An owner is its index
 /// in `owners` plus 1; 0 is no owner.
 pub(super) fn slots_json(table: &RoutingTable) -> Value {
-    let mut owners: Vec<&Owner> = Vec::new();
+    let mut owners: Vec<&SlotOwner> = Vec::new();
     let mut owner_refs = HashMap::new();
     let (mut slot_owners, mut epochs) = (Vec::new(), Vec::new());
     for (_, route) in table.routes() {
@@ -47,7 +47,7 @@ pub(super) fn slots_json(table: &RoutingTable) -> Value {
         .namespaces()
         .iter()
         .map(|n| {
-            let keyed = n.spec.geometry.kind() == Kind::Keyed;
+            let keyed = n.spec.geometry.kind() == GeometryKind::Keyed;
             json!({ "name": n.spec.name, "kind": if keyed { "keyed" } else { "dense" } })
         })
         .collect();
@@ -67,9 +67,9 @@ pub(super) fn route_json(table: &RoutingTable, lookup: &LookupQuery) -> Result<V
                     "invalid uid {uid:?}: a uid is a decimal below 2^64"
                 ))
             })?;
-            (KeyRef::Uid(Uid(uid)), DEFAULT)
+            (KeyRef::Uid(Uid(uid)), DEFAULT_NAMESPACE)
         }
-        (None, Some(key)) => (KeyRef::Key(key.as_bytes()), KEYS),
+        (None, Some(key)) => (KeyRef::Key(key.as_bytes()), DEFAULT_KEYED_NAMESPACE),
         _ => return Err(Status::invalid_argument("name one key: uid or key")),
     };
     let name = match lookup.namespace.as_str() {
@@ -78,10 +78,10 @@ pub(super) fn route_json(table: &RoutingTable, lookup: &LookupQuery) -> Result<V
     };
     let namespace = table.namespace(name).ok_or_else(|| {
         let text = format!("there is no namespace {name:?}: `seqsvr namespace list` shows them");
-        Fault::new(Reason::NoSuchNamespace, text)
+        RpcError::new(Reason::NoSuchNamespace, text)
     })?;
-    let location = table.place(namespace, key);
-    let (section, slot) = location.map_err(Fault::from)?;
+    let location = table.locate(namespace, key);
+    let (section, slot) = location.map_err(RpcError::from)?;
     let route = table.route(slot).cloned().unwrap_or_default();
     let owner = route
         .owner

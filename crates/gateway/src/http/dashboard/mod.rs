@@ -30,8 +30,8 @@ use seqsvr_proto::v1::sequence_server::Sequence;
 
 use super::error::HttpError;
 use super::query;
-use super::routes::Paths;
-pub use cluster_json::{Nodes, status};
+use super::routes::Routes;
+pub use cluster_json::{NodeStatuses, cluster_status_json};
 use cluster_view::ClusterView;
 
 /// Content security policy: only files of this server, and nothing inline.
@@ -39,7 +39,7 @@ const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'sel
 
 /// Returns the routes of the page and its data: `/`, `/v1/cluster`, `/v1/slots` and `/v1/route`, by
 /// calls of one AllocSvr. Must be called inside a tokio runtime, which sends these calls.
-pub fn page<S: Sequence, A: Admin>(sequence: S, admin: A) -> Paths {
+pub fn dashboard_routes<S: Sequence, A: Admin>(sequence: S, admin: A) -> Routes {
     let asset = |content_type, text| get(move || async move { page_response(content_type, text) });
     let view = Arc::new(ClusterView::new(sequence, admin));
     let router = Router::new()

@@ -3,7 +3,7 @@
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
 use seqsvr_proto::LocalSequence;
-use seqsvr_proto::convert::Keyed;
+use seqsvr_proto::convert::RequestKey;
 use seqsvr_proto::trace::TRACEPARENT;
 
 use super::request::{ApiRequest, NextFields, ResponseOptions};
@@ -36,7 +36,7 @@ pub(in crate::http) fn try_fast<B>(
     if message.strict || message.floor.is_some() || message.epoch.is_some() {
         return None;
     }
-    let numbers = sequence.take(
+    let numbers = sequence.try_next(
         &message.namespace,
         message.key_ref()?,
         message.count.unwrap_or(1),

@@ -20,7 +20,7 @@ use axum::http::header::ALLOW;
 use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, head};
-use seqsvr_proto::limits::MESSAGE_MAX;
+use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
@@ -161,7 +161,7 @@ async fn serve_batch<'a, A: ApiRequest, R: ApiResponse, S>(
         call,
         format,
         body_bytes,
-    } = read_request::<A>(request, MESSAGE_MAX, batch).await?;
+    } = read_request::<A>(request, MESSAGE_BYTES_MAX, batch).await?;
     let answer = send(call).await?.into_inner();
     let written = offload_if_large(&api.runtime, body_bytes, move || {
         to_json_line(&answer.into_json(format))

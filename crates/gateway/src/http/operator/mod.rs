@@ -16,14 +16,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use seqsvr_metrics::{Check, Registry, Watched, text};
+use seqsvr_metrics::{HealthCheck, Registry, ServerProbe, text};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::response::uncached_response;
-use super::routes::Paths;
+use super::routes::Routes;
 use text_format::MetricsFormat;
 
 const CONTENT_TYPE_TEXT: &str = "text/plain; charset=utf-8";
@@ -35,9 +35,9 @@ const SCRAPE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the routes that report on a server, which runs in the current runtime.
-pub fn operator<W: Watched>(server: W) -> Paths {
+pub fn operator_routes<W: ServerProbe>(server: W) -> Routes {
     let mut registry = Registry::default();
-    server.register(&mut registry);
+    server.register_metrics(&mut registry);
     let scrape_state = ScrapeState {
         registry: Arc::new(registry),
         permit: Arc::new(Semaphore::new(1)),
@@ -88,20 +88,20 @@ struct ObservedServer<W> {
 }
 
 /// Answers whether the process works; if not, it must be restarted.
-async fn serve_healthz<W: Watched>(State(server): State<Arc<ObservedServer<W>>>) -> Response {
+async fn serve_healthz<W: ServerProbe>(State(server): State<Arc<ObservedServer<W>>>) -> Response {
     checks_response(&[server.check_process().await])
 }
 
 /// Answers whether the server serves now.
-async fn serve_readyz<W: Watched>(State(server): State<Arc<ObservedServer<W>>>) -> Response {
+async fn serve_readyz<W: ServerProbe>(State(server): State<Arc<ObservedServer<W>>>) -> Response {
     let mut checks = vec![server.check_process().await];
-    checks.extend(server.watched.checks());
+    checks.extend(server.watched.health_checks());
     checks_response(&checks)
 }
 
-impl<W: Watched> ObservedServer<W> {
-    async fn check_process(&self) -> Check {
-        let fault = match self.watched.failed_with() {
+impl<W: ServerProbe> ObservedServer<W> {
+    async fn check_process(&self) -> HealthCheck {
+        let fault = match self.watched.permanent_failure() {
             Some(error) => Some(format!("{error}; restart the server once that is fixed")),
             None => {
                 let empty_task = timeout(STALL_TIMEOUT, self.runtime.spawn(async {}));
@@ -112,20 +112,20 @@ impl<W: Watched> ObservedServer<W> {
                 })
             }
         };
-        Check {
+        HealthCheck {
             name: "process",
-            fault,
+            failure: fault,
         }
     }
 }
 
 /// Writes one line for each check.
-fn checks_response(checks: &[Check]) -> Response {
-    let line = |check: &Check| match &check.fault {
+fn checks_response(checks: &[HealthCheck]) -> Response {
+    let line = |check: &HealthCheck| match &check.failure {
         None => format!("ok: {}\n", check.name),
         Some(fault) => format!("failed: {}: {fault}\n", check.name),
     };
-    let status = match checks.iter().all(|check| check.fault.is_none()) {
+    let status = match checks.iter().all(|check| check.failure.is_none()) {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
@@ -144,14 +144,14 @@ mod tests {
 
     struct HealthyServer;
 
-    impl Watched for HealthyServer {
-        fn register(&self, _: &mut Registry) {}
+    impl ServerProbe for HealthyServer {
+        fn register_metrics(&self, _: &mut Registry) {}
 
-        fn failed_with(&self) -> Option<String> {
+        fn permanent_failure(&self) -> Option<String> {
             None
         }
 
-        fn checks(&self) -> Vec<Check> {
+        fn health_checks(&self) -> Vec<HealthCheck> {
             Vec::new()
         }
     }
@@ -164,11 +164,11 @@ mod tests {
             watched: HealthyServer,
             runtime: runtime.handle().clone(),
         };
-        assert_eq!(server.check_process().await.fault, None);
+        assert_eq!(server.check_process().await.failure, None);
         let (unblock, blocked) = mpsc::channel::<()>();
         let blocked_task = runtime.spawn(async move { blocked.recv() });
         tokio::time::pause();
-        let fault = server.check_process().await.fault.unwrap();
+        let fault = server.check_process().await.failure.unwrap();
         tokio::time::resume();
         assert!(
             fault.starts_with("its threads have done nothing for 5s"),
@@ -176,7 +176,7 @@ mod tests {
         );
         drop(unblock);
         assert!(blocked_task.await.unwrap().is_err());
-        assert_eq!(server.check_process().await.fault, None);
+        assert_eq!(server.check_process().await.failure, None);
         runtime.shutdown_background();
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqsvr_proto::LocalSequence;
-use seqsvr_proto::transport::{Io, STUCK_AFTER, Share};
+use seqsvr_proto::transport::{ByteStream, ConnectionQuota, WRITE_STALL_TIMEOUT};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -64,7 +64,7 @@ struct PendingRequests {
 
 impl<S: LocalSequence> RedisConnection<'_, S> {
     /// Serves a connection until it ends.
-    pub(super) async fn serve(self, io: Box<dyn Io>, share: Share) {
+    pub(super) async fn serve(self, io: Box<dyn ByteStream>, share: ConnectionQuota) {
         let remote = share.remote();
         match self.run(io, share).await {
             Ok(reason) => tracing::debug!(%remote, reason, "redis connection closed"),
@@ -72,7 +72,11 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
         }
     }
 
-    async fn run(&self, io: Box<dyn Io>, share: Share) -> io::Result<&'static str> {
+    async fn run(
+        &self,
+        io: Box<dyn ByteStream>,
+        share: ConnectionQuota,
+    ) -> io::Result<&'static str> {
         let mut session = RedisSession::new(self.shared, share.remote());
         let executor = BatchExecutor {
             sequence: self.sequence,
@@ -203,7 +207,7 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
                     let now = Instant::now();
                     if socket
                         .blocked_since
-                        .is_some_and(|since| now - since > STUCK_AFTER)
+                        .is_some_and(|since| now - since > WRITE_STALL_TIMEOUT)
                     {
                         return Ok("peer reads no replies");
                     }

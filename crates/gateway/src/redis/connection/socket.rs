@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use seqsvr_proto::transport::{Io, STUCK_AFTER};
+use seqsvr_proto::transport::{ByteStream, WRITE_STALL_TIMEOUT};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::WaitForCancellationFuture;
@@ -39,7 +39,7 @@ pub(super) enum ConnectionEvent {
 
 /// The socket of a connection, with the buffers of both directions.
 pub(super) struct BufferedSocket {
-    io: Box<dyn Io>,
+    io: Box<dyn ByteStream>,
     pub(super) read_buffer: BytesMut,
     /// Bytes of the allocation of which `read_buffer` is a part.
     read_capacity: usize,
@@ -52,7 +52,7 @@ pub(super) struct BufferedSocket {
 }
 
 impl BufferedSocket {
-    pub(super) fn new(io: Box<dyn Io>) -> BufferedSocket {
+    pub(super) fn new(io: Box<dyn ByteStream>) -> BufferedSocket {
         BufferedSocket {
             io,
             read_buffer: BytesMut::new(),
@@ -173,7 +173,7 @@ impl BufferedSocket {
                 _ => Poll::Pending,
             }
         });
-        match tokio::time::timeout(STUCK_AFTER, written).await {
+        match tokio::time::timeout(WRITE_STALL_TIMEOUT, written).await {
             Ok(written) => written?,
             Err(_) => return Ok("peer reads no replies"),
         }

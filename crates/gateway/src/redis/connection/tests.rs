@@ -25,7 +25,7 @@ fn spawn_connection(
             idle_timeout: Some(Duration::from_secs(100)),
             shutdown: CancellationToken::new(),
         };
-        let share = Share::new(([127, 0, 0, 1], 1).into());
+        let share = ConnectionQuota::new(([127, 0, 0, 1], 1).into());
         connection
             .run(Box::new(server_end), share)
             .await
@@ -91,7 +91,11 @@ async fn connection_that_reads_no_replies_is_closed_in_time() {
         .await
         .expect("it is closed");
     assert_eq!(served.await.unwrap(), "peer reads no replies");
-    assert!(began.elapsed() >= STUCK_AFTER, "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= WRITE_STALL_TIMEOUT,
+        "{:?}",
+        began.elapsed()
+    );
     assert_eq!(shared.reserved_bytes(), 0);
 }
 

@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use tonic::Code;
 use tower::service_fn;
 
-use super::super::body::RECEIVED_WITHIN;
+use super::super::body::REQUEST_READ_TIMEOUT;
 use super::*;
 use crate::limits::ITEMS_MAX;
-use crate::transport::STUCK_AFTER;
+use crate::transport::WRITE_STALL_TIMEOUT;
 use crate::v1::NextManyRequest;
 
 const PREFIX: &str = "/seqsvr.v1.Sequence/";
@@ -54,11 +54,11 @@ async fn echo(request: Request<Body>) -> Result<Response<Body>, Status> {
     Ok(Response::new(Body::new(Sent { data, ends: true })))
 }
 
-fn request(share: &Share, bytes: usize, ends: bool) -> Request<Body> {
+fn request(share: &ConnectionQuota, bytes: usize, ends: bool) -> Request<Body> {
     request_of("NextMany", share, bytes, ends)
 }
 
-fn request_of(method: &str, share: &Share, bytes: usize, ends: bool) -> Request<Body> {
+fn request_of(method: &str, share: &ConnectionQuota, bytes: usize, ends: bool) -> Request<Body> {
     let data = [Bytes::from(vec![0; bytes])].into();
     let uri = format!("{PREFIX}{method}");
     let mut request = Request::new(Body::new(Sent { data, ends }));
@@ -67,8 +67,8 @@ fn request_of(method: &str, share: &Share, bytes: usize, ends: bool) -> Request<
     request
 }
 
-fn share() -> Share {
-    Share::new("127.0.0.1:1".parse().unwrap())
+fn share() -> ConnectionQuota {
+    ConnectionQuota::new("127.0.0.1:1".parse().unwrap())
 }
 
 fn code(answer: &Response<Body>) -> Option<Code> {
@@ -77,31 +77,34 @@ fn code(answer: &Response<Body>) -> Option<Code> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_request_is_given_up_and_holds_nothing() {
-    let calls = Calls::new(PREFIX, "Pipe");
+async fn half_a_request_times_out_and_reserves_nothing() {
+    let calls = CallLimiter::new(PREFIX, "Pipe");
     let mut service = calls.layer(service_fn(echo));
     let share = share();
     let half = service.call(request(&share, 1_000, false));
     tokio::pin!(half);
-    assert!(timeout(RECEIVED_WITHIN / 2, &mut half).await.is_err());
-    assert_eq!((calls.open(), calls.bytes()), (1, 1_000));
+    assert!(timeout(REQUEST_READ_TIMEOUT / 2, &mut half).await.is_err());
+    assert_eq!(
+        (calls.calls_in_flight(), calls.buffered_bytes()),
+        (1, 1_000)
+    );
     let answer = half.await.unwrap();
     assert_eq!(code(&answer), Some(Code::DeadlineExceeded));
     drop(answer);
-    assert_eq!((calls.open(), calls.bytes()), (0, 0));
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
 
 #[tokio::test]
-async fn one_connections_bytes_are_bounded_apart_from_others() {
-    let calls = Calls::new(PREFIX, "Pipe");
+async fn bytes_of_one_connection_are_bounded_separately() {
+    let calls = CallLimiter::new(PREFIX, "Pipe");
     let mut service = calls.layer(service_fn(echo));
     let (greedy, other) = (share(), share());
-    let most = BUFFERED_OF_ONE_MAX;
+    let most = CONNECTION_BUFFERED_BYTES_MAX;
     // An answer that the caller does not take.
     let kept = service.call(request(&greedy, most, true)).await.unwrap();
-    assert_eq!(calls.bytes(), most as u64);
+    assert_eq!(calls.buffered_bytes(), most as u64);
     let refused = service.call(request(&greedy, 1, true)).await.unwrap();
-    let fault = Fault::from_status(&Status::from_header_map(refused.headers()).unwrap());
+    let fault = RpcError::from_status(&Status::from_header_map(refused.headers()).unwrap());
     assert_eq!(
         (fault.code, fault.reason()),
         (Code::ResourceExhausted, Reason::TooMany)
@@ -110,15 +113,22 @@ async fn one_connections_bytes_are_bounded_apart_from_others() {
     let served = service.call(request(&other, 1, true)).await.unwrap();
     assert_eq!(code(&served), None);
     drop((kept, refused, served));
-    assert_eq!((calls.open(), calls.bytes(), calls.refused()), (0, 0, 1));
+    assert_eq!(
+        (
+            calls.calls_in_flight(),
+            calls.buffered_bytes(),
+            calls.calls_rejected()
+        ),
+        (0, 0, 1)
+    );
     let again = service.call(request(&greedy, most, true)).await.unwrap();
     assert_eq!(code(&again), None);
 }
 
 /// Twenty thousand keys without a byte come as 40 KB and take 640 KB as long as their call lasts.
 #[tokio::test]
-async fn a_connections_bytes_are_those_its_requests_become() {
-    let calls = Calls::new(PREFIX, "Pipe");
+async fn connection_bytes_count_decoded_requests() {
+    let calls = CallLimiter::new(PREFIX, "Pipe");
     let mut service = calls.layer(service_fn(echo));
     let share = share();
     let keys = vec![Bytes::new(); 2 * ITEMS_MAX - 1];
@@ -143,30 +153,30 @@ async fn a_connections_bytes_are_those_its_requests_become() {
             Poll::Pending => held.push(call),
         }
         assert!(
-            held.len() * becomes <= BUFFERED_OF_ONE_MAX,
+            held.len() * becomes <= CONNECTION_BUFFERED_BYTES_MAX,
             "beyond the bound"
         );
     };
     assert_eq!(code(&refused), Some(Code::ResourceExhausted));
     assert!(held.len() > 50, "after {}", held.len());
     drop((held, refused));
-    assert_eq!((calls.open(), calls.bytes()), (0, 0));
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
 
 /// A stream lives as long as its caller keeps it; half a message in it does not.
 #[tokio::test(start_paused = true)]
-async fn a_streams_messages_are_bounded_and_not_the_stream() {
-    let calls = Calls::new(PREFIX, "Pipe");
+async fn stream_messages_are_bounded_one_by_one() {
+    let calls = CallLimiter::new(PREFIX, "Pipe");
     let messages = Arc::new(Mutex::new(None));
     let given = messages.clone();
     let mut taking = calls.layer(service_fn(move |request: Request<Body>| {
         let given = given.clone();
         async move {
-            let taken = request.extensions().get::<Messages>().unwrap().clone();
+            let taken = request.extensions().get::<StreamMeter>().unwrap().clone();
             let mut body = request.into_body();
             let first = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
             assert!(first.unwrap().is_ok());
-            taken.taken();
+            taken.message_taken();
             *given.lock().unwrap() = Some(taken);
             Ok::<_, Status>(Response::new(body))
         }
@@ -174,46 +184,50 @@ async fn a_streams_messages_are_bounded_and_not_the_stream() {
     let share = share();
     let whole = request_of("Pipe", &share, 1_000, false);
     let mut body = taking.call(whole).await.unwrap().into_body();
-    assert_eq!((calls.open(), calls.bytes()), (1, 0));
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (1, 0));
     // The kept part counts separately, and is bounded.
     let messages = messages.lock().unwrap().take().unwrap();
-    let kept = messages.keep(BUFFERED_OF_ONE_MAX).unwrap();
-    assert_eq!(calls.open(), 2);
-    let refused = Fault::from_status(&messages.keep(1).err().unwrap());
+    let kept = messages.retain(CONNECTION_BUFFERED_BYTES_MAX).unwrap();
+    assert_eq!(calls.calls_in_flight(), 2);
+    let refused = RpcError::from_status(&messages.retain(1).err().unwrap());
     assert_eq!(refused.code, Code::ResourceExhausted);
     assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
-    messages.taken();
-    assert_eq!(calls.bytes(), BUFFERED_OF_ONE_MAX as u64, "still kept");
+    messages.message_taken();
+    assert_eq!(
+        calls.buffered_bytes(),
+        CONNECTION_BUFFERED_BYTES_MAX as u64,
+        "still kept"
+    );
     drop(kept);
-    assert_eq!((calls.open(), calls.bytes()), (1, 0));
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (1, 0));
     drop(messages);
     let more = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-    assert!(timeout(10 * RECEIVED_WITHIN, more).await.is_err());
+    assert!(timeout(10 * REQUEST_READ_TIMEOUT, more).await.is_err());
     drop(body);
-    assert_eq!((calls.open(), calls.bytes()), (0, 0));
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 
     let mut keeping = calls.layer(service_fn(echo));
     let half = request_of("Pipe", &share, 1_000, false);
     let answer = keeping.call(half).await.unwrap();
     assert_eq!(code(&answer), Some(Code::DeadlineExceeded));
-    let most = request_of("Pipe", &share, BUFFERED_OF_ONE_MAX + 1, true);
+    let most = request_of("Pipe", &share, CONNECTION_BUFFERED_BYTES_MAX + 1, true);
     let answer = keeping.call(most).await.unwrap();
     assert_eq!(code(&answer), Some(Code::ResourceExhausted));
     drop(answer);
-    assert_eq!((calls.open(), calls.bytes()), (0, 0));
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_stuck_when_answers_are_due_and_none_is_taken() {
-    let mut service = Calls::new(PREFIX, "Pipe").layer(service_fn(echo));
+async fn connection_is_stalled_when_no_response_is_taken() {
+    let mut service = CallLimiter::new(PREFIX, "Pipe").layer(service_fn(echo));
     let share = share();
-    tokio::time::sleep(2 * STUCK_AFTER).await;
+    tokio::time::sleep(2 * WRITE_STALL_TIMEOUT).await;
     let first = service.call(request(&share, 10, true)).await.unwrap();
     let second = service.call(request(&share, 10, true)).await.unwrap();
     assert!(!share.is_stuck(), "nothing is late yet");
-    tokio::time::sleep(STUCK_AFTER).await;
+    tokio::time::sleep(WRITE_STALL_TIMEOUT).await;
     drop(first);
-    tokio::time::sleep(STUCK_AFTER).await;
+    tokio::time::sleep(WRITE_STALL_TIMEOUT).await;
     assert!(!share.is_stuck(), "one was taken meanwhile");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(share.is_stuck());

@@ -13,7 +13,7 @@ fn message(body: &[u8]) -> Vec<u8> {
 /// Returns the bytes read when it was rejected; None: it was not. It is read in pieces of this
 /// size.
 fn refused_at(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, Status)> {
-    let mut entries = Entries::new(frames);
+    let mut entries = EntryScanner::new(frames);
     let mut read = 0;
     for piece in bytes.chunks(piece) {
         read += piece.len();
@@ -58,7 +58,7 @@ fn frame(next: NextManyRequest) -> PipeRequest {
 }
 
 #[test]
-fn the_largest_requests_pass_in_any_pieces() {
+fn largest_requests_pass_in_any_pieces() {
     let current = CurrentManyRequest {
         uids: vec![u64::MAX; ITEMS_MAX],
         epochs: vec![u64::MAX; ITEMS_MAX],
@@ -96,7 +96,7 @@ fn the_largest_requests_pass_in_any_pieces() {
 }
 
 #[test]
-fn far_too_many_are_refused_by_their_first_bytes() {
+fn oversized_request_is_rejected_by_its_first_bytes() {
     let crowd = |next: NextManyRequest| {
         [
             (false, message(&next.encode_to_vec())),
@@ -120,7 +120,7 @@ fn far_too_many_are_refused_by_their_first_bytes() {
             let (at, status) = refused_at(is_pipe, &bytes, 1).expect("it is refused");
             assert!(at < 100, "after {at}");
             assert_eq!(status.code(), Code::InvalidArgument);
-            let fault = Fault::from_status(&status);
+            let fault = RpcError::from_status(&status);
             assert_eq!(fault.reason(), Reason::TooMany, "{fault}");
         }
     }
@@ -149,7 +149,7 @@ fn far_too_many_are_refused_by_their_first_bytes() {
 }
 
 #[test]
-fn the_next_message_counts_anew() {
+fn entry_count_restarts_with_each_message() {
     for _ in 0..3 {
         let sent = message(&keyed(ITEMS_MAX, 1).encode_to_vec()).repeat(5);
         assert!(refused_at(false, &sent, 4_096).is_none());
@@ -157,7 +157,7 @@ fn the_next_message_counts_anew() {
 }
 
 #[test]
-fn what_is_no_message_is_refused_with_a_reason() {
+fn malformed_message_is_rejected_with_a_reason() {
     for bad in [
         // A length above what is left; a group; a number without an end; one that is too long.
         &[0x12, 9, 1, 2][..],
@@ -172,13 +172,13 @@ fn what_is_no_message_is_refused_with_a_reason() {
         for piece in [1, 3, 100] {
             let refused = refused_at(false, &[&message(bad)[..], &[0; 9]].concat(), piece);
             let (_, status) = refused.unwrap_or_else(|| panic!("{bad:?} passed"));
-            assert_eq!(Fault::from_status(&status).reason(), Reason::Invalid);
+            assert_eq!(RpcError::from_status(&status).reason(), Reason::Invalid);
         }
     }
 }
 
 #[test]
-fn what_is_refused_by_others_is_left_to_them() {
+fn compressed_or_long_message_is_left_to_the_decoder() {
     let compressed = [&[1][..], &[0, 0, 0, 1, 0xff]].concat();
     let long = [&[0][..], &(5u32 << 20).to_be_bytes(), &[0x13; 100]].concat();
     for sent in [compressed, long] {
@@ -189,7 +189,7 @@ fn what_is_refused_by_others_is_left_to_them() {
 /// A request ends where the decoder ends it: a field that continues beyond it is rejected, not read
 /// as something else.
 #[test]
-fn a_request_does_not_end_within_a_field() {
+fn request_does_not_end_within_a_field() {
     let crossing: [&[u8]; 5] = [
         // A tag of two bytes, a value, a length, eight bytes, a word.
         &[0x1a, 1, 0xa2, 0, 4, 1, 1, 1, 1],
@@ -202,7 +202,7 @@ fn a_request_does_not_end_within_a_field() {
         for piece in [1, 2, 100] {
             let refused = refused_at(true, &message(bytes), piece);
             let (_, status) = refused.unwrap_or_else(|| panic!("{bytes:x?} passed"));
-            assert_eq!(Fault::from_status(&status).reason(), Reason::Invalid);
+            assert_eq!(RpcError::from_status(&status).reason(), Reason::Invalid);
         }
         PipeRequest::decode(bytes).expect_err("the decoder refuses it as well");
     }
@@ -210,7 +210,7 @@ fn a_request_does_not_end_within_a_field() {
 
 /// Entries without a byte are entries.
 #[test]
-fn empty_entries_count() {
+fn empty_entries_are_counted() {
     for field in [1u8, 2, 4, 5, 6, 10, 14] {
         let entries = [field << 3 | 2, 0].repeat(2 * ITEMS_MAX + 1);
         assert!(
@@ -223,7 +223,7 @@ fn empty_entries_count() {
 /// The count before decoding is at least what the message then takes (its columns, without their
 /// room to grow), and the bytes it came in.
 #[test]
-fn what_a_message_takes_is_counted_before_it_is_decoded() {
+fn message_memory_is_counted_before_decoding() {
     let few = |set: fn(&mut NextManyRequest)| {
         let mut request = NextManyRequest::default();
         set(&mut request);
@@ -254,7 +254,7 @@ fn what_a_message_takes_is_counted_before_it_is_decoded() {
             ..PipeRequest::default()
         };
         for (is_pipe, body) in [(false, body), (true, framed.encode_to_vec())] {
-            let mut entries = Entries::new(is_pipe);
+            let mut entries = EntryScanner::new(is_pipe);
             let bytes = message(&body);
             let counted: usize = bytes
                 .chunks(1_000)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::super::codec::StoredValue;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::types::{LogId, Payload, Vote};
 
 pub(super) type StoredLogId = StoredValue<LogId>;
@@ -13,7 +13,7 @@ pub(super) type StoredEntry = (StoredLogId, StoredValue<Payload>);
 /// State of a log without its entries, as `raft_log::RaftLogState`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryLogState {
-    pub(crate) user_data: Option<StoredValue<Identity>>,
+    pub(crate) user_data: Option<StoredValue<NodeIdentity>>,
     pub(super) vote: Option<StoredValue<Vote>>,
     pub(super) last: Option<StoredLogId>,
     pub(super) committed: Option<StoredLogId>,
@@ -40,7 +40,7 @@ impl MemoryLogState {
 
 #[derive(Clone, Debug)]
 pub(super) enum LogRecord {
-    UserData(Option<StoredValue<Identity>>),
+    UserData(Option<StoredValue<NodeIdentity>>),
     Vote(StoredValue<Vote>),
     Append(Box<StoredEntry>),
     /// Keeps the entries up to this one.

@@ -30,7 +30,7 @@ use super::flush_callback::FlushCallback;
 use crate::error::Error;
 #[cfg(sim)]
 use crate::storage::data_dir::DataDir;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::types::Vote;
 use disk::{LogDisk, PageState, disk_for};
 #[cfg(sim)]
@@ -110,7 +110,10 @@ impl<K> MemoryLog<K> {
         Ok(())
     }
 
-    pub(crate) fn save_user_data(&mut self, data: Option<StoredValue<Identity>>) -> io::Result<()> {
+    pub(crate) fn save_user_data(
+        &mut self,
+        data: Option<StoredValue<NodeIdentity>>,
+    ) -> io::Result<()> {
         self.write(LogRecord::UserData(data))
     }
 
@@ -247,7 +250,7 @@ async fn run_writer(disk: Arc<Mutex<LogDisk>>, user: u64) {
 
 #[cfg(sim)]
 fn draw_between((min, max): (u64, u64)) -> u64 {
-    min + seqsvr_core::sim::draw("log sync") % (max - min + 1)
+    min + seqsvr_core::sim::draw_number("log sync") % (max - min + 1)
 }
 
 #[cfg(not(sim))]

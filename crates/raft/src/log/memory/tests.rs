@@ -132,7 +132,7 @@ impl LogPair {
                 let data = || {
                     let incarnation = 7;
                     let cluster = None;
-                    let identity = Identity {
+                    let identity = NodeIdentity {
                         node,
                         incarnation,
                         cluster,

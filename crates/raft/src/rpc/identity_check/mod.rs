@@ -31,11 +31,11 @@ use crate::state::applied_state::SharedState;
 use crate::state::checkpoints::DigestPoll;
 use crate::storage::data_dir::DataDir;
 use crate::storage::founder;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 
 /// Identity of this node, with the lock to change it.
 pub(crate) struct IdentityCheck {
-    identity: RwLock<Identity>,
+    identity: RwLock<NodeIdentity>,
     /// Held while adopting; None once the node has shut down.
     storage: tokio::sync::Mutex<Option<(DataDir, LogStore)>>,
     snapshots_path: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) struct IdentityCheck {
 
 impl IdentityCheck {
     pub(crate) fn new(
-        identity: Identity,
+        identity: NodeIdentity,
         directory: DataDir,
         log: LogStore,
         shared: Arc<SharedState>,
@@ -95,7 +95,7 @@ impl IdentityCheck {
         self.stop_reason.subscribe()
     }
 
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> NodeIdentity {
         *self.identity.read()
     }
 
@@ -268,7 +268,7 @@ impl IdentityCheck {
     }
 }
 
-fn rejection_status(reason: RaftRefusalReason, ours: &Identity) -> Status {
+fn rejection_status(reason: RaftRefusalReason, ours: &NodeIdentity) -> Status {
     let detail = RaftRefusal {
         reason: reason.into(),
         node: ours.node,

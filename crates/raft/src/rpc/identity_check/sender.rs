@@ -66,7 +66,7 @@ mod tests {
         let commands = vec![init, Command::SetLevel { level }];
         let (mut state, mut touched) = (State::default(), BTreeSet::new());
         state.apply(1, &Batch { commands }, &mut touched);
-        state.note_store(3, &mut touched);
+        state.record_store_id(3, &mut touched);
         let peer = |id| Peer {
             address: format!("10.0.0.{id}:1"),
             incarnation: 100 + id,

@@ -104,7 +104,7 @@ async fn rejected_snapshot_does_not_hide_log_loss() {
             entries: Vec::new(),
             leader_commit: None,
         };
-    let channel = stage.follower.channel(&stage.peer.address).unwrap();
+    let channel = stage.follower.new_channel(&stage.peer.address).unwrap();
     let request = RaftRequest {
         header: Some(stage.call_header(ClusterId(7))),
         body: record::encode(&heartbeat).unwrap().into(),
@@ -114,7 +114,7 @@ async fn rejected_snapshot_does_not_hide_log_loss() {
     let answer = RaftClient::new(channel).append(request).await;
     let refusal = answer.expect_err("the loss is found");
     assert!(refusal.message().contains("entry 50"), "{refusal}");
-    let mut failed = stage.follower.failed();
+    let mut failed = stage.follower.watch_failure();
     let failed = failed.wait_for(Option::is_some);
     tokio::time::timeout(TEST_TIMEOUT, failed)
         .await

@@ -7,12 +7,12 @@ use openraft::RaftNetworkV2;
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest};
 use seqsvr_core::id::ClusterId;
-use seqsvr_proto::transport::Tcp;
+use seqsvr_proto::transport::TcpTransport;
 
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::peer_client::PeerClient;
 use crate::rpc::peer_network::PeerNetwork;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::tests::running_node::{RunningNode, bind_loopback};
 use crate::tests::*;
 use crate::types::{TypeConfig, Vote};
@@ -47,7 +47,7 @@ async fn equal_vote_is_granted_to_one_process_only() {
     let options = Options::new(1, address, dir.path().join("1"));
     let voter = RunningNode::start(options, listener).await.unwrap();
     let mut storage = open_storage(&Options::new(2, "127.0.0.1:1", dir.path().join("2"))).unwrap();
-    let identity = Identity {
+    let identity = NodeIdentity {
         cluster: Some(ClusterId(7)),
         ..storage.identity
     };
@@ -63,7 +63,7 @@ async fn equal_vote_is_granted_to_one_process_only() {
         incarnation: voter.node.identity().incarnation,
     };
     let connect = |identity_check: &Arc<IdentityCheck>| {
-        PeerNetwork::new(identity_check.clone(), Arc::new(Tcp)).connect(1, &peer)
+        PeerNetwork::new(identity_check.clone(), Arc::new(TcpTransport)).connect(1, &peer)
     };
     let (original, clone) = (process(), process());
     assert_eq!(request_vote(&mut connect(&original)).await, Some(true));

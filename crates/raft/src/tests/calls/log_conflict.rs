@@ -67,6 +67,6 @@ async fn snapshot_over_conflict_is_not_a_log_loss() {
     let last = append(vote, Some(log_id(2, 8)));
     let answer = network.connect(1, peer).append_entries(last, wait()).await;
     assert_eq!(answer.unwrap(), AppendEntriesResponse::Success);
-    assert_eq!(*stage.follower.failed().borrow(), None);
+    assert_eq!(*stage.follower.watch_failure().borrow(), None);
     stage.follower.shutdown().await;
 }

@@ -55,7 +55,7 @@ async fn uncommitted_membership_covered_by_snapshot_is_dropped() {
         Vote::new_committed(2, 2)
     );
     stage.wait_for_voters(&[2, 3]).await;
-    assert_eq!(*stage.follower.failed().borrow(), None);
+    assert_eq!(*stage.follower.watch_failure().borrow(), None);
     stage.follower.shutdown().await;
 }
 
@@ -66,7 +66,7 @@ async fn late_snapshot_below_committed_entries_changes_nothing() {
     let mut first: Vec<Entry> = vec![membership_entry(log_id(1, 0), [2, 3])];
     first.extend((1..10).map(|index| empty_entry(1, index)));
     stage.append(1, None, first, log_id(1, 9)).await;
-    let mut progress = stage.follower.applied();
+    let mut progress = stage.follower.watch_applied();
     let applied = progress.wait_for(|p| p.index == 9);
     tokio::time::timeout(TEST_TIMEOUT, applied)
         .await
@@ -93,7 +93,7 @@ async fn late_snapshot_below_committed_entries_changes_nothing() {
         .index;
     assert_eq!(applied, 10);
     assert_eq!(stage.follower.counters().snapshots_installed, 0);
-    assert_eq!(*stage.follower.failed().borrow(), None);
+    assert_eq!(*stage.follower.watch_failure().borrow(), None);
     stage.follower.shutdown().await;
 }
 

@@ -8,16 +8,16 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::RaftLogReader;
 use seqsvr_core::id::ClusterId;
 use seqsvr_core::state::State;
-use seqsvr_proto::transport::Tcp;
+use seqsvr_proto::transport::TcpTransport;
 use seqsvr_proto::v1::RaftHeader;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 
-use crate::node::Node;
+use crate::node::RaftNode;
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::peer_network::PeerNetwork;
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::storage::snapshot;
 use crate::storage::snapshot::Snapshot;
 use crate::tests::*;
@@ -27,7 +27,7 @@ pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A node of ours, node 1, and the storage and network of the leader that the test plays.
 pub(crate) struct ScriptedLeader {
-    pub(crate) follower: Node,
+    pub(crate) follower: RaftNode,
     leader: Storage,
     pub(crate) network: PeerNetwork,
     pub(crate) peer: Peer,
@@ -40,11 +40,13 @@ impl ScriptedLeader {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let options = Options::new(1, &address, dir.path().join("1"));
-        let follower = Node::open(options, Arc::new(Tcp)).await.unwrap();
+        let follower = RaftNode::open(options, Arc::new(TcpTransport))
+            .await
+            .unwrap();
         let router = tonic::transport::Server::builder().add_service(follower.service());
         tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
         let leader = open_storage(&Options::new(2, "127.0.0.1:1", dir.path().join("2"))).unwrap();
-        let identity = Identity {
+        let identity = NodeIdentity {
             cluster: Some(ClusterId(7)),
             ..leader.identity
         };
@@ -55,7 +57,7 @@ impl ScriptedLeader {
             leader.machine.shared_state(),
             1,
         );
-        let network = PeerNetwork::new(Arc::new(identity_check), Arc::new(Tcp));
+        let network = PeerNetwork::new(Arc::new(identity_check), Arc::new(TcpTransport));
         let peer = Peer {
             address,
             incarnation: follower.identity().incarnation,
@@ -135,7 +137,11 @@ impl ScriptedLeader {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let members = self.follower.members();
-            let voters: Vec<u64> = members.iter().filter(|m| m.voter).map(|m| m.id).collect();
+            let voters: Vec<u64> = members
+                .iter()
+                .filter(|m| m.is_voter)
+                .map(|m| m.id)
+                .collect();
             if voters == expected {
                 return;
             }

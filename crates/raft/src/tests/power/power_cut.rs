@@ -23,7 +23,7 @@ use openraft::type_config::TypeConfigExt;
 use rand::RngExt;
 use seqsvr_core::id::ClusterId;
 
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::tests::disk::{Disk, run, skipped};
 use crate::tests::power::model::{ExpectedDisk, workload_entry};
 use crate::tests::*;
@@ -46,7 +46,7 @@ async fn open(dir: &Path) -> Result<Storage, String> {
     let state = helper.get_initial_state().await;
     state.map_err(|e| e.to_string())?;
     if storage.identity.cluster.is_none() {
-        let identity = Identity {
+        let identity = NodeIdentity {
             cluster: Some(ClusterId(1)),
             ..storage.identity
         };
@@ -309,7 +309,9 @@ async fn failing_disk_stops_the_node() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::make(dir.path()).unwrap();
     let (node, member) = open_node(&disk).await;
-    let made = node.init(vec![member], ClusterId(1), 3_000, 16).await;
+    let made = node
+        .create_cluster(vec![member], ClusterId(1), 3_000, 16)
+        .await;
     made.unwrap();
     let batch = || match workload_entry(1, 1).payload {
         EntryPayload::Normal(p) => Batch::clone(&p.0),
@@ -338,7 +340,9 @@ async fn failing_disk_during_init_stops_the_node() {
     let disk = Disk::make(dir.path()).unwrap();
     let (node, member) = open_node(&disk).await;
     disk.cut().unwrap();
-    let refused = node.init(vec![member], ClusterId(1), 3_000, 16).await;
+    let refused = node
+        .create_cluster(vec![member], ClusterId(1), 3_000, 16)
+        .await;
     assert!(
         matches!(refused, Err(crate::Error::Io { .. })),
         "{refused:?}"
@@ -348,25 +352,28 @@ async fn failing_disk_during_init_stops_the_node() {
 }
 
 /// Starts a node of its own on this disk; returns it with the member that makes a cluster of it.
-async fn open_node(disk: &Disk) -> (crate::Node, crate::Member) {
-    let node = crate::Node::open(options(&disk.mount), Arc::new(seqsvr_proto::transport::Tcp));
+async fn open_node(disk: &Disk) -> (crate::RaftNode, crate::GroupMember) {
+    let node = crate::RaftNode::open(
+        options(&disk.mount),
+        Arc::new(seqsvr_proto::transport::TcpTransport),
+    );
     let node = node.await.unwrap();
     let identity = node.identity();
-    let member = crate::Member {
+    let member = crate::GroupMember {
         id: identity.node,
         address: String::from("127.0.0.1:1"),
         incarnation: identity.incarnation,
-        voter: true,
+        is_voter: true,
     };
     (node, member)
 }
 
 /// Waits until the node has stopped by itself, with a reason.
-async fn assert_stops(node: &crate::Node) {
+async fn assert_stops(node: &crate::RaftNode) {
     let limit = Duration::from_secs(20);
-    let mut failed = node.failed();
+    let mut failed = node.watch_failure();
     let reason = tokio::time::timeout(limit, failed.wait_for(Option::is_some)).await;
     let reason = reason.unwrap().unwrap().clone().unwrap();
     assert!(reason.contains("error"), "{reason}");
-    assert_eq!(node.leadership().borrow().role, crate::Role::Stopped);
+    assert_eq!(node.leadership().borrow().role, crate::RaftRole::Stopped);
 }

@@ -16,7 +16,7 @@ use openraft::storage::{IOFlushed, RaftLogReader};
 use openraft::type_config::TypeConfigExt;
 use seqsvr_core::id::ClusterId;
 
-use crate::storage::identity::Identity;
+use crate::storage::identity::NodeIdentity;
 use crate::tests::disk::{Disk, run, skipped};
 use crate::tests::power::model::workload_entry;
 use crate::tests::*;
@@ -120,7 +120,7 @@ pub(crate) async fn append_entry_durably(log: &mut LogStore, entry: Entry) -> Re
 /// Returns a log that has acknowledged `count` entries of a member of a cluster.
 pub(crate) async fn open_member_storage(options: &Options, count: u64) -> Storage {
     let mut storage = open_storage(options).unwrap();
-    let identity = Identity {
+    let identity = NodeIdentity {
         cluster: Some(ClusterId(1)),
         ..storage.identity
     };

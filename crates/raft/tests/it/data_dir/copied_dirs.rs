@@ -153,7 +153,7 @@ async fn cloned_store_is_detected_by_its_votes() {
         let _ = nodes[at].node.transfer_leader(Some(id)).await;
     }
     let said = async |clone: &RunningNode| {
-        let failed = clone.node.failed();
+        let failed = clone.node.watch_failure();
         wait_until("the clone ends", || failed.borrow().is_some()).await;
         let line = failed.borrow().clone().unwrap();
         for part in ["another process has this id", "not this process's own"] {
@@ -169,7 +169,11 @@ async fn cloned_store_is_detected_by_its_votes() {
     said(&clone).await;
     write_session(&nodes, "c").await;
     wait_until_equal(&nodes, ["a", "b", "c"].into_iter()).await;
-    assert!(nodes.iter().all(|n| n.node.failed().borrow().is_none()));
+    assert!(
+        nodes
+            .iter()
+            .all(|n| n.node.watch_failure().borrow().is_none())
+    );
 }
 
 /// A new directory is bound at once.

@@ -1,12 +1,12 @@
 //! Damaged disks: the rows are rebuilt; for any other file the node refuses to start and names it.
 
-use seqsvr_proto::transport::Tcp;
+use seqsvr_proto::transport::TcpTransport;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seqsvr_core::state::State;
-use seqsvr_raft::{Error, Node, Options};
+use seqsvr_raft::{Error, Options, RaftNode};
 
 use crate::support::running_node::{
     RunningNode, start_cluster, wait_for_leader, wait_until, wait_until_equal, wait_until_unlocked,
@@ -66,7 +66,7 @@ pub(crate) async fn open_error(options: &Options) -> Error {
 
 /// Returns why a directory is refused, in use or not.
 pub(crate) async fn open_error_at_once(options: &Options) -> Error {
-    Node::open(options.clone(), Arc::new(Tcp))
+    RaftNode::open(options.clone(), Arc::new(TcpTransport))
         .await
         .map(drop)
         .unwrap_err()
@@ -288,5 +288,5 @@ async fn damaged_snapshot_of_running_leader_is_rebuilt() {
     let now = nodes[led].node.counters();
     assert!(now.snapshots_built > built, "the damaged one was sent");
     assert_eq!(now.term, term, "another leader helped");
-    assert_eq!(*nodes[led].node.failed().borrow(), None);
+    assert_eq!(*nodes[led].node.watch_failure().borrow(), None);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seqsvr_core::state::State;
-use seqsvr_raft::{Options, ProposeError, Role};
+use seqsvr_raft::{Options, ProposeError, RaftRole};
 
 use crate::disk::{Disk, run, skipped};
 use crate::support::running_node::{
@@ -41,7 +41,7 @@ async fn write_until_stopped(node: &RunningNode, prefix: &str, most: usize) -> (
 
 /// Checks that the node stopped by itself, hangs nowhere, and names path and remedy in one line.
 async fn assert_stopped(node: RunningNode, path: &Path, says: &str, remedy: &str) -> Options {
-    let mut failed = node.node.failed();
+    let mut failed = node.node.watch_failure();
     let reason = tokio::time::timeout(TEST_TIMEOUT, failed.wait_for(Option::is_some)).await;
     let reason = reason.unwrap().unwrap().clone().unwrap();
     println!("last line: {reason}");
@@ -50,7 +50,7 @@ async fn assert_stopped(node: RunningNode, path: &Path, says: &str, remedy: &str
     }
     assert!(!reason.contains('\n'), "more than one line: {reason}");
     assert!(reason.starts_with("cannot "), "not in our words: {reason}");
-    assert_eq!(node.node.leadership().borrow().role, Role::Stopped);
+    assert_eq!(node.node.leadership().borrow().role, RaftRole::Stopped);
     let options = tokio::time::timeout(RELEASE_TIMEOUT, node.kill()).await;
     options.expect("a stopped node lets go of its directory")
 }
@@ -58,7 +58,7 @@ async fn assert_stopped(node: RunningNode, path: &Path, says: &str, remedy: &str
 async fn wait_for_writes(node: &RunningNode, prefix: &str, count: usize) {
     wait_until("the acknowledged writes are back", || {
         let state = node.node.with_state(State::clone);
-        (0..count).all(|i| state.session_named(&format!("{prefix}{i}")).is_some())
+        (0..count).all(|i| state.find_session(&format!("{prefix}{i}")).is_some())
     })
     .await;
 }

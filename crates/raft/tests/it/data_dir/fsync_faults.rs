@@ -49,7 +49,7 @@ async fn child() {
             }
         }
     }
-    let mut failed = node.node.failed();
+    let mut failed = node.node.watch_failure();
     let reason = failed.wait_for(Option::is_some).await.unwrap().clone();
     print_line(&format!("last {}", reason.unwrap()));
     node.kill().await;
@@ -142,7 +142,7 @@ async fn failing_sync_acknowledges_nothing_and_stops_the_node() {
     let node = RunningNode::start(options, listener).await.unwrap();
     wait_until("the acknowledged writes are back", || {
         let state = node.node.with_state(State::clone);
-        (0..acked).all(|i| state.session_named(&format!("n{i}")).is_some())
+        (0..acked).all(|i| state.find_session(&format!("n{i}")).is_some())
     })
     .await;
     node.kill().await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqsvr_proto::v1::raft_client::RaftClient;
 use seqsvr_proto::v1::{RaftHeader, RaftRequest, RaftSnapshotChunk};
-use seqsvr_raft::{Member, Node, Options, Role};
+use seqsvr_raft::{GroupMember, Options, RaftNode, RaftRole};
 use tokio::task::JoinHandle;
 use tonic::Code;
 
@@ -34,7 +34,7 @@ async fn wait_until_caught_up(nodes: &[RunningNode]) {
     let id = nodes[last].options.node;
     let goal = nodes[led].node.counters().last_log_index;
     wait_until("the follower has it all", || {
-        let matched = nodes[led].node.matched().get(&id).copied();
+        let matched = nodes[led].node.matched_indexes().get(&id).copied();
         matched >= Some(goal) && nodes[last].node.counters().applied_index >= goal
     })
     .await;
@@ -53,7 +53,7 @@ fn highest_term(nodes: &[RunningNode]) -> u64 {
 }
 
 /// Returns a node's answers to each kind of call of Raft, all of them with a right header.
-async fn call_each_method(member: &Member) -> Vec<tonic::Status> {
+async fn call_each_method(member: &GroupMember) -> Vec<tonic::Status> {
     let header = || {
         Some(RaftHeader {
             cluster: CLUSTER.0.to_be_bytes().to_vec().into(),
@@ -90,7 +90,7 @@ async fn call_each_method(member: &Member) -> Vec<tonic::Status> {
 /// Checks that the node stopped by itself and says why; it answers no call of Raft, above all no
 /// vote.
 async fn assert_stopped_for_log_loss(node: &RunningNode) {
-    let failed = node.node.failed();
+    let failed = node.node.watch_failure();
     wait_until("it says why it stops", || failed.borrow().is_some()).await;
     let reason = failed.borrow().clone().unwrap();
     println!("last line: {reason}");
@@ -100,7 +100,7 @@ async fn assert_stopped_for_log_loss(node: &RunningNode) {
     }
     assert!(!reason.contains('\n'), "more than one line: {reason}");
     wait_until("it takes no further part", || {
-        node.node.leadership().borrow().role == Role::Stopped
+        node.node.leadership().borrow().role == RaftRole::Stopped
     })
     .await;
     for status in call_each_method(&node.member()).await {
@@ -149,7 +149,11 @@ async fn run_older_copy(another_term: bool) {
     }
     wait_until_equal(&nodes, ["early19", "late19", "after19"].into_iter()).await;
     assert_eq!(highest_term(&nodes), led_in, "the leader changed");
-    assert!(nodes.iter().all(|n| n.node.failed().borrow().is_none()));
+    assert!(
+        nodes
+            .iter()
+            .all(|n| n.node.watch_failure().borrow().is_none())
+    );
     // After a restart the result is the same, as long as that leader leads.
     older.kill().await;
     let again = RunningNode::restart(options).await.unwrap();
@@ -170,7 +174,7 @@ async fn older_copy_from_earlier_term_is_detected_by_leader() {
 }
 
 /// Writes at `node` one entry after the other, for as long as it leads.
-fn spawn_writer(node: Node, stop: Arc<AtomicBool>) -> JoinHandle<()> {
+fn spawn_writer(node: RaftNode, stop: Arc<AtomicBool>) -> JoinHandle<()> {
     tokio::spawn(async move {
         while !stop.load(Ordering::Relaxed) {
             if node.propose(session_batch("again")).await.is_err() {
@@ -207,7 +211,7 @@ async fn run_restarts(rounds: u64, tune: impl Fn(&mut Options)) -> u64 {
         writes.await.unwrap();
         installed += nodes[2].node.counters().snapshots_installed;
         for node in &nodes {
-            let failed = node.node.failed().borrow().clone();
+            let failed = node.node.watch_failure().borrow().clone();
             assert_eq!(failed, None, "round {round}, node {}", node.options.node);
         }
     }

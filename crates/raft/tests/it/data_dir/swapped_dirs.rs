@@ -180,7 +180,7 @@ async fn start_similar_node(dir: &Path, options: &Options) -> (Options, State) {
     let cluster = seqsvr_core::id::ClusterId(0xa11e);
     let member = like.member();
     like.node
-        .init(vec![member], cluster, 3_000, 64)
+        .create_cluster(vec![member], cluster, 3_000, 64)
         .await
         .unwrap();
     let own = RunningNode::restart(options.clone()).await.unwrap();
@@ -285,7 +285,7 @@ async fn identity_from_before_the_cluster_is_updated_from_log() {
     let node = RunningNode::restart(options.clone()).await.unwrap();
     let members = vec![node.member()];
     node.node
-        .init(members, crate::support::running_node::CLUSTER, 3_000, 64)
+        .create_cluster(members, crate::support::running_node::CLUSTER, 3_000, 64)
         .await
         .unwrap();
     write_session(std::slice::from_ref(&node), "a").await;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_proto::transport::{Io, Listener, Tcp, Transport};
+use seqsvr_proto::transport::{ByteStream, Listener, TcpTransport, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Names of nodes that are cut off from all others.
@@ -50,24 +50,24 @@ struct LinkedTransport {
 }
 
 impl Transport for LinkedTransport {
-    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
         let (links, from) = (self.links.clone(), self.address.clone());
         async move {
             links.open(&from, &address)?;
-            let io = Tcp.connect(address.clone()).await?;
+            let io = TcpTransport.connect(address.clone()).await?;
             let to = address;
             Ok(Box::new(CuttableIo {
                 links,
                 from,
                 to,
                 io,
-            }) as Box<dyn Io>)
+            }) as Box<dyn ByteStream>)
         }
         .boxed()
     }
 
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
-        Tcp.listen(address)
+        TcpTransport.listen(address)
     }
 }
 
@@ -75,7 +75,7 @@ struct CuttableIo {
     links: CuttableLinks,
     from: String,
     to: String,
-    io: Box<dyn Io>,
+    io: Box<dyn ByteStream>,
 }
 
 impl AsyncRead for CuttableIo {

@@ -1,6 +1,6 @@
 //! Real nodes on real directories and real loopback gRPC, for the tests.
 
-use seqsvr_proto::transport::{Tcp, Transport};
+use seqsvr_proto::transport::{TcpTransport, Transport};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use seqsvr_core::command::{Batch, Command, OpenSession, Reply};
 use seqsvr_core::id::{ClusterId, Nonce};
 use seqsvr_core::state::State;
-use seqsvr_raft::{Error, Member, Node, Options, ProposeError, Role};
+use seqsvr_raft::{Error, GroupMember, Options, ProposeError, RaftNode, RaftRole};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A node with its server.
 pub(crate) struct RunningNode {
-    pub(crate) node: Node,
+    pub(crate) node: RaftNode,
     pub(crate) options: Options,
     transport: Arc<dyn Transport>,
     stop: CancellationToken,
@@ -38,7 +38,7 @@ impl RunningNode {
         options: Options,
         listener: TcpListener,
     ) -> Result<RunningNode, Error> {
-        RunningNode::start_in(options, listener, Arc::new(Tcp)).await
+        RunningNode::start_in(options, listener, Arc::new(TcpTransport)).await
     }
 
     /// Starts a node that reaches the others through `transport`.
@@ -47,7 +47,7 @@ impl RunningNode {
         listener: TcpListener,
         transport: Arc<dyn Transport>,
     ) -> Result<RunningNode, Error> {
-        let node = Node::open(options.clone(), transport.clone()).await?;
+        let node = RaftNode::open(options.clone(), transport.clone()).await?;
         let stop = CancellationToken::new();
         let router = tonic::transport::Server::builder().add_service(node.service());
         let stopped = stop.clone();
@@ -69,7 +69,7 @@ impl RunningNode {
 
     /// Starts it again on the same directory and address.
     pub(crate) async fn restart(options: Options) -> Result<RunningNode, Error> {
-        RunningNode::restart_in(options, Arc::new(Tcp)).await
+        RunningNode::restart_in(options, Arc::new(TcpTransport)).await
     }
 
     /// Starts it again, with its options changed by `tune`.
@@ -109,19 +109,19 @@ impl RunningNode {
         self.options
     }
 
-    pub(crate) fn member(&self) -> Member {
+    pub(crate) fn member(&self) -> GroupMember {
         let identity = self.node.identity();
-        Member {
+        GroupMember {
             id: identity.node,
             address: self.options.address.clone(),
             incarnation: identity.incarnation,
-            voter: true,
+            is_voter: true,
         }
     }
 
     pub(crate) fn is_ready_leader(&self) -> bool {
         let seen = self.node.leadership().borrow().clone();
-        seen.role == Role::Leader && seen.ready_term == Some(seen.term)
+        seen.role == RaftRole::Leader && seen.ready_term == Some(seen.term)
     }
 }
 
@@ -165,7 +165,10 @@ pub(crate) async fn start_cluster_with_slots(
         nodes.push(start_node(dir, id, &tune).await);
     }
     let members = nodes.iter().map(RunningNode::member).collect();
-    let made = nodes[0].node.init(members, CLUSTER, LEASE_MS, slots).await;
+    let made = nodes[0]
+        .node
+        .create_cluster(members, CLUSTER, LEASE_MS, slots)
+        .await;
     made.expect("init");
     nodes
 }
@@ -253,7 +256,7 @@ pub(crate) async fn wait_until_equal<'a>(
     let states = || nodes.iter().map(|n| n.node.with_state(State::clone));
     wait_until("equal states", || {
         let first = nodes[0].node.with_state(State::clone);
-        names.clone().all(|n| first.session_named(n).is_some()) && states().all(|s| s == first)
+        names.clone().all(|n| first.find_session(n).is_some()) && states().all(|s| s == first)
     })
     .await;
 }

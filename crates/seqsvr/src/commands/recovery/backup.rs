@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use seqsvr_store::backup::{self, Backup};
+use seqsvr_store::backup::{self, StateBackup};
 
 use super::namespace_rates::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines};
 use crate::cli;
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: cli::BackupArgs) -> anyhow::Result<()> {
     File::open(dir)
         .and_then(|d| d.sync_all())
         .with_context(|| format!("cannot sync directory {}", dir.display()))?;
-    let (about, state) = (&backup.about, &backup.state);
+    let (about, state) = (&backup.header, &backup.state);
     stdout::print_line(format_args!("file      {}", file.display()))?;
     stdout::print_line(format_args!("cluster   {}", about.cluster))?;
     stdout::print_line(format_args!("index     {}", about.index))?;
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: cli::BackupArgs) -> anyhow::Result<()> {
 }
 
 /// Downloads a backup into the existing file `part`, syncs it, and reads it back.
-async fn download(args: &cli::ClientArgs, part: &Path) -> anyhow::Result<Backup> {
+async fn download(args: &cli::ClientArgs, part: &Path) -> anyhow::Result<StateBackup> {
     let client = CliClient::connect(args)?;
     let write_error = || format!("cannot write {}", part.display());
     let file = OpenOptions::new().write(true).open(part);
@@ -66,14 +66,14 @@ async fn download(args: &cli::ClientArgs, part: &Path) -> anyhow::Result<Backup>
     }
     let file = out.into_inner().map_err(io::Error::from);
     file.and_then(|f| f.sync_all()).with_context(write_error)?;
-    Ok(backup::read(part)?)
+    Ok(backup::read_backup_file(part)?)
 }
 
 /// Writes the state of a stopped store's directory into the existing file `part`, and reads it
 /// back.
-async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
+async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<StateBackup> {
     let scratch = part.with_extension("log");
-    let salvaged = seqsvr_store::salvage::read(dir, &scratch).await;
+    let salvaged = seqsvr_store::salvage::read_data_dir(dir, &scratch).await;
     // The copy of the log is not needed any more.
     let _ = fs::remove_dir_all(&scratch);
     let salvaged = salvaged?;
@@ -90,9 +90,9 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<Backup> {
          Use it only if a majority of the directories is lost and no newer backup exists.\n\
          Stop everything of the old cluster. Choose the margins of `seqsvr restore` so that they\n\
          cover all numbers that it can have issued since this store last heard from a leader.",
-        salvaged.backup.about.index, salvaged.unconfirmed
+        salvaged.backup.header.index, salvaged.unconfirmed
     ));
-    Ok(backup::read(part)?)
+    Ok(backup::read_backup_file(part)?)
 }
 
 /// Rejects a file that exists.

@@ -1,17 +1,17 @@
 //! Windows and rates of the namespaces of a backup, which help to choose the margins of a restore.
 
 use seqsvr_core::id::NamespaceId;
-use seqsvr_core::state::restore::Windows;
-use seqsvr_store::backup::Backup;
+use seqsvr_core::state::restore::OpenWindows;
+use seqsvr_store::backup::StateBackup;
 
 /// Advice for the margins of a restore when the backup has no rates.
 pub(super) const UNKNOWN_RATE_ADVICE: &str = "the pace is not known. Take the most numbers a second from your own graphs, or the number of callers times the most that each can take. Multiply it by the seconds from the backup until the last call, and double it.";
 
 /// Returns a line for each namespace: its open windows and its rates.
-pub(super) fn namespace_lines(backup: &Backup) -> Vec<String> {
+pub(super) fn namespace_lines(backup: &StateBackup) -> Vec<String> {
     let windows = backup.state.open_windows();
     let line = |n: &seqsvr_core::namespace::Namespace| {
-        let Windows { open, largest } = windows.get(&n.id).copied().unwrap_or_default();
+        let OpenWindows { open, largest } = windows.get(&n.id).copied().unwrap_or_default();
         let name = &n.spec.name;
         let pace = describe_rate(backup, n.id);
         format!("namespace {name}: {open} sections open, largest window {largest} numbers, {pace}")
@@ -20,7 +20,7 @@ pub(super) fn namespace_lines(backup: &Backup) -> Vec<String> {
 }
 
 /// Describes the rate of a namespace while the store measured it.
-fn describe_rate(backup: &Backup, id: NamespaceId) -> String {
+fn describe_rate(backup: &StateBackup, id: NamespaceId) -> String {
     if !has_rates(backup) {
         return String::from("the pace is not known");
     }
@@ -34,21 +34,21 @@ fn describe_rate(backup: &Backup, id: NamespaceId) -> String {
 
 /// Returns whether the store that made the backup measured rates. A backup of a data directory
 /// has none.
-pub(super) fn has_rates(backup: &Backup) -> bool {
-    backup.about.seen.watched > 0
+pub(super) fn has_rates(backup: &StateBackup) -> bool {
+    backup.header.usage.watched_secs > 0
 }
 
 /// Returns the average numbers a second that were added in a namespace while the store measured.
 /// It is no upper bound.
-fn average_rate(backup: &Backup, id: NamespaceId) -> f64 {
-    let usage = &backup.about.seen;
-    numbers_of(&usage.added, id) as f64 / usage.watched as f64
+fn average_rate(backup: &StateBackup, id: NamespaceId) -> f64 {
+    let usage = &backup.header.usage;
+    numbers_of(&usage.added, id) as f64 / usage.watched_secs as f64
 }
 
 /// Returns the numbers that were added in a namespace in its busiest minute; None if the store
 /// measured nothing, or if an older build made the backup.
-pub(super) fn peak_numbers(backup: &Backup, id: NamespaceId) -> Option<u64> {
-    let peak = &backup.about.seen.peak;
+pub(super) fn peak_numbers(backup: &StateBackup, id: NamespaceId) -> Option<u64> {
+    let peak = &backup.header.usage.busiest_minute;
     (!peak.is_empty()).then(|| numbers_of(peak, id))
 }
 
@@ -62,12 +62,12 @@ mod tests {
     use seqsvr_core::command::{Batch, Command};
     use seqsvr_core::id::ClusterId;
     use seqsvr_core::state::State;
-    use seqsvr_store::backup::{About, Seen};
+    use seqsvr_store::backup::{BackupHeader, UsageReport};
 
     use super::*;
 
     /// Returns a backup of a new cluster whose store measured for `watched` seconds.
-    fn backup_with(watched: u64) -> Backup {
+    fn backup_with(watched: u64) -> StateBackup {
         let cluster = ClusterId(7);
         let mut state = State::default();
         let init = Command::Init {
@@ -79,17 +79,17 @@ mod tests {
             commands: vec![init],
         };
         state.apply(1, &batch, &mut Default::default());
-        let usage = Seen {
-            watched,
+        let usage = UsageReport {
+            watched_secs: watched,
             added: vec![(NamespaceId(1), 50)],
-            ..Seen::default()
+            ..UsageReport::default()
         };
-        Backup {
-            about: About {
+        StateBackup {
+            header: BackupHeader {
                 cluster,
                 term: 1,
                 index: 1,
-                seen: usage,
+                usage,
             },
             state,
         }

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use rand::RngExt;
 use seqsvr_core::id::ClusterId;
-use seqsvr_core::state::restore::{Error, Margin, Margins};
+use seqsvr_core::state::restore::{RestoreError, RestoreMargin, RestoreMargins};
 use seqsvr_proto::limits::STORE_PORT;
-use seqsvr_store::backup::{self, Backup};
+use seqsvr_store::backup::{self, StateBackup};
 use seqsvr_store::{Options, restore};
 
 use super::namespace_rates::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines, peak_numbers};
@@ -19,7 +19,7 @@ use crate::output::exit_code::BadInput;
 use crate::output::stdout;
 
 pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
-    let backup = backup::read(&args.file)?;
+    let backup = backup::read_backup_file(&args.file)?;
     let (Some(max_seq), Some(start), Some(epoch)) =
         (args.lift_max_seq, args.lift_start, args.lift_epoch)
     else {
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
         ))
         .into());
     };
-    let margins = Margins {
+    let margins = RestoreMargins {
         max_seq,
         start,
         epoch,
@@ -48,10 +48,10 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     }
     let address = identity.advertise.unwrap_or_else(|| listen.to_string());
     let options = Options::new(identity.id, listen, &identity.data_dir);
-    restore::prepare(&state, &options.raft(address.clone())).await?;
+    restore::prepare_data_dir(&state, &options.raft_options(address.clone())).await?;
     let (id, dir) = (identity.id, identity.data_dir.display());
     stdout::print_line(format_args!("cluster   {cluster}"))?;
-    stdout::print_line(format_args!("from      {}", backup.about.cluster))?;
+    stdout::print_line(format_args!("from      {}", backup.header.cluster))?;
     stdout::print_line(format_args!("store     {id} at {address} in {dir}"))?;
     stdout::print_line("start it with")?;
     let advertise = match address == listen.to_string() {
@@ -67,18 +67,19 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
 }
 
 /// Describes why the margins are rejected, with the flags of the command line.
-fn describe_rejection(error: &Error, backup: &Backup) -> String {
+fn describe_rejection(error: &RestoreError, backup: &StateBackup) -> String {
     match error {
-        Error::TooSmall {
+        RestoreError::TooSmall {
             margin,
             given,
             least,
         } => format!(
             "--lift-{margin} {given} is too little: the backup itself proves that at least {least} is needed ({}).\n{}",
             match margin {
-                Margin::MaxSeq => "an owner had a window of that size open",
-                Margin::Start => "that is one step, which a section gets when it is first used",
-                Margin::Epoch => "every slot became free when the old cluster ended",
+                RestoreMargin::MaxSeq => "an owner had a window of that size open",
+                RestoreMargin::Start =>
+                    "that is one step, which a section gets when it is first used",
+                RestoreMargin::Epoch => "every slot became free when the old cluster ended",
             },
             margin_advice(backup)
         ),
@@ -91,8 +92,8 @@ fn describe_rejection(error: &Error, backup: &Backup) -> String {
     clippy::disallowed_methods,
     reason = "shows a person the age of the backup; no decision depends on it"
 )]
-fn margin_advice(backup: &Backup) -> String {
-    let usage = &backup.about.seen;
+fn margin_advice(backup: &StateBackup) -> String {
+    let usage = &backup.header.usage;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let age_seconds = now
         .map_or(0, |d| d.as_secs())
@@ -107,9 +108,9 @@ fn margin_advice(backup: &Backup) -> String {
         format!(
             "The backup was made {} ago by the clock of this machine, at log index {}, of cluster {}. The store that made it had watched for {}.",
             format_age(age_seconds),
-            backup.about.index,
-            backup.about.cluster,
-            format_age(usage.watched)
+            backup.header.index,
+            backup.header.cluster,
+            format_age(usage.watched_secs)
         ),
         String::from("What that store saw:"),
     ];

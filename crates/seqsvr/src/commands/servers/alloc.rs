@@ -1,6 +1,6 @@
 //! `seqsvr alloc`.
 
-use seqsvr_alloc::{Alloc, Options};
+use seqsvr_alloc::{AllocServer, Options};
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::cli;
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         args.connection_limits.connections_max + redis_connections + http_connections,
     );
     let background = BackgroundRuntime::start()?;
-    let alloc = Alloc::start_in(options, background.environment()).await?;
+    let alloc = AllocServer::start_in(options, background.environment()).await?;
     let threads = ConnectionThreads::start()?;
     let endpoints =
         Endpoints::open_configured(&alloc, &threads, &args.endpoints, args.items_max as usize)

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
-use seqsvr_alloc::Alloc;
+use seqsvr_alloc::AllocServer;
 use seqsvr_client::{Client, Options};
 use seqsvr_gateway::{HTTP_PORT, REDIS_PORT, STORE_HTTP_PORT};
-use seqsvr_store::Store;
+use seqsvr_store::StoreServer;
 use tokio::time::{Instant, sleep};
 
 use super::init;
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             moved_data_dir: args.moved_data_dir,
             ..seqsvr_store::Options::new(id, *address, data_dir)
         };
-        let store = Store::start(options)
+        let store = StoreServer::start(options)
             .await
             .with_context(|| format!("store {id}"))?;
         if let Some(at) = store_http_addrs.get(i) {
@@ -90,7 +90,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
-        let alloc = Alloc::start_in(options, background.environment()).await?;
+        let alloc = AllocServer::start_in(options, background.environment()).await?;
         let mut endpoints = Endpoints::default();
         if let Some(at) = redis_addrs.get(i) {
             endpoints
@@ -170,7 +170,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         &allocs,
         started,
     );
-    let store_failed = select_all(stores.iter().map(|s| Box::pin(s.failed())));
+    let store_failed = select_all(stores.iter().map(|s| Box::pin(s.wait_for_failure())));
     let alloc_failed = select_all(allocs.iter().map(|a| Box::pin(a.failed())));
     let outcome = tokio::select! {
         biased;
@@ -181,15 +181,15 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     };
     let endpoints = alloc_endpoints.iter().chain(&store_endpoints);
     join_all(endpoints.map(Endpoints::shutdown)).await;
-    join_all(allocs.iter().map(Alloc::shutdown)).await;
-    join_all(stores.iter().map(Store::shutdown)).await;
+    join_all(allocs.iter().map(AllocServer::shutdown)).await;
+    join_all(stores.iter().map(StoreServer::shutdown)).await;
     outcome
 }
 
 /// Prints a line when all AllocSvrs serve numbers; then waits without end.
 async fn announce_ready(
     servers: Vec<String>,
-    allocs: &[Alloc],
+    allocs: &[AllocServer],
     started: Instant,
 ) -> anyhow::Result<()> {
     let admin = Client::new(Options::new(servers))?.admin();
@@ -199,7 +199,7 @@ async fn announce_ready(
             && status.free_slots == 0
             && status.sessions.len() == allocs.len()
             && status.sessions.iter().all(|s| s.renewed_ms_ago.is_some())
-            && allocs.iter().all(Alloc::has_lease)
+            && allocs.iter().all(AllocServer::has_lease)
         {
             startup_banner::print_or_log(format_args!(
                 "ready after {:.1} s",

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::future::try_join_all;
 use rand::RngExt;
-use seqsvr_proto::convert::u128_bytes;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{DescribeRequest, DescribeResponse, InitRequest, Member};
 use tokio::time::{Instant, sleep};
@@ -55,7 +55,7 @@ pub(crate) async fn create_cluster(
         .collect();
     cluster_ids.dedup();
     let cluster = match cluster_ids.as_slice() {
-        [] => u128_bytes(rand::rng().random()),
+        [] => u128_to_bytes(rand::rng().random()),
         [one] => one.clone(),
         _ => bail!("these stores belong to different clusters already; nothing was changed"),
     };
@@ -92,7 +92,7 @@ pub(crate) async fn create_cluster(
             Ok(_) => break,
             Err(status) => status,
         };
-        let rpc_error = Fault::from_status(&status);
+        let rpc_error = RpcError::from_status(&status);
         let is_transient = matches!(
             status.code(),
             tonic::Code::Unavailable | tonic::Code::DeadlineExceeded

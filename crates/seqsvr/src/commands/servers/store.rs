@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use seqsvr_gateway::{STORE_HTTP_PORT, WATCHING_CONNECTIONS};
+use seqsvr_gateway::{OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT};
 use seqsvr_proto::limits::STORE_PORT;
-use seqsvr_store::{Options, Store};
+use seqsvr_store::{Options, StoreServer};
 
 use crate::cli;
 use crate::server::endpoints::Endpoints;
@@ -19,7 +19,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     let identity_args = args.identity;
     let listen = cli::resolve_address(&identity_args.listen, STORE_PORT)?;
     let mut options = Options::new(identity_args.id, listen, &identity_args.data_dir);
-    options.advertise = identity_args.advertise;
+    options.advertise_address = identity_args.advertise;
     options.moved_data_dir = args.moved_data_dir;
     options.connections_max = args.connection_limits.connections_max as usize;
     options.streams_max = args.connection_limits.streams_max;
@@ -29,9 +29,9 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     let http_connections = args
         .http_listen
         .as_ref()
-        .map_or(0, |_| WATCHING_CONNECTIONS);
+        .map_or(0, |_| OPERATOR_CONNECTIONS_MAX);
     fd_limit::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
-    let store = Store::start(options).await?;
+    let store = StoreServer::start(options).await?;
     let endpoints = match &args.http_listen {
         Some(at) => {
             Endpoints::open_for_store(&store, cli::resolve_address(at, STORE_HTTP_PORT)?).await?
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     };
     let identity = store.identity();
     let mut banner = StartupBanner::new(&format!("store {}", identity_args.id))
-        .with_fact("address", store.address())
+        .with_fact("address", store.advertise_address())
         .with_fact("data", identity_args.data_dir.display());
     if let Some(http) = endpoints.http_addr() {
         banner = banner.with_fact("http", format!("http://{http}"));
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     match identity.cluster {
         Some(cluster) => banner = banner.with_fact("cluster", cluster),
         None => {
-            let address = store.address();
+            let address = store.advertise_address();
             banner = banner
                 .with_fact(
                     "cluster",
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     }
     banner.print();
     tokio::select! {
-        reason = store.failed() => {
+        reason = store.wait_for_failure() => {
             // The last messages of its parts come before the last line. A disk that hangs must
             // not block the exit.
             let _ = tokio::time::timeout(FAILED_SHUTDOWN_TIMEOUT, store.shutdown()).await;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::history::History;
 use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
-use crate::scenario::{Outcome, new_callers};
+use crate::scenario::{ScenarioOutcome, new_callers};
 use crate::test_keys;
 use crate::wait::wait_until;
 
@@ -19,14 +19,14 @@ const CALLS_BETWEEN_FAULTS: u64 = 2_000;
 
 /// Applies each fault to all three stores at once: the cluster does not serve, and no number
 /// repeats afterwards.
-pub async fn disk_faults_of_all_stores() -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn disk_faults_of_all_stores() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
 
     // 1. Load a cluster whose stores have a disk each.
     let mut setup = DiskFaultCluster::start(&mut outcome).await;
     let (callers, _) = new_callers(&setup.cluster, &setup.cluster.alloc_addresses);
     let history = History::create(setup.cluster.dir());
-    let between = async |setup: &mut DiskFaultCluster, outcome: &mut Outcome| {
+    let between = async |setup: &mut DiskFaultCluster, outcome: &mut ScenarioOutcome| {
         setup.cluster.wait_until_assigned(2).await;
         let load = RecordedLoad::start(
             &history,
@@ -90,7 +90,7 @@ pub async fn disk_faults_of_all_stores() -> Outcome {
     // 5. The history holds.
     setup.cluster.assert_none_ended();
     let report = history.check();
-    assert!(report.answered() >= CALLS_BETWEEN_FAULTS * AUTHORITATIVE_DAMAGE.len() as u64);
+    assert!(report.answered_calls() >= CALLS_BETWEEN_FAULTS * AUTHORITATIVE_DAMAGE.len() as u64);
     outcome
 }
 
@@ -99,7 +99,7 @@ async fn fail_disks_of_all_stores(
     setup: &mut DiskFaultCluster,
     history: &History,
     fault: LiveFault,
-    outcome: &mut Outcome,
+    outcome: &mut ScenarioOutcome,
 ) {
     // 1. Load the cluster, and make all disks fail.
     let (callers, _) = new_callers(&setup.cluster, &setup.cluster.alloc_addresses);

@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::cluster::Cluster;
-use crate::process::run;
+use crate::cluster::ProcessCluster;
+use crate::process::run_command;
 
-pub(super) async fn run_backup(cluster: &Cluster, file: &Path) -> Output {
+pub(super) async fn run_backup(cluster: &ProcessCluster, file: &Path) -> Output {
     let servers = cluster.alloc_addresses.join(",");
-    run(&["backup", path_text(file), "--server", &servers]).await
+    run_command(&["backup", path_text(file), "--server", &servers]).await
 }
 
 /// Runs `seqsvr restore` of the first store with these margins.
 pub(super) async fn run_restore(
-    cluster: &Cluster,
+    cluster: &ProcessCluster,
     file: &Path,
     dir: &Path,
     margins: &[(&str, &str)],
@@ -24,7 +24,7 @@ pub(super) async fn run_restore(
     for (flag, value) in margins {
         args.extend([*flag, *value]);
     }
-    run(&args).await
+    run_command(&args).await
 }
 
 fn path_text(path: &Path) -> &str {
@@ -55,7 +55,11 @@ pub(super) fn parse_minimum(rejection: &str, flag: &str) -> String {
 }
 
 /// Starts the restored store, joins the others on new directories, and starts `allocs` AllocSvrs.
-pub(super) async fn start_restored_cluster(cluster: &mut Cluster, dir: &Path, allocs: usize) {
+pub(super) async fn start_restored_cluster(
+    cluster: &mut ProcessCluster,
+    dir: &Path,
+    allocs: usize,
+) {
     cluster.stores[0].set_arg("--data-dir", path_text(dir));
     for id in 2..=cluster.stores.len() {
         let new = cluster.dir().join(format!("restored-{id}"));
@@ -72,6 +76,6 @@ pub(super) async fn start_restored_cluster(cluster: &mut Cluster, dir: &Path, al
     for id in 2..=cluster.stores.len() {
         let store = format!("{id}={}", cluster.store_addresses[id - 1]);
         let servers = cluster.alloc_addresses.join(",");
-        assert_success(&run(&["member", "add", &store, "--server", &servers]).await);
+        assert_success(&run_command(&["member", "add", &store, "--server", &servers]).await);
     }
 }

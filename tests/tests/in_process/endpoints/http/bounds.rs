@@ -18,7 +18,7 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
     let allocs = cluster.start_allocs(["a1"]).await;
     let options = HttpOptions {
         connections_max: 3,
-        idle_max: Duration::from_secs(3),
+        idle_timeout: Duration::from_secs(3),
         ..HttpOptions::new(any_port())
     };
     let endpoint = open_endpoint_with(&allocs[0], options, None).await;
@@ -104,16 +104,16 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
 async fn http_idle_timeout_counts_head_pieces_but_not_served_requests() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
-    let idle_max = Duration::from_millis(800);
+    let idle_timeout = Duration::from_millis(800);
     let options = HttpOptions {
-        idle_max,
+        idle_timeout,
         ..HttpOptions::new(any_port())
     };
     let endpoint = open_endpoint_with(&allocs[0], options, None).await;
     let at = endpoint.local_addr();
     let pieces = async |mut http: HttpCaller, text: &str| -> HttpCaller {
         for piece in text.as_bytes().chunks(1) {
-            tokio::time::sleep(idle_max / 8).await;
+            tokio::time::sleep(idle_timeout / 8).await;
             // The endpoint may have closed the connection.
             if http.stream.write_all(piece).await.is_err() {
                 break;
@@ -130,7 +130,7 @@ async fn http_idle_timeout_counts_head_pieces_but_not_served_requests() {
     .await;
     let began = Instant::now();
     let mut http = pieces(http, body).await;
-    assert!(began.elapsed() > idle_max * 2, "long enough");
+    assert!(began.elapsed() > idle_timeout * 2, "long enough");
     assert_eq!(http.read_answer().await.status, 200);
     let mut head = pieces(http, "GET /v1/next?uid=1&more").await;
     let n = head.stream.read(&mut [0; 100]).await;
@@ -146,9 +146,9 @@ async fn http_answer_read_late_is_complete() {
     const ITEMS: usize = 10_000;
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
-    let idle_max = Duration::from_millis(400);
+    let idle_timeout = Duration::from_millis(400);
     let options = HttpOptions {
-        idle_max,
+        idle_timeout,
         ..HttpOptions::new(any_port())
     };
     let endpoint = open_endpoint_with(&allocs[0], options, None).await;
@@ -171,7 +171,7 @@ async fn http_answer_read_late_is_complete() {
     // More than the buffers hold, so that the endpoint waits for the reader.
     let mut taken = vec![0; 1 << 20];
     read.read_exact(&mut taken).await.unwrap();
-    tokio::time::sleep(idle_max * 4).await;
+    tokio::time::sleep(idle_timeout * 4).await;
     let items = |text: &[u8]| String::from_utf8_lossy(text).matches("epoch").count();
     let whole = async {
         let mut found = items(&taken);

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use seqsvr_alloc::Alloc;
-use seqsvr_gateway::{HttpDoor, HttpOptions, http};
-use seqsvr_proto::transport::Tcp;
-use seqsvr_store::Store;
+use seqsvr_alloc::AllocServer;
+use seqsvr_gateway::{HttpOptions, HttpServer, http};
+use seqsvr_proto::transport::TcpTransport;
+use seqsvr_store::StoreServer;
 
 use super::{HttpAnswer, HttpCaller};
 use crate::support::harness::{
@@ -25,26 +25,26 @@ const HISTOGRAM_SUFFIXES: [&str; 3] = ["_bucket", "_count", "_sum"];
 /// Type and labels.
 type MetricShape = (String, BTreeSet<String>);
 
-pub(super) async fn open_store_endpoint(store: &Store) -> HttpDoor {
-    let paths = http::operator(store.clone());
-    let endpoint = HttpDoor::open(HttpOptions::new(any_port()), &Tcp, paths).await;
+pub(super) async fn open_store_endpoint(store: &StoreServer) -> HttpServer {
+    let paths = http::operator_routes(store.clone());
+    let endpoint = HttpServer::start(HttpOptions::new(any_port()), &TcpTransport, paths).await;
     endpoint.unwrap()
 }
 
-pub(super) async fn open_alloc_endpoint(alloc: &Alloc) -> HttpDoor {
-    let paths = http::operator(alloc.clone());
-    let endpoint = HttpDoor::open(HttpOptions::new(any_port()), &Tcp, paths).await;
+pub(super) async fn open_alloc_endpoint(alloc: &AllocServer) -> HttpServer {
+    let paths = http::operator_routes(alloc.clone());
+    let endpoint = HttpServer::start(HttpOptions::new(any_port()), &TcpTransport, paths).await;
     endpoint.unwrap()
 }
 
-pub(super) async fn get_once(endpoint: &HttpDoor, path: &str) -> HttpAnswer {
+pub(super) async fn get_once(endpoint: &HttpServer, path: &str) -> HttpAnswer {
     HttpCaller::connect(endpoint.local_addr())
         .await
         .get(path)
         .await
 }
 
-async fn scrape_metrics(endpoint: &HttpDoor) -> String {
+async fn scrape_metrics(endpoint: &HttpServer) -> String {
     let answer = get_once(endpoint, "/metrics").await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let kind = "content-type: text/plain; version=0.0.4; charset=utf-8\r\n";

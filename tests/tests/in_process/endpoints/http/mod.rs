@@ -11,9 +11,9 @@ mod tags;
 
 use std::net::SocketAddr;
 
-use seqsvr_alloc::Alloc;
-use seqsvr_gateway::{HttpDoor, HttpOptions, http};
-use seqsvr_proto::transport::Tcp;
+use seqsvr_alloc::AllocServer;
+use seqsvr_gateway::{HttpOptions, HttpServer, http};
+use seqsvr_proto::transport::TcpTransport;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -112,11 +112,17 @@ impl HttpCaller {
 const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 
-async fn open_endpoint(alloc: &Alloc) -> HttpDoor {
+async fn open_endpoint(alloc: &AllocServer) -> HttpServer {
     open_endpoint_with(alloc, HttpOptions::new(any_port()), None).await
 }
 
-async fn open_endpoint_with(alloc: &Alloc, options: HttpOptions, token: Option<&str>) -> HttpDoor {
-    let paths = http::numbers(alloc.sequence(), token.map(str::to_owned));
-    HttpDoor::open(options, &Tcp, paths).await.unwrap()
+async fn open_endpoint_with(
+    alloc: &AllocServer,
+    options: HttpOptions,
+    token: Option<&str>,
+) -> HttpServer {
+    let paths = http::number_routes(alloc.sequence(), token.map(str::to_owned));
+    HttpServer::start(options, &TcpTransport, paths)
+        .await
+        .unwrap()
 }

@@ -4,14 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use seqsvr_gateway::HttpDoor;
+use seqsvr_gateway::HttpServer;
 use tokio::time::sleep;
 
 use super::metrics::{get_once, open_alloc_endpoint, open_store_endpoint};
 use crate::support::harness::{InProcessCluster, LEASE, any_port, start_alloc, wait_until};
 
 /// Returns the names of the checks that pass, and of those that fail.
-async fn read_checks(endpoint: &HttpDoor, path: &str) -> (Vec<String>, Vec<String>) {
+async fn read_checks(endpoint: &HttpServer, path: &str) -> (Vec<String>, Vec<String>) {
     let answer = get_once(endpoint, path).await;
     let of = |mark: &str| {
         let lines = answer.body.lines().filter_map(|l| l.strip_prefix(mark));
@@ -25,7 +25,7 @@ async fn read_checks(endpoint: &HttpDoor, path: &str) -> (Vec<String>, Vec<Strin
     (ok, failed)
 }
 
-async fn wait_until_failed(endpoint: &HttpDoor, wanted: &[&str]) {
+async fn wait_until_failed(endpoint: &HttpServer, wanted: &[&str]) {
     wait_until(&format!("{wanted:?} to fail"), async || {
         let (_, failed) = read_checks(endpoint, "/readyz").await;
         (failed == wanted).then_some(())
@@ -35,7 +35,7 @@ async fn wait_until_failed(endpoint: &HttpDoor, wanted: &[&str]) {
     assert!(failed.is_empty(), "it is not broken: {failed:?}");
 }
 
-async fn wait_until_ready(endpoint: &HttpDoor, count: usize) {
+async fn wait_until_ready(endpoint: &HttpServer, count: usize) {
     wait_until("readiness", async || {
         let (ok, failed) = read_checks(endpoint, "/readyz").await;
         (failed.is_empty() && ok.len() == count).then_some(())
@@ -44,7 +44,7 @@ async fn wait_until_ready(endpoint: &HttpDoor, count: usize) {
 }
 
 /// Checks readiness for longer than a leader may be silent.
-async fn assert_stays_ready(endpoint: &HttpDoor) {
+async fn assert_stays_ready(endpoint: &HttpServer) {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(2) {
         let (_, failed) = read_checks(endpoint, "/readyz").await;
@@ -84,7 +84,7 @@ async fn readiness_of_single_store_holds_and_of_unjoined_nodes_fails() {
     assert_stays_ready(&alone).await;
     let dir = tempfile::tempdir().unwrap();
     let options = seqsvr_store::Options::new(9, any_port(), dir.path());
-    let new = seqsvr_store::Store::start(options).await.unwrap();
+    let new = seqsvr_store::StoreServer::start(options).await.unwrap();
     let waiting = open_store_endpoint(&new).await;
     wait_until_failed(&waiting, &["cluster", "leader"]).await;
     let address = new.local_addr().to_string();

@@ -2,7 +2,7 @@
 //!
 //! Compares whole answers with the texts of the original servers.
 
-use seqsvr_core::namespace::Spec;
+use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::progression::Progression;
 use seqsvr_gateway::HttpOptions;
 
@@ -26,8 +26,8 @@ impl HttpAnswer {
     }
 }
 
-fn odd_namespace() -> Spec {
-    Spec {
+fn odd_namespace() -> NamespaceSpec {
+    NamespaceSpec {
         progression: Progression {
             start: 1,
             stride: 2,

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use seqsvr_proto::error::Fault;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use serde::Serialize;
 use tonic::Status;
@@ -77,7 +77,7 @@ pub(super) fn simple_response(result: Result<Response, TinyidError>) -> Response
 
 /// Returns the error for a tag without a namespace.
 pub(super) fn namespace_not_found(biz_type: &str) -> Status {
-    Fault::new(
+    RpcError::new(
         Reason::NoSuchNamespace,
         format!("there is no namespace {biz_type:?}"),
     )
@@ -86,7 +86,7 @@ pub(super) fn namespace_not_found(biz_type: &str) -> Status {
 
 /// Returns Tinyid's text for an error of the service.
 pub(super) fn error_message(status: &Status, biz_type: &str) -> String {
-    match Fault::from_status(status).reason() {
+    match RpcError::from_status(status).reason() {
         Reason::NoSuchNamespace => format!("can not find biztype:{biz_type}"),
         _ => status.message().to_owned(),
     }
