@@ -282,7 +282,7 @@ impl<S: Sequence> TinyidApi<S> {
             .await?;
         // Tinyid's clients skip numbers that are not congruent to the remainder.
         let current = answer.first - 1;
-        let format = number_format(&request);
+        let format = number_format(request);
         Ok(TinyidSegment {
             max_id: FormattedNumber(answer.last, format),
             loading_id: FormattedNumber(
