@@ -241,7 +241,7 @@ fn generator_reaches_every_reply() {
             if let Some(reply) = run.op(op).unwrap() {
                 let text = format!("{reply:?}");
                 let name: String = text
-                    .trim_start_matches("Refused(")
+                    .trim_start_matches("Rejected(")
                     .chars()
                     .take_while(|c| c.is_alphanumeric())
                     .collect();
@@ -257,14 +257,14 @@ fn generator_reaches_every_reply() {
         "Raised",
         "Closed",
         "Namespace",
-        "AlreadyInitialised",
+        "AlreadyInitialized",
         "NameTaken",
-        "NoSuchSession",
+        "SessionNotFound",
         "NotOwner",
         "StaleGeneration",
-        "AboveBound",
-        "Exhausted",
-        "NoSuchNamespace",
+        "JumpTooLarge",
+        "SequenceExhausted",
+        "NamespaceNotFound",
         "NamespaceExists",
         "Invalid",
     ] {
