@@ -145,7 +145,7 @@ impl ProcessCluster {
     }
 
     /// Starts one more AllocSvr, configured with all `stores`, and appends it to `allocs`. Does not
-    /// wait until it owns slots: see [`Cluster::wait_until_assigned`].
+    /// wait until it owns slots: see [`ProcessCluster::wait_until_assigned`].
     pub fn add_alloc(&mut self, name: &str, extra: &[&str]) {
         let address = format!("127.0.0.1:{}", free_ports(1));
         let endpoint_ports = EndpointPorts {

@@ -2,7 +2,7 @@
 //! [`cluster`]), callers of the public contract ([`callers`]), and a load that records every call
 //! it makes ([`recorded_load`], [`history`]) for the exact checker.
 //!
-//! A scenario starts a [`cluster::Cluster`], opens a [`history::History`], runs
+//! A scenario starts a [`cluster::ProcessCluster`], opens a [`history::History`], runs
 //! [`recorded_load::RecordedLoad`]s over pools of [`test_keys::TestKey`]s, injects a fault, waits
 //! for the expected conditions, stops the load and checks the history. The scenarios are in
 //! [`scenario`]. The library sees the servers only through their ports, their files and their exit

@@ -1,7 +1,7 @@
 //! The release binary, run as processes that can be killed and restarted.
 //!
-//! Invariant: no process started here outlives its [`Process`], and when a test fails the end of
-//! every process's log is printed.
+//! Invariant: no process started here outlives its [`ServerProcess`], and when a test fails the end
+//! of every process's log is printed.
 
 use std::fs::{File, OpenOptions};
 use std::net::TcpListener;

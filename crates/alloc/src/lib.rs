@@ -20,7 +20,7 @@
 //!
 //! This crate does not use Raft, or disks except for the small file of a state directory. It
 //! reaches StoreSvr only through `Store` and `Admin` calls. It reaches time, randomness and the
-//! network only through [`Environment`], its seed and tokio's timers, so that a simulation can
+//! network only through [`AllocEnvironment`], its seed and tokio's timers, so that a simulation can
 //! drive it.
 
 mod alloc_server;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use seqsvr_client::Channels;
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::transport::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::Reason;

@@ -44,8 +44,8 @@ pub struct Options {
     /// Maximum items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; above it the request is
     /// rejected. The same on all AllocSvrs of a cluster, because a batch may be forwarded.
     pub items_max: usize,
-    /// Maximum size of a message in bytes, at most [`MESSAGE_MAX`]. The same on all AllocSvrs of a
-    /// cluster.
+    /// Maximum size of a message in bytes, at most [`MESSAGE_BYTES_MAX`]. The same on all AllocSvrs
+    /// of a cluster.
     pub message_max: usize,
     /// Seed of nonces and jitter, so that a simulation repeats; None: random.
     pub seed: Option<u64>,

@@ -6,13 +6,13 @@
 //!
 //! How data passes through:
 //!
-//! 1. A test creates [`Call`]s and gives them to a [`Recorder`], which writes one line for each
-//!    (format: [`history::history_format`]).
+//! 1. A test creates [`RecordedCall`]s and gives them to a [`HistoryRecorder`], which writes one
+//!    line for each (format: [`history::history_format`]).
 //! 2. [`check_file`] reads the lines ([`HistoryReader`]) and packs each answered call into 48
 //!    bytes, with a number for its sequence.
 //! 3. It sorts the packed calls by sequence and sweeps them once by time and once by number.
-//! 4. The [`Report`] names the calls that convict and the [`Rule`] that they break. The rules are
-//!    in [`rule`].
+//! 4. The [`CheckReport`] names the calls that convict and the [`HistoryRule`] that they break. The
+//!    rules are in [`rule`].
 //!
 //! What it may not know: servers, clients, protocols. It shares no code with them: a checker that
 //! reused the rules of the system under test would share its mistakes. It reads no clock either:

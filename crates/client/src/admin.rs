@@ -74,7 +74,7 @@ impl Admin {
     pub async fn create_namespace(&self, spec: &NamespaceSpec) -> Result<Namespace, Error> {
         spec.validate().map_err(Error::invalid)?;
         let wire = Namespace {
-            id: seqsvr_core::id::NamespaceId(0),
+            id: seqsvr_core::ids::NamespaceId(0),
             spec: spec.clone(),
             version: 0,
         };

@@ -1,8 +1,8 @@
 //! Items of a call about many keys.
 
 use bytes::Bytes;
-use seqsvr_core::id::Uid;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::ids::Uid;
+use seqsvr_core::routing_table::KeyRef;
 
 use crate::key::Key;
 

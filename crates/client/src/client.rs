@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_core::id::SectionKey;
-use seqsvr_core::id::Slot;
-use seqsvr_core::route::{Route, RoutingTable};
+use seqsvr_core::ids::SectionKey;
+use seqsvr_core::ids::Slot;
+use seqsvr_core::routing_table::{Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::limits::{ALLOC_PORT, ITEMS_MAX};
 use seqsvr_proto::v1;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use seqsvr_core::id::Slot;
+use seqsvr_core::ids::Slot;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1::{Reason, RoutingTable};
 use tokio::sync::Mutex;

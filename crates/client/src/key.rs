@@ -3,8 +3,8 @@
 use std::fmt;
 
 use bytes::Bytes;
-use seqsvr_core::id::Uid;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::ids::Uid;
+use seqsvr_core::routing_table::KeyRef;
 
 /// A uid or a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

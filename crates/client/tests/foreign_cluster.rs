@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fake::{FakeAlloc, SharedNumbers, bind_listeners, new_client, routing_table, unused_address};
 use seqsvr_client::{Client, Options};
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1::Reason;
 

@@ -340,7 +340,7 @@ async fn routing_table_of_another_cluster_is_rejected() {
     node.script.lock().table_cluster = None;
     assert_eq!(
         client.routes().await.unwrap().cluster(),
-        seqsvr_core::id::ClusterId(1)
+        seqsvr_core::ids::ClusterId(1)
     );
 }
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use seqsvr_core::geometry::slot_of;
-use seqsvr_core::id::{NamespaceId, SectionId, SectionKey};
+use seqsvr_core::ids::{NamespaceId, SectionId, SectionKey};
 use seqsvr_core::section::{CounterKey, CounterRef, Section, SectionGrant};
 
 const ONE: NonZeroU32 = NonZeroU32::MIN;

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{
+use crate::ids::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
 use crate::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};
@@ -44,7 +44,7 @@ pub enum Command {
     CloseSession {
         /// The session; its sender never serves in it again.
         session: SessionId,
-        /// Finals, at most [`FINALS_MAX`]; one that does not match is skipped.
+        /// Finals, at most [`HIGH_WATER_MARKS_MAX`]; one that does not match is skipped.
         finals: Vec<SlotHighWaterMark>,
         /// Whether this is the last chunk.
         last: bool,
@@ -102,7 +102,8 @@ pub enum Command {
         slot: Slot,
         /// The epoch at which it was stopped.
         epoch: Epoch,
-        /// True finals; one whose generation does not match is skipped. At most [`FINALS_MAX`].
+        /// True finals; one whose generation does not match is skipped. At most
+        /// [`HIGH_WATER_MARKS_MAX`].
         finals: Vec<HighWaterMark>,
         /// New owner; None frees the slot. A dead session frees it too.
         to: Option<SessionId>,
@@ -212,7 +213,7 @@ pub struct HighWaterMark {
     pub value: u64,
 }
 
-/// A [`Final`] that names its slot and epoch itself.
+/// A [`HighWaterMark`] that names its slot and epoch itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotHighWaterMark {
     /// Slot the section maps to.

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::id::{NamespaceId, SectionId, SectionKey, Slot, Uid};
+use crate::ids::{NamespaceId, SectionId, SectionKey, Slot, Uid};
 
 /// Most bytes a key may have. At least one.
 pub const KEY_MAX: usize = 128;

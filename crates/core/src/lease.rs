@@ -79,7 +79,7 @@ impl Lease {
     }
 
     /// Returns the two deadlines; the lease holds while both clocks are before theirs. Equal to
-    /// [`Lease::holds`], for the hot path.
+    /// [`Lease::is_valid_at`], for the hot path.
     pub fn deadline(&self) -> ClockReading {
         let d = u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX);
         ClockReading {
@@ -146,7 +146,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lease_deadline_agrees_with_is_valid_at(t0 in (0u64..10_000, 0u64..10_000), now in (0u64..20_000, 0u64..20_000)) {
+        fn lease_deadline_agrees_with_is_valid_at(
+            t0 in (0u64..10_000, 0u64..10_000),
+            now in (0u64..20_000, 0u64..20_000),
+        ) {
             let lease = Lease::new(at(t0.0, t0.1), D);
             let now = at(now.0, now.1);
             prop_assert_eq!(lease.is_valid_at(now), now.is_before(lease.deadline()));

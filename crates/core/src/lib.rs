@@ -1,9 +1,9 @@
 //! The rules of seqsvr: no I/O, no async, no clock.
 //!
-//! What lives here: [ids](id), the [geometry] that maps a uid or key to a section and a section to
-//! a slot, the replicated [`State`](state::State) with its [commands](command), the [routing
-//! table](route), [lease arithmetic](lease) over given clock readings, and the in-memory counters
-//! of a loaded section.
+//! What lives here: [ids], the [geometry] that maps a uid or key to a section and a section to a
+//! slot, the replicated [`State`](state::State) with its [commands](command), the [routing
+//! table](routing_table), [lease arithmetic](lease) over given clock readings, and the in-memory
+//! counters of a loaded section.
 //!
 //! How data passes through: StoreSvr feeds committed [`Batch`](command::Batch)es to
 //! [`State::apply`](state::State::apply) and derives the routing table from the state; AllocSvr
@@ -15,12 +15,12 @@
 
 pub mod command;
 pub mod geometry;
-pub mod id;
+pub mod huge_pages;
+pub mod ids;
 pub mod lease;
 pub mod namespace;
-pub mod pages;
 pub mod progression;
-pub mod route;
+pub mod routing_table;
 pub mod section;
 #[cfg(sim)]
 pub mod sim;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::{COUNT_MAX, Geometry};
-use crate::id::NamespaceId;
+use crate::ids::NamespaceId;
 use crate::progression::Progression;
 
 /// The dense namespace that exists from the start.
@@ -40,11 +40,11 @@ pub struct NamespaceLimits {
 pub struct NamespaceChange {
     /// New step.
     pub step: Option<u32>,
-    /// New [`Limits::step_max`].
+    /// New [`NamespaceLimits::step_max`].
     pub step_max: Option<u32>,
-    /// New [`Limits::raise_to_max`].
+    /// New [`NamespaceLimits::raise_to_max`].
     pub raise_to_max: Option<u64>,
-    /// New [`Limits::strict`].
+    /// New [`NamespaceLimits::strict`].
     pub strict: Option<bool>,
 }
 

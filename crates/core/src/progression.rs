@@ -91,15 +91,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn first_after_is_the_smallest(start in 1u64..500, stride in 1u32..50, offset in 0u32..50, n in 0u64..1000) {
+        fn first_after_is_the_smallest(
+            start in 1u64..500,
+            stride in 1u32..50,
+            offset in 0u32..50,
+            n in 0u64..1000,
+        ) {
             let p = Progression { start, stride, offset: offset % stride };
-            let expect = (n + 1..).find(|m| *m >= start && m % u64::from(stride) == u64::from(p.offset));
+            let is_member = |m: u64| m % u64::from(stride) == u64::from(p.offset);
+            let expect = (n + 1..).find(|m| *m >= start && is_member(*m));
             prop_assert_eq!(p.first_after(n), expect);
             prop_assert!(p.max_seq_floor() < p.first_after(0).unwrap());
         }
 
         #[test]
-        fn nth_after_and_count_between_agree(start in 1u64..500, stride in 1u32..50, offset in 0u32..50, base in 0u64..1000, count in 1u64..10_000) {
+        fn nth_after_and_count_between_agree(
+            start in 1u64..500,
+            stride in 1u32..50,
+            offset in 0u32..50,
+            base in 0u64..1000,
+            count in 1u64..10_000,
+        ) {
             let p = Progression { start, stride, offset: offset % stride };
             let last = p.nth_after(base, count).unwrap();
             prop_assert_eq!(p.count_between(base, last), count);

@@ -12,7 +12,8 @@ thread_local! {
     static PROCESS: Cell<u64> = const { Cell::new(0) };
     /// Boots of the machine that a process runs on.
     static BOOTS: RefCell<BTreeMap<u64, String>> = const { RefCell::new(BTreeMap::new()) };
-    static DRAWN: RefCell<BTreeMap<(u64, &'static str), u64>> = const { RefCell::new(BTreeMap::new()) };
+    static DRAWN: RefCell<BTreeMap<(u64, &'static str), u64>> =
+        const { RefCell::new(BTreeMap::new()) };
     static PLANTED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static LIMITS: RefCell<BTreeMap<&'static str, usize>> = const { RefCell::new(BTreeMap::new()) };
     static REACHED: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };

@@ -82,7 +82,7 @@ fn wait_drained(section: &Section) -> u64 {
     }
 }
 
-/// Fails if an adder can enter between "sealed" and "no adder inside", or if its writes are not
+/// Fails if a caller can enter between "sealed" and "no caller inside", or if its writes are not
 /// visible to the thread that saw it leave.
 #[test]
 fn drained_section_hands_out_nothing() {
@@ -128,12 +128,12 @@ fn drain_waits_for_a_batch() {
         let section = dense(10);
         touch(&section);
         let batch = spawn(&section, |s| {
-            let Some(adder) = s.enter() else {
+            let Some(guard) = s.enter() else {
                 return 0;
             };
-            adder.next(A, ONE).unwrap();
-            adder.next(A, ONE).unwrap();
-            adder.next(B, ONE).unwrap().last
+            guard.next(A, ONE).unwrap();
+            guard.next(A, ONE).unwrap();
+            guard.next(B, ONE).unwrap().last
         });
         section.seal();
         let last = wait_drained(&section);
@@ -238,7 +238,7 @@ fn counter_that_grows_wide_repeats_nothing_and_never_goes_back() {
     });
 }
 
-/// A RaiseTo far above moves the key to a wide counter while adders use it.
+/// A RaiseTo far above moves the key to a wide counter while callers use it.
 #[test]
 fn raise_to_wide_while_numbers_are_taken_repeats_nothing() {
     model(|| {
@@ -259,7 +259,7 @@ fn raise_to_wide_while_numbers_are_taken_repeats_nothing() {
     });
 }
 
-/// A RaiseTo overtaken by adders lowers nothing.
+/// A RaiseTo overtaken by callers lowers nothing.
 #[test]
 fn late_raise_to_lowers_nothing() {
     model(|| {

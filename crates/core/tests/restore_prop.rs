@@ -7,7 +7,7 @@ mod world;
 use proptest::prelude::*;
 use seqsvr_core::SEQ_MAX;
 use seqsvr_core::command::{Command, Reply};
-use seqsvr_core::id::{ClusterId, Epoch, Generation, NamespaceId};
+use seqsvr_core::ids::{ClusterId, Epoch, Generation, NamespaceId};
 use seqsvr_core::state::State;
 use seqsvr_core::state::restore::{
     MARGIN_MAX, RESTORED_TABLE_VERSION, RestoreError, RestoreMargin, RestoreMargins,

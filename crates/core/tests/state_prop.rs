@@ -25,8 +25,8 @@ use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use seqsvr_core::command::{Batch, Command, Reply};
-use seqsvr_core::id::ClusterId;
-use seqsvr_core::route::{RoutingTable, RoutingUpdateError};
+use seqsvr_core::ids::ClusterId;
+use seqsvr_core::routing_table::{RoutingTable, RoutingUpdateError};
 use seqsvr_core::state::{RowKey, State};
 
 use checker::{Ledger, Transition};
@@ -213,7 +213,8 @@ proptest! {
             let at_version = states.iter().find(|s| s.table_version() == table.version()).unwrap();
             prop_assert_eq!(&table, &full(at_version));
         }
-        for base in [table.version(), bases[0].get(&states).table_version().min(table.version()), 0] {
+        let older = bases[0].get(&states).table_version().min(table.version());
+        for base in [table.version(), older, 0] {
             let mut table = table.clone();
             table.apply_delta(run.state.delta_since(base).unwrap()).unwrap();
             prop_assert_eq!(&table, &full(&run.state));

@@ -1,9 +1,9 @@
 //! Redis and HTTP endpoints: protocols of other clients, over the calls of a `Sequence`.
 //!
-//! What lives here: [`RedisDoor`], the server of the Redis protocol; [`HttpDoor`], the HTTP server,
-//! which is made of parts; [`Runtimes`], which serve the connections. An endpoint has the service
-//! itself, so a request for a key of this process is a function call; the service forwards the
-//! others.
+//! What lives here: [`RedisServer`], the server of the Redis protocol; [`HttpServer`], the HTTP
+//! server, which is made of parts; [`ConnectionRuntimes`], which serve the connections. An endpoint
+//! has the service itself, so a request for a key of this process is a function call; the service
+//! forwards the others.
 //!
 //! What it may not know: leases, sections, the store. Its requests pass no gRPC server, so it sets
 //! its own limits: of connections, of bytes held, of commands executed together, and of time.

@@ -1,6 +1,6 @@
 //! A service for tests that need no numbers.
 
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::routing_table::KeyRef;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::transport::ConnectionQuota;
 use seqsvr_proto::v1;

@@ -11,7 +11,7 @@
 //! With 32 bits, 10,000 clusters whose addresses are reused among each other would collide with
 //! probability 1 %.
 
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
 use crate::error::RpcError;

@@ -217,8 +217,8 @@ impl From<crate::convert::DecodeError> for RpcError {
     }
 }
 
-impl From<seqsvr_core::route::LocateError> for RpcError {
-    fn from(e: seqsvr_core::route::LocateError) -> RpcError {
+impl From<seqsvr_core::routing_table::LocateError> for RpcError {
+    fn from(e: seqsvr_core::routing_table::LocateError) -> RpcError {
         RpcError::new(Reason::Invalid, e.to_string())
     }
 }

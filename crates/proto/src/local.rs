@@ -1,6 +1,6 @@
 //! Service in the same process, for code that answers many callers with it.
 
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::routing_table::KeyRef;
 use tonic::Status;
 
 use crate::transport::ConnectionQuota;

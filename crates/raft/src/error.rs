@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 
 use crate::storage::record::RecordError;
 

@@ -1,10 +1,10 @@
 //! Replication and disk: the only crate that names openraft, raft-log, sled or bincode.
 //!
-//! Contents: a [`Node`] of one Raft group that replicates [`Batch`](seqsvr_core::command::Batch)es
-//! and applies them to the [`State`](seqsvr_core::state::State). [`Options`] in, a cheap-clone
-//! handle out.
+//! Contents: a [`RaftNode`] of one Raft group that replicates
+//! [`Batch`](seqsvr_core::command::Batch)es and applies them to the
+//! [`State`](seqsvr_core::state::State). [`Options`] in, a cheap-clone handle out.
 //!
-//! Path of the data: `Node::propose` → openraft → `log` (durable on a quorum) →
+//! Path of the data: `RaftNode::propose` → openraft → `log` (durable on a quorum) →
 //! `state::state_machine` → `state::applied_state` (memory, what readers see) → `state::sled_rows`
 //! → replies. From time to time `storage::snapshot` writes the state to a file and the log below it
 //! is purged. `rpc::peer_client` calls the other nodes, `rpc::server` is called by them, and

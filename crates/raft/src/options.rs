@@ -40,8 +40,8 @@ pub struct Options {
     pub keep_entries: u64,
     /// Size at which a log file is closed; space is freed by whole files.
     pub log_file_bytes: usize,
-    /// Newest format level that this node says it supports, 1 to [`LEVEL_MAX`]. The cluster's level
-    /// rises only as far as all members support, so a lower value holds it back.
+    /// Newest format level that this node says it supports, 1 to [`FORMAT_LEVEL_MAX`]. The
+    /// cluster's level rises only as far as all members support, so a lower value holds it back.
     pub level_max: u32,
     /// Whether the data directory was moved or copied on purpose, and no process uses the original
     /// any more. For one start.

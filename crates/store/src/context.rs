@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
-use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_core::ids::{SessionId, Slot};
 use seqsvr_proto::cluster_tag::{ClusterTag, mismatch_error};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::transport::ConnectionLimiter;

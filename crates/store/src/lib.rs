@@ -1,9 +1,9 @@
 //! StoreSvr: one member of the store group, its services and the arbiter.
 //!
-//! What lives here: the [`Store`] (from [`Options`]); the [`proposer`], a bounded queue above Raft
-//! that has one entry in flight while the next gathers; [`read_index`], leadership confirmations
-//! shared by many requests; the [`arbiter`], a pure machine that expires silent sessions and
-//! assigns free slots; the gRPC services `Store` and `Admin`, health and reflection.
+//! What lives here: the [`StoreServer`] (from [`Options`]); the [`proposer`], a bounded queue above
+//! Raft that has one entry in flight while the next gathers; [`read_index`], leadership
+//! confirmations shared by many requests; the [`arbiter`], a pure machine that expires silent
+//! sessions and assigns free slots; the gRPC services `Store` and `Admin`, health and reflection.
 //!
 //! How data passes through:
 //!

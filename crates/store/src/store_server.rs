@@ -57,10 +57,10 @@ impl StoreServer {
         StoreServer::start_in(options, StoreEnvironment::system()).await
     }
 
-    /// Starts a store, as [`Store::start`] does, in another environment.
+    /// Starts a store, as [`StoreServer::start`] does, in another environment.
     ///
     /// # Errors
-    /// As [`Store::start`].
+    /// As [`StoreServer::start`].
     pub async fn start_in(
         options: Options,
         environment: StoreEnvironment,

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use seqsvr_client::{Client, NextItem, Options};
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::id::Uid;
+use seqsvr_core::ids::Uid;
 use seqsvr_core::namespace::NamespaceSpec;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::routing_table::KeyRef;
 
 use super::faults::owner_killed::count_timer_restarts;
 use crate::cluster::ProcessCluster;

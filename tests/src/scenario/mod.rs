@@ -1,10 +1,10 @@
 //! Scenarios: guarantees of a whole cluster of the release binary. Each is one function that panics
-//! when the guarantee is broken, and otherwise returns what it measured ([`Outcome`]).
+//! when the guarantee is broken, and otherwise returns what it measured ([`ScenarioOutcome`]).
 //!
 //! They are in the library so that the tests (`cargo test -p seqsvr-tests --test processes`) and
 //! `cargo xtask accept` run the same code. [`scenarios!`](crate::scenarios) is the only list:
 //! [`ALL`] and the tests are generated from it, so that both have the same scenarios. Only the
-//! scenarios that judge measurements ([`FIGURES`]) are not tests.
+//! scenarios that judge measurements ([`MEASURED_SCENARIOS`]) are not tests.
 //!
 //! To add a scenario, add a file in this folder, its `mod`, and its line in the list. Scenarios
 //! run one at a time, each as the only load of the machine.

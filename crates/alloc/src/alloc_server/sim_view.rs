@@ -1,6 +1,6 @@
 //! State of a running AllocSvr for the judges of a simulation. Only with `--cfg sim`.
 
-use seqsvr_core::id::{ClusterId, Epoch, SectionKey, SessionId, Slot};
+use seqsvr_core::ids::{ClusterId, Epoch, SectionKey, SessionId, Slot};
 use seqsvr_core::lease::ClockReading;
 
 use super::AllocServer;

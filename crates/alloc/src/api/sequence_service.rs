@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_core::id::Epoch;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::ids::Epoch;
+use seqsvr_core::routing_table::KeyRef;
 use seqsvr_proto::LocalSequence;
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::convert::RequestKey;

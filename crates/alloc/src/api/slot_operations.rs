@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_core::ids::{SessionId, Slot};
 use seqsvr_proto::error::{RpcError, local_cause};
 use seqsvr_proto::v1::{
     AdminMoveSlotRequest, AdminMoveSlotResponse, ClusterStatusRequest, ClusterStatusResponse,

@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 
 use bytes::Bytes;
 use seqsvr_core::geometry::{Geometry, uid_as_key};
-use seqsvr_core::id::{Epoch, SectionKey, Slot, Uid};
+use seqsvr_core::ids::{Epoch, SectionKey, Slot, Uid};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::{KeyRef, RoutingTable, section_of};
+use seqsvr_core::routing_table::{KeyRef, RoutingTable, section_of};
 use seqsvr_core::section::CounterKey;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::CurrentKind;

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 
 use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
-use seqsvr_core::id::Uid;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::ids::Uid;
+use seqsvr_core::routing_table::KeyRef;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::RpcError;

@@ -1,6 +1,6 @@
 //! Answers to the items of a batch, in columns.
 
-use seqsvr_core::id::Epoch;
+use seqsvr_core::ids::Epoch;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{CurrentKind, CurrentManyResponse, ItemError, NextManyResponse};
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::namespace::NAME_MAX;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::routing_table::KeyRef;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::{Code, Status};

@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use seqsvr_core::geometry::GeometryKind;
-use seqsvr_core::id::{SectionKey, Uid};
+use seqsvr_core::ids::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::{CounterRef, CurrentValue};
 
 use super::entered_sections::EnteredSections;
@@ -141,10 +141,10 @@ impl<'m> BatchTaker<'m> {
                     {
                         return None;
                     }
-                    let range = match (spot, self.entered.adder_of(loaded)) {
-                        (Some(spot), Some(adder)) => adder.take_at(*spot, count),
-                        (spot, adder) => {
-                            let is_not_entered = adder.is_none();
+                    let range = match (spot, self.entered.guard_of(loaded)) {
+                        (Some(spot), Some(guard)) => guard.take_at(*spot, count),
+                        (spot, guard) => {
+                            let is_not_entered = guard.is_none();
                             let range = match spot {
                                 Some(spot) => spot.next(count),
                                 None => {

@@ -6,7 +6,7 @@
 //! the batches are done. Nothing waits in between, so a section that is sealed during that time
 //! drains as soon as the numbers of these batches are taken.
 
-use seqsvr_core::id::SectionKey;
+use seqsvr_core::ids::SectionKey;
 use seqsvr_core::section::SectionGuard;
 
 use crate::sections::loaded_section::LoadedSection;
@@ -28,17 +28,17 @@ impl<'m> EnteredSections<'m> {
         }
     }
 
-    /// Returns the adder of a section, which is entered now if it was not. None if another section
+    /// Returns the guard of a section, which is entered now if it was not. None if another section
     /// holds its entry, or if it is sealed.
     #[inline]
-    pub(super) fn adder_of(&mut self, loaded: &'m LoadedSection) -> Option<&SectionGuard<'m>> {
+    pub(super) fn guard_of(&mut self, loaded: &'m LoadedSection) -> Option<&SectionGuard<'m>> {
         let index = self.entry_index(loaded.fence.section);
         let entry = &mut self.entries[index];
         if entry.is_none() {
             *entry = Some((loaded, loaded.section.enter()?));
         }
-        let (entered, adder) = entry.as_ref()?;
-        std::ptr::eq(*entered, loaded).then_some(adder)
+        let (entered, guard) = entry.as_ref()?;
+        std::ptr::eq(*entered, loaded).then_some(guard)
     }
 
     /// Returns the section, if it was entered.

@@ -1,9 +1,9 @@
 //! Locates keys: their section and their place in it.
 
 use seqsvr_core::geometry::{GeometryKind, KEY_MAX};
-use seqsvr_core::id::{SectionKey, Uid};
+use seqsvr_core::ids::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::routing_table::KeyRef;
 use seqsvr_core::section::CounterKey;
 
 /// Returns the section of a key, and the index of a uid in a dense section; None if the key does

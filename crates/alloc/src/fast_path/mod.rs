@@ -33,9 +33,9 @@ mod single;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use seqsvr_core::id::Epoch;
+use seqsvr_core::ids::Epoch;
 use seqsvr_core::reached;
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 
 use batch_taker::BatchTaker;
 use key_location::locate_key;

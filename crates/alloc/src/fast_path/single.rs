@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use seqsvr_core::id::Epoch;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::ids::Epoch;
+use seqsvr_core::routing_table::KeyRef;
 use seqsvr_core::section::NumberRange;
 use seqsvr_proto::convert::namespace_name;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::command::SessionProof;
-use seqsvr_core::id::{Nonce, SessionId};
+use seqsvr_core::ids::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
 use seqsvr_core::planted;
 use seqsvr_proto::cluster_tag::{ClusterTagged, mismatch_error};

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
-use seqsvr_core::id::{Generation, SectionKey};
+use seqsvr_core::ids::{Generation, SectionKey};
 use seqsvr_core::lease::ClockReading;
 use seqsvr_core::namespace::{Namespace, NamespaceSpec};
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::{CounterKey, CurrentValue, Section};
 use seqsvr_proto::v1::CurrentKind;
 use tokio::sync::Notify;
@@ -243,7 +243,8 @@ impl LoadedSection {
     /// Waits until the section is sealed and drained, and returns the highest number used.
     pub(crate) async fn wait_drained(&self) -> u64 {
         loop {
-            // Adders never span an await, so each adder that is inside runs on another thread now.
+            // Section guards never span an await, so each caller that is inside runs on another
+            // thread now.
             if let Some(last) = self.section.high_water_mark() {
                 return last;
             }
@@ -302,7 +303,7 @@ impl LoadedSection {
 mod tests {
     use std::num::NonZeroU32;
 
-    use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SessionId, Slot};
+    use seqsvr_core::ids::{Epoch, NamespaceId, SectionId, SessionId, Slot};
     use seqsvr_core::section::SectionGrant;
 
     use super::*;

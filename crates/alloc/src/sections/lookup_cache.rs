@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
-use seqsvr_core::id::SectionKey;
+use seqsvr_core::ids::SectionKey;
 
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::command::Fence;
-use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::ids::{SectionKey, Slot};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::refused::Kind;

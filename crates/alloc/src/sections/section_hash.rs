@@ -30,7 +30,7 @@ impl BuildHasher for SectionHashBuilder {
 
 #[cfg(test)]
 mod tests {
-    use seqsvr_core::id::{NamespaceId, SectionId, SectionKey};
+    use seqsvr_core::ids::{NamespaceId, SectionId, SectionKey};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Applies newer routes and drops the sections of slots that changed hands.
 
-use seqsvr_core::route::{RoutingDelta, RoutingUpdateError as RouteError};
+use seqsvr_core::routing_table::{RoutingDelta, RoutingUpdateError as RouteError};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqsvr_core::command::Fence;
-use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
+use seqsvr_core::ids::{Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
 use seqsvr_core::section::{Section, SectionGrant};
 
 use crate::node::Node;

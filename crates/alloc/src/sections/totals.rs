@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::v1::HotSection;
 
 use crate::sections::loaded_section::LoadedSection;

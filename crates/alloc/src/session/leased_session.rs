@@ -14,10 +14,10 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
-use seqsvr_core::id::{Epoch, SessionId, Slot};
+use seqsvr_core::ids::{Epoch, SessionId, Slot};
 use seqsvr_core::lease::{ClockReading, Lease};
 use seqsvr_core::planted;
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 
 /// Registration of this process at the store.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
-use seqsvr_core::route::{RoutingDelta, RoutingTable, RoutingUpdateError};
+use seqsvr_core::routing_table::{RoutingDelta, RoutingTable, RoutingUpdateError};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;

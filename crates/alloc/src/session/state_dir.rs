@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqsvr_core::command::SessionProof;
-use seqsvr_core::id::{Nonce, SessionId};
+use seqsvr_core::ids::{Nonce, SessionId};
 use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 

@@ -87,7 +87,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use seqsvr_core::command::Fence;
-    use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, SessionId};
+    use seqsvr_core::ids::{Epoch, NamespaceId, SectionId, SectionKey, SessionId};
 
     use super::*;
     use crate::fast_path::tests::FastPathFixture;

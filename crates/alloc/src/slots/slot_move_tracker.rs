@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use parking_lot::Mutex;
-use seqsvr_core::id::{Epoch, Slot};
+use seqsvr_core::ids::{Epoch, Slot};
 use tokio::sync::{RwLock, Semaphore};
 
 /// Maximum slots being moved at a time; above it moves wait.

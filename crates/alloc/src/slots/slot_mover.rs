@@ -2,7 +2,7 @@
 //! numbers of its sections, in one step of the store (DESIGN 5.7).
 //!
 //! Invariant: a slot frozen at epoch e is never again served at e by this process. Before its
-//! finals are taken, none of its sections can be opened, all of them are sealed, and all adders
+//! finals are taken, none of its sections can be opened, all of them are sealed, and all callers
 //! that were inside have left. So a final covers every number handed out, and the next owner starts
 //! right above.
 //!
@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::time::Duration;
 
 use seqsvr_core::command::HIGH_WATER_MARKS_MAX;
-use seqsvr_core::id::{Epoch, SessionId, Slot};
+use seqsvr_core::ids::{Epoch, SessionId, Slot};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{
     self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,

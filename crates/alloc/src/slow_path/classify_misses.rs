@@ -1,6 +1,6 @@
 //! Turns each miss into an answer, or into something its item waits for.
 
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::TakeError;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_core::id::Epoch;
+use seqsvr_core::ids::Epoch;
 use seqsvr_core::planted;
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::error::RpcError;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::ids::{SectionKey, Slot};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 

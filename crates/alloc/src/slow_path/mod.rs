@@ -18,7 +18,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;

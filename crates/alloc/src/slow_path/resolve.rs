@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use seqsvr_core::id::{SectionKey, Slot};
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::ids::{SectionKey, Slot};
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{CurrentKind, Reason};
 

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::RoutingTable;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::{CurrentValue, TakeError};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use seqsvr_core::id::{SectionKey, Slot};
+use seqsvr_core::ids::{SectionKey, Slot};
 use seqsvr_proto::v1::Reason;
 
 use crate::sections::loaded_section::LoadedSection;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_core::id::Slot;
+use seqsvr_core::ids::Slot;
 use seqsvr_core::{planted, reached};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{ReadRequest, Reason};

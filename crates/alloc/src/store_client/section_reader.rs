@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_core::id::{Epoch, SectionKey, Slot};
+use seqsvr_core::ids::{Epoch, SectionKey, Slot};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::READ_ROWS_MAX;
 use seqsvr_proto::v1::{ReadRequest, Reason, SectionRef};

@@ -79,7 +79,7 @@ impl Verifier {
     /// bytes a key.
     pub(crate) fn new(keys: u32, callers: usize) -> Verifier {
         Verifier {
-            greatest: seqsvr_core::pages::zeroed_slice(keys as usize),
+            greatest: seqsvr_core::huge_pages::zeroed_slice(keys as usize),
             gaps: GapTracker::new(callers),
         }
     }

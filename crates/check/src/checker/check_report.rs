@@ -60,7 +60,7 @@ pub struct CitedCall {
 
 impl CheckReport {
     /// Returns whether no rule was broken. An empty history breaks none: check
-    /// [`answered`](Self::answered) and [`ordered_pairs`](Self::ordered_pairs) too.
+    /// [`answered`](Self::answered_calls) and [`ordered_pairs`](Self::ordered_pairs) too.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.broken_rules.is_empty()

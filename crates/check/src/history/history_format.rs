@@ -27,8 +27,8 @@
 //! odd/7        205  260  11   19   4  next             ok       2
 //! ```
 //!
-//! Invariant: `parse_line` reads the line that `Display` of a [`Call`] writes, and returns the same
-//! call.
+//! Invariant: `parse_line` reads the line that `Display` of a [`RecordedCall`] writes, and returns
+//! the same call.
 
 use std::fmt;
 use std::num::NonZeroU64;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
-use seqsvr_core::id::Slot;
+use seqsvr_core::ids::Slot;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::Semaphore;

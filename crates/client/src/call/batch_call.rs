@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 
-use seqsvr_core::id::Slot;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::ids::Slot;
+use seqsvr_core::routing_table::KeyRef;
 
 use crate::batch_item::{BatchItem, BatchItemKey};
 use crate::call::decode::{decode_current, decode_numbers};

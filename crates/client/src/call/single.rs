@@ -1,7 +1,7 @@
 //! Calls about one key: locate it, send the request, learn routes, retry. RaiseTo is a unary
 //! request; the others use a pipe.
 
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::routing_table::KeyRef;
 use seqsvr_proto::convert::namespace_name;
 use tokio::sync::oneshot;
 use tokio::time::sleep;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use seqsvr_core::id::Slot;
+use seqsvr_core::ids::Slot;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::oneshot;
 

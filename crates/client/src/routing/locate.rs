@@ -1,8 +1,8 @@
 //! Where a key belongs, by a routing table.
 
-use seqsvr_core::id::{Epoch, SectionKey, SessionId, Slot};
+use seqsvr_core::ids::{Epoch, SectionKey, SessionId, Slot};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::{KeyRef, Route, RoutingTable};
+use seqsvr_core::routing_table::{KeyRef, Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::v1::Reason;
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
-use seqsvr_core::id::{ClusterId, Slot};
-use seqsvr_core::route::{RoutingDelta, RoutingTable, RoutingUpdateError, SlotOwner};
+use seqsvr_core::ids::{ClusterId, Slot};
+use seqsvr_core::routing_table::{RoutingDelta, RoutingTable, RoutingUpdateError, SlotOwner};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1;
 
@@ -190,8 +190,8 @@ impl<C: Default> TableCache<C> {
 
 #[cfg(test)]
 mod tests {
-    use seqsvr_core::id::{Epoch, SessionId};
-    use seqsvr_core::route::Route;
+    use seqsvr_core::ids::{Epoch, SessionId};
+    use seqsvr_core::routing_table::Route;
 
     use super::*;
 

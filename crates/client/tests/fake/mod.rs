@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_client::{Client, Key, Options};
-use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SessionId, Slot};
+use seqsvr_core::ids::{ClusterId, Epoch, NamespaceId, SessionId, Slot};
 use seqsvr_core::namespace::{Namespace, NamespaceSpec};
-use seqsvr_core::route::{KeyRef, Route, RoutingDelta, RoutingTable, SlotOwner};
+use seqsvr_core::routing_table::{KeyRef, Route, RoutingDelta, RoutingTable, SlotOwner};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::RpcError;

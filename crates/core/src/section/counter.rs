@@ -5,9 +5,9 @@
 //!   two calls take the same numbers, and a later call takes greater ones.
 //! - `WIDE` in a cell is final: the counter lives in the wide map from then on. The cell changes to
 //!   `WIDE` by a CAS *while the map is locked*, and the entry is there before the lock is released.
-//!   If the entry were added first without the lock, an adder could still move the cell by a CAS,
+//!   If the entry were added first without the lock, a caller could still move the cell by a CAS,
 //!   and the wide counter would repeat its numbers. If the cell were changed before locking, an
-//!   adder could find `WIDE` and no entry.
+//!   caller could find `WIDE` and no entry.
 
 use hashbrown::HashMap;
 

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::TakeError;
-use super::chunks::{self, CHUNK_CELLS, Chunk};
+use super::cell_pool::{self, CHUNK_CELLS, Chunk};
 use super::counter::CounterCell;
 use super::sync::{AtomicU32, OnceLock};
 
@@ -51,13 +51,13 @@ impl DenseCounters {
 
     /// Returns the chunk of a place that had none. One of two threads makes it.
     fn make_chunk<'a>(&self, place: &'a OnceLock<Chunk>) -> Result<&'a Chunk, TakeError> {
-        let taken = chunks::take_chunk().ok_or(TakeError::MemoryExhausted)?;
+        let taken = cell_pool::take_chunk().ok_or(TakeError::MemoryExhausted)?;
         let kept = place.get_or_init(|| taken);
         if std::ptr::eq(*kept, taken) {
             let bytes = size_of::<[AtomicU32; CHUNK_CELLS]>();
             self.bytes.fetch_add(bytes, Relaxed);
         } else {
-            chunks::put_back(std::iter::once(taken.as_slice()));
+            cell_pool::put_back(std::iter::once(taken.as_slice()));
         }
         Ok(kept)
     }
@@ -79,7 +79,7 @@ impl Drop for DenseCounters {
     /// A thread that looks at a cell borrows this, so no thread does any more.
     fn drop(&mut self) {
         let chunks = self.chunks.iter().filter_map(OnceLock::get);
-        chunks::put_back(chunks.map(|chunk| chunk.as_slice()));
+        cell_pool::put_back(chunks.map(|chunk| chunk.as_slice()));
     }
 }
 

@@ -1,13 +1,13 @@
-//! The gate of a section: how many adders are inside, and whether any may still enter.
+//! The gate of a section: how many callers are inside, and whether any may still enter.
 //!
-//! One atomic word: bit 63 sealed, the rest counts adders inside. Two words would not do. An adder
-//! could read "open", the sealer then seal and read "no adder inside". The adder would then enter
+//! One atomic word: bit 63 sealed, the rest counts callers inside. Two words would not do. A caller
+//! could read "open", the sealer then seal and read "no caller inside". The caller would then enter
 //! and hand out a number above the final one reported for the section.
 //!
-//! Invariant: all changes of the word are read-modify-writes, hence in one order. An adder that
-//! enters before the seal in that order is counted until it leaves. An adder that comes after sees
-//! the bit, touches nothing and steps back. So "sealed, no adder inside", once seen, means that no
-//! counter changes any more. The releases of all adders that left make their writes visible to the
+//! Invariant: all changes of the word are read-modify-writes, hence in one order. A caller that
+//! enters before the seal in that order is counted until it leaves. A caller that comes after sees
+//! the bit, touches nothing and steps back. So "sealed, no caller inside", once seen, means that no
+//! counter changes any more. The releases of all callers that left make their writes visible to the
 //! thread that saw it.
 
 use super::sync::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl Gate {
         self.0.load(Ordering::Acquire) & SEALED != 0
     }
 
-    /// Returns whether it is sealed and empty. May be false again while a late adder steps back.
+    /// Returns whether it is sealed and empty. May be false again while a late caller steps back.
     pub(super) fn is_drained(&self) -> bool {
         self.0.load(Ordering::Acquire) == SEALED
     }

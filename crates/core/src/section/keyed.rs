@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use siphasher::sip128::SipHasher13;
 
 use super::TakeError;
-use super::chunks::{self, CHUNK_CELLS, CellSlice, TakenPiece};
+use super::cell_pool::{self, CHUNK_CELLS, CellSlice, TakenPiece};
 use super::counter::CounterCell;
-use super::scattered::ScatteredLevels;
+use super::scattered_levels::ScatteredLevels;
 use super::sync::{AtomicU32, Mutex, OnceLock, Ordering, lock_ignoring_poison};
 
 /// All levels together hold 50 million keys.
@@ -199,10 +199,12 @@ impl KeyedCounters {
             true => Ok(LevelCells::Small(
                 (0..cells).map(|_| AtomicU32::new(0)).collect(),
             )),
-            false => match chunks::take_piece_or_chunks(cells).ok_or(TakeError::MemoryExhausted)? {
-                TakenPiece::Whole(cells) => Ok(LevelCells::Large(cells)),
-                TakenPiece::Scattered(chunks) => Err(chunks),
-            },
+            false => {
+                match cell_pool::take_piece_or_chunks(cells).ok_or(TakeError::MemoryExhausted)? {
+                    TakenPiece::Whole(cells) => Ok(LevelCells::Large(cells)),
+                    TakenPiece::Scattered(chunks) => Err(chunks),
+                }
+            }
         };
         match taken {
             Ok(cells) => drop(level.get_or_init(|| cells)),
@@ -239,12 +241,12 @@ impl Drop for KeyedCounters {
     /// A thread that looks at a cell borrows this, so no thread does any more.
     fn drop(&mut self) {
         let levels = self.levels.iter().filter_map(OnceLock::get);
-        chunks::put_back(levels.filter_map(|level| match level {
+        cell_pool::put_back(levels.filter_map(|level| match level {
             LevelCells::Small(_) => None,
             LevelCells::Large(cells) => Some(*cells),
         }));
         if let Some(scattered) = self.scattered() {
-            chunks::put_back(scattered.chunks().map(|chunk| chunk.as_slice()));
+            cell_pool::put_back(scattered.chunks().map(|chunk| chunk.as_slice()));
         }
     }
 }
@@ -262,7 +264,7 @@ fn find_entry(entries: &[AtomicU32], hash: KeyHash) -> Option<(usize, bool)> {
     })
 }
 
-/// Does what [`probe`] does, in the line of that number.
+/// Does what [`find_entry`] does, in the line of that number.
 #[inline(always)]
 pub(super) fn find_entry_in_line(
     cells: &[AtomicU32; LINE_CELLS],

@@ -9,47 +9,47 @@
 //!          sealed?    └── a counter past 32 bits: wide                       └── highest
 //! ```
 //!
-//! - `gate`: once sealed no adder enters; drained means that every adder that entered has left.
+//! - `gate`: once sealed no caller enters; drained means that every caller that entered has left.
 //! - `window`: the part of the sequence that may be handed out; it only ever grows.
 //! - `dense`, `keyed`: where a key's counter lives; its address never changes.
-//! - `chunks`: the memory of all of them, within a limit; `scattered`: levels whose memory is in
-//!   many pieces.
+//! - `cell_pool`: the memory of all of them, within a limit; `scattered_levels`: levels whose
+//!   memory is in many pieces.
 //! - `counter`: moves one counter forward, never back, never past the window.
 //!
 //! The promise kept here: within one section object no number of a key is handed out twice, every
 //! later number of a key is greater, and none lies above the durable `max_seq`. Once
-//! [`Section::final_seq`] has answered, no number is handed out any more, and none handed out was
-//! greater. Played under loom in `tests/loom_section.rs`.
+//! [`Section::high_water_mark`] has answered, no number is handed out any more, and none handed out
+//! was greater. Played under loom in `tests/loom_section.rs`.
 //!
 //! Pure memory: no I/O, no async, no clock. Callers check lease and epoch after taking a number.
 
-mod adder;
-mod call;
-mod chunks;
+mod cell_pool;
 mod counter;
+mod counter_ref;
 mod dense;
 mod gate;
+mod guard;
 mod keyed;
-mod scattered;
-mod spot;
+mod scattered_levels;
 mod sync;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+mod types;
 mod window;
 
 use std::num::NonZeroU32;
 // Not part of any protocol, so loom need not see it.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-pub use adder::SectionGuard;
-pub use call::{CounterKey, CurrentValue, NumberRange, SectionGrant, TakeError};
-pub use chunks::{CounterMemory, add_memory_limit, counter_memory};
+pub use cell_pool::{CounterMemory, add_memory_limit, counter_memory};
 use counter::{CounterAdvance, CounterCell, WideCounters};
+pub use counter_ref::{CounterRef, KeyLookup};
 use dense::DenseCounters;
 use gate::Gate;
+pub use guard::SectionGuard;
 use keyed::KeyedCounters;
-pub use spot::{CounterRef, KeyLookup};
+pub use types::{CounterKey, CurrentValue, NumberRange, SectionGrant, TakeError};
 use window::Window;
 
 /// The counters of one section, for one generation.
@@ -146,8 +146,8 @@ impl Section {
         self.offset_limit().saturating_sub(self.highest_offset())
     }
 
-    /// Returns the `max_seq` with which [`limit`](Self::limit) would be `limit`, or the furthest
-    /// there is. It is the target of a raise.
+    /// Returns the `max_seq` with which [`offset_limit`](Self::offset_limit) would be `limit`, or
+    /// the furthest there is. It is the target of a raise.
     pub fn max_seq_for(&self, limit: u64) -> u64 {
         self.window.max_seq_for(limit)
     }
@@ -158,29 +158,29 @@ impl Section {
         self.window.widen_to(max_seq);
     }
 
-    /// Enters for one call or a batch; None once sealed. The section cannot drain while an adder
+    /// Enters for one call or a batch; None once sealed. The section cannot drain while a caller
     /// lives. So never hold one across an await (it is not `Send`) or while waiting for a refill.
     #[inline]
     pub fn enter(&self) -> Option<SectionGuard<'_>> {
-        let adder = SectionGuard::enter(self)?;
+        let guard = SectionGuard::enter(self)?;
         if !self.used.load(Relaxed) {
             self.used.store(true, Relaxed);
         }
-        Some(adder)
+        Some(guard)
     }
 
-    /// Does [`Adder::next`] as a call of its own.
+    /// Does [`SectionGuard::next`] as a call of its own.
     ///
     /// # Errors
-    /// As [`Adder::next`], and [`Refusal::Sealed`].
+    /// As [`SectionGuard::next`], and [`TakeError::Sealed`].
     pub fn next(&self, key: CounterKey<'_>, count: NonZeroU32) -> Result<NumberRange, TakeError> {
         self.enter().ok_or(TakeError::Sealed)?.next(key, count)
     }
 
-    /// Does [`Adder::raise_to`] as a call of its own.
+    /// Does [`SectionGuard::raise_to`] as a call of its own.
     ///
     /// # Errors
-    /// As [`Adder::raise_to`], and [`Refusal::Sealed`].
+    /// As [`SectionGuard::raise_to`], and [`TakeError::Sealed`].
     pub fn raise_to(&self, key: CounterKey<'_>, target: u64) -> Result<CurrentValue, TakeError> {
         self.enter().ok_or(TakeError::Sealed)?.raise_to(key, target)
     }
@@ -188,8 +188,8 @@ impl Section {
     /// Returns the state of a key's cur_seq. Allocates nothing.
     ///
     /// # Errors
-    /// [`Refusal::Sealed`]: the next owner or generation may already have gone further.
-    /// [`Refusal::NotHere`].
+    /// [`TakeError::Sealed`]: the next owner or generation may already have gone further.
+    /// [`TakeError::WrongSection`].
     pub fn current(&self, key: CounterKey<'_>) -> Result<CurrentValue, TakeError> {
         let offset = self
             .find_cell(key)?
@@ -202,7 +202,7 @@ impl Section {
         Ok(self.current_value(offset))
     }
 
-    /// Seals: from now on no adder enters. It cannot be undone; sealing twice is harmless.
+    /// Seals: from now on no caller enters. It cannot be undone; sealing twice is harmless.
     pub fn seal(&self) {
         self.gate.seal();
     }
@@ -213,7 +213,7 @@ impl Section {
     }
 
     /// Returns the highest number any counter reached, by handing out or by RaiseTo, `base` if
-    /// none: exact and final. None until the section is sealed and every adder has left. It may be
+    /// none: exact and final. None until the section is sealed and every caller has left. It may be
     /// None again while a late caller is rejected: the caller retries.
     pub fn high_water_mark(&self) -> Option<u64> {
         if !self.gate.is_drained() {
@@ -225,13 +225,13 @@ impl Section {
         })
     }
 
-    /// Returns whether an adder entered since the last call: idle detection calls it at each sweep.
+    /// Returns whether a caller entered since the last call: idle detection calls it at each sweep.
     /// A use that races with the sweep may show at this sweep or at the next.
     pub fn take_used(&self) -> bool {
         self.used.load(Relaxed) && self.used.swap(false, Relaxed)
     }
 
-    /// Returns whether an adder entered since the last [`take_used`](Self::take_used).
+    /// Returns whether a caller entered since the last [`take_used`](Self::take_used).
     pub fn is_used(&self) -> bool {
         self.used.load(Relaxed)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{ClusterRow, RowKey, SlotRow, State};
 use crate::command::{Batch, Command, CommandRejection, Reply};
 use crate::geometry::SLOTS_MAX;
-use crate::id::{ClusterId, Slot};
+use crate::ids::{ClusterId, Slot};
 use crate::namespace::NamespaceSpec;
 
 /// Outcome of one command inside the state.

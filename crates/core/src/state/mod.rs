@@ -9,10 +9,10 @@
 //!   generation handed it back by its true final.
 
 mod apply;
-mod format;
-pub mod growth;
+mod format_level;
+pub mod namespace_growth;
 mod namespaces;
-mod paged;
+mod paged_map;
 pub mod restore;
 mod rows;
 mod section_rows;
@@ -25,17 +25,17 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use format::FORMAT_LEVEL_MAX;
-pub use paged::PagedMap;
+pub use format_level::FORMAT_LEVEL_MAX;
+pub use paged_map::PagedMap;
 pub use rows::{
     ClusterRow, FormatRow, RowKey, SectionRow, SessionRow, SlotRow, StateBuilder, StateRow,
 };
 use section_rows::SectionRows;
 
 use crate::geometry::slot_of;
-use crate::id::{NamespaceId, SectionKey, SessionId, Slot};
+use crate::ids::{NamespaceId, SectionKey, SessionId, Slot};
 use crate::namespace::Namespace;
-use crate::route::{Route, RoutingDelta, SlotOwner};
+use crate::routing_table::{Route, RoutingDelta, SlotOwner};
 
 /// The replicated state of one Set. A copy shares the pages of the sections, so the time to make it
 /// hardly depends on their number.

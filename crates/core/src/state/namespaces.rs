@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::apply::CommandOutcome;
 use super::{RowKey, State};
 use crate::command::{CommandRejection, Reply};
-use crate::id::NamespaceId;
+use crate::ids::NamespaceId;
 use crate::namespace::{
     NAMESPACES_MAX, Namespace, NamespaceChange, NamespaceLimits, NamespaceSpec, validate_step,
 };

@@ -1,8 +1,8 @@
 //! State of a new cluster, made from a backup of an old one.
 //!
 //! The old cluster continued after the backup: it added numbers to sections, opened sections, gave
-//! slots away. The backup cannot show how far; the operator can, and gives it as [`Margins`].
-//! Invariant: if since the backup
+//! slots away. The backup cannot show how far; the operator can, and gives it as
+//! [`RestoreMargins`]. Invariant: if since the backup
 //! - no section in the backup had more than `max_seq` numbers added by Opens and Raises,
 //! - no section outside the backup had more than `start`,
 //! - no slot changed its epoch more than `epoch` times,
@@ -20,18 +20,19 @@
 //! - the same happens to a section opened after the backup, of which it has no row: `start` is
 //!   lifted, as all such sections begin there;
 //! - an AllocSvr of the old cluster still runs and renews session 5, which now belongs to another:
-//!   session ids continue far above (`SESSIONS`);
+//!   session ids continue far above (`SKIPPED_SESSIONS`);
 //! - a caller of the old cluster takes numbers of the new one without noticing, because its routing
 //!   table is of a higher version than the new cluster's: table versions continue far above
-//!   ([`RESTORED`]), so every such caller is sent the new table and rejects it by its cluster id;
+//!   ([`RESTORED_TABLE_VERSION`]), so every such caller is sent the new table and rejects it by its
+//!   cluster id;
 //! - a section is opened after the backup, and after the restore `current` answers `never` for it:
-//!   a restored cluster's sections begin one number above the floor ([`State::unopened`]).
+//!   a restored cluster's sections begin one number above the floor ([`State::unopened_max_seq`]).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{ClusterRow, FormatRow, SectionRow, SlotRow, State};
-use crate::id::{ClusterId, Epoch, Generation, NamespaceId, SectionKey};
+use crate::ids::{ClusterId, Epoch, Generation, NamespaceId, SectionKey};
 use crate::namespace::{NAMESPACES_MAX, Namespace};
 use crate::progression::Progression;
 
@@ -53,14 +54,14 @@ pub struct RestoreMargins {
     pub epoch: u64,
 }
 
-/// One of the [`Margins`].
+/// One of the [`RestoreMargins`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreMargin {
-    /// [`Margins::max_seq`].
+    /// [`RestoreMargins::max_seq`].
     MaxSeq,
-    /// [`Margins::start`].
+    /// [`RestoreMargins::start`].
     Start,
-    /// [`Margins::epoch`].
+    /// [`RestoreMargins::epoch`].
     Epoch,
 }
 
@@ -163,7 +164,7 @@ impl State {
     /// there: its keys are exhausted, which repeats nothing.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// See [`RestoreError`].
     pub fn restored(&self, id: ClusterId, margins: RestoreMargins) -> Result<State, RestoreError> {
         let old = self.cluster.as_ref().ok_or(RestoreError::NoCluster)?;
         margins.check(&self.least_margins())?;

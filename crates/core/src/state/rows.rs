@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use crate::id::{ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionKey, SessionId, Slot};
+use crate::ids::{ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionKey, SessionId, Slot};
 use crate::namespace::Namespace;
 
 /// The cluster itself.

@@ -5,7 +5,7 @@
 //! row passes through here.
 
 use super::{PagedMap, SectionRow};
-use crate::id::SectionKey;
+use crate::ids::SectionKey;
 
 /// All sections ever opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::apply::CommandOutcome;
 use super::{RowKey, SectionRow, State};
 use crate::SEQ_MAX;
 use crate::command::{CommandRejection, Fence, HighWaterMark, RaiseCause, Reply};
-use crate::id::{Generation, Nonce, SessionId, Slot};
+use crate::ids::{Generation, Nonce, SessionId, Slot};
 use crate::namespace::NamespaceSpec;
 
 impl State {

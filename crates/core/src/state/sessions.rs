@@ -11,7 +11,7 @@ use crate::command::{
     ADDRESS_MAX, CommandRejection, HIGH_WATER_MARKS_MAX, OpenSession, Reply, SESSIONS_MAX,
     SlotHighWaterMark,
 };
-use crate::id::{SessionId, Slot};
+use crate::ids::{SessionId, Slot};
 use crate::namespace::validate_name;
 
 impl State {

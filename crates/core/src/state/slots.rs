@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::apply::CommandOutcome;
 use super::{RowKey, State};
 use crate::command::{CommandRejection, HIGH_WATER_MARKS_MAX, HighWaterMark, Reply};
-use crate::id::{Epoch, SessionId, Slot};
+use crate::ids::{Epoch, SessionId, Slot};
 
 impl State {
     pub(super) fn assign(

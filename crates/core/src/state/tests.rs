@@ -10,7 +10,7 @@ use crate::command::{
     RaiseCause, Reply, SessionProof, SlotHighWaterMark,
 };
 use crate::geometry::Geometry;
-use crate::id::{
+use crate::ids::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
 use crate::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};

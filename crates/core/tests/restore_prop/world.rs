@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use seqsvr_core::command::{Batch, Command, Fence, HighWaterMark, OpenSession, RaiseCause, Reply};
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::id::{
+use seqsvr_core::ids::{
     ClusterId, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
 use seqsvr_core::namespace::{Namespace, NamespaceSpec};

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seqsvr_core::command::{Command, Reply};
-use seqsvr_core::id::{Epoch, Generation, SectionKey, SessionId, Slot};
+use seqsvr_core::ids::{Epoch, Generation, SectionKey, SessionId, Slot};
 use seqsvr_core::state::{RowKey, State};
 
 use crate::owners::{sessions, slots, table};

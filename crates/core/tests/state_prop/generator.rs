@@ -6,7 +6,7 @@ use seqsvr_core::command::{
     Command, Fence, HighWaterMark, OpenSession, SessionProof, SlotHighWaterMark,
 };
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::id::{
+use seqsvr_core::ids::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
 use seqsvr_core::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use seqsvr_core::command::{Command, Reply};
-use seqsvr_core::id::Slot;
+use seqsvr_core::ids::Slot;
 use seqsvr_core::state::SlotRow;
 
 use crate::checker::{Transition, Verdict, hold};

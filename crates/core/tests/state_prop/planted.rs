@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use seqsvr_core::command::{Batch, Command, Fence, OpenSession, RaiseCause, Reply};
-use seqsvr_core::id::{
+use seqsvr_core::ids::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId,
 };
 use seqsvr_core::state::{RowKey, State, StateRow};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use seqsvr_core::SEQ_MAX;
 use seqsvr_core::command::{Command, Fence, HighWaterMark, RaiseCause, Reply};
 use seqsvr_core::geometry::slot_of;
-use seqsvr_core::id::{Generation, SectionKey};
+use seqsvr_core::ids::{Generation, SectionKey};
 use seqsvr_core::state::{RowKey, SectionRow, State, StateRow};
 
 use crate::checker::{Transition, Verdict, hold};

@@ -11,7 +11,7 @@
 //! dashboard      the web page, and its data  operator      /metrics, /healthz, /readyz
 //! ```
 //!
-//! Each part has [`Paths`] of its own, so that a server has only those that it can answer.
+//! Each part has [`Routes`] of its own, so that a server has only those that it can answer.
 
 mod body;
 mod compat;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seqsvr_core::route::{RoutingDelta, RoutingTable};
+use seqsvr_core::routing_table::{RoutingDelta, RoutingTable};
 use seqsvr_proto::v1::RoutesRequest;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Status};

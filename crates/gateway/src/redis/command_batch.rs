@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
-use seqsvr_core::id::Uid;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::ids::Uid;
+use seqsvr_core::routing_table::KeyRef;
 use seqsvr_proto::LocalSequence;
 
 use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX, RaiseStep};

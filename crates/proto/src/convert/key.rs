@@ -1,7 +1,7 @@
 //! Key of a request, and its namespace.
 
-use seqsvr_core::id::Uid;
-use seqsvr_core::route::KeyRef;
+use seqsvr_core::ids::Uid;
+use seqsvr_core::routing_table::KeyRef;
 
 use crate::v1;
 

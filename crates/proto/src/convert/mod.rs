@@ -6,7 +6,7 @@ mod section;
 mod table;
 
 use bytes::Bytes;
-use seqsvr_core::id::Slot;
+use seqsvr_core::ids::Slot;
 
 pub use key::{RequestKey, namespace_name};
 pub use namespace::namespace_spec_from;

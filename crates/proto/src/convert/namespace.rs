@@ -1,7 +1,7 @@
 //! Namespaces and their settings.
 
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::id::NamespaceId;
+use seqsvr_core::ids::NamespaceId;
 use seqsvr_core::namespace::{Namespace, NamespaceLimits, NamespaceSpec, STEP_DEFAULT};
 use seqsvr_core::progression::Progression;
 

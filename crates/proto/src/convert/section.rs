@@ -3,7 +3,7 @@
 use seqsvr_core::command::{
     Command, CommandRejection, Fence, HighWaterMark, RaiseCause, Reply, SlotHighWaterMark,
 };
-use seqsvr_core::id::{Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey};
+use seqsvr_core::ids::{Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey};
 
 use super::{DecodeError, slot_from, u128_from};
 use crate::v1;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use seqsvr_core::id::{ClusterId, Epoch, SessionId};
+use seqsvr_core::ids::{ClusterId, Epoch, SessionId};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::route::{Route, RoutingDelta, SlotOwner};
+use seqsvr_core::routing_table::{Route, RoutingDelta, SlotOwner};
 
 use super::{DecodeError, slot_from, u128_from, u128_to_bytes};
 use crate::v1;
@@ -105,7 +105,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use seqsvr_core::command::{Batch, Command, OpenSession};
-    use seqsvr_core::id::{Nonce, Slot};
+    use seqsvr_core::ids::{Nonce, Slot};
     use seqsvr_core::state::State;
 
     use super::*;

@@ -52,7 +52,7 @@ struct CallCounters {
 impl CallLimiter {
     /// Makes the bounds of a service. `prefix`: such as `/seqsvr.v1.Sequence/`; `stream`: the
     /// method that takes and answers a stream of messages. That method reports each message that it
-    /// took by the [`Messages`] in its request's extensions.
+    /// took by the [`StreamMeter`] in its request's extensions.
     pub fn new(prefix: &'static str, stream: &'static str) -> CallLimiter {
         CallLimiter(Arc::new(CallCounters {
             prefix,

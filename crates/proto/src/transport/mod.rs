@@ -1,8 +1,8 @@
 //! Transport of bytes between processes: the seam through which a simulation replaces TCP.
 //!
-//! All code that connects or listens does it through the [`Transport`] it received: [`Tcp`] in a
-//! process, something else in a test or a simulation. Everything above (HTTP/2, gRPC, time-outs) is
-//! the same code in both.
+//! All code that connects or listens does it through the [`Transport`] it received:
+//! [`TcpTransport`] in a process, something else in a test or a simulation. Everything above
+//! (HTTP/2, gRPC, time-outs) is the same code in both.
 
 mod body;
 mod calls;

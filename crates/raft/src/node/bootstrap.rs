@@ -10,7 +10,7 @@ use std::time::Duration;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
 use seqsvr_core::command::{Batch, Command, CommandRejection, Reply};
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
 use tokio::time::Instant;
 

@@ -31,9 +31,9 @@ pub enum RaftRole {
 
 /// Leadership as this node sees it. It may lag behind the group by an election, in both directions:
 /// another node may lead already. So nothing is safe *because* of this value. An action that a
-/// deposed leader must not take goes through [`Node::propose`](crate::Node::propose). Only a quorum
-/// can commit it, and it names the term it was decided in. A read that must be current goes through
-/// [`Node::confirm`](crate::Node::confirm).
+/// deposed leader must not take goes through [`RaftNode::propose`](crate::RaftNode::propose). Only
+/// a quorum can commit it, and it names the term it was decided in. A read that must be current
+/// goes through [`RaftNode::confirm_leadership`](crate::RaftNode::confirm_leadership).
 ///
 /// Within one node it is consistent: `ready_term` is sent only after the state that readers see
 /// contains every entry of earlier terms. A change of term clears it in the same update.

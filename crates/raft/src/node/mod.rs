@@ -60,7 +60,7 @@ pub struct GroupMember {
     pub id: u64,
     /// Where the other nodes reach it, `host:port`.
     pub address: String,
-    /// Incarnation of its data directory, as [`Node::identity`] returns it there.
+    /// Incarnation of its data directory, as [`RaftNode::identity`] returns it there.
     pub incarnation: u64,
     /// Whether it votes. `init` makes every member a voter.
     pub is_voter: bool,
@@ -102,7 +102,8 @@ impl Drop for NodeInner {
 
 impl RaftNode {
     /// Opens the data directory and starts; reaches the other members through `transport`. A node
-    /// that belongs to no cluster waits until [`Node::init`] is called here or at another member.
+    /// that belongs to no cluster waits until [`RaftNode::create_cluster`] is called here or at
+    /// another member.
     ///
     /// # Errors
     /// Any error that makes the directory unusable; the text names the file and says what to do.
@@ -214,7 +215,8 @@ impl RaftNode {
     }
 
     /// Returns the applied state of this moment as a backup; None before the cluster is made. It is
-    /// the cluster's newest state only after [`Node::confirm`]. `taken_at`: seconds since 1970.
+    /// the cluster's newest state only after [`RaftNode::confirm_leadership`]. `taken_at`: seconds
+    /// since 1970.
     pub fn backup(&self, taken_at: u64) -> Option<StateBackup> {
         let applied = self.inner.shared.applied.read();
         let last = applied.last_applied?;

@@ -100,7 +100,7 @@ impl RaftNode {
 
     /// Returns the time since the sending of the last call that a quorum acknowledged; None if this
     /// node does not lead or no quorum has answered it in this term. It is an observation, not a
-    /// guarantee: see [`Node::confirm`].
+    /// guarantee: see [`RaftNode::confirm_leadership`].
     pub fn quorum_age(&self) -> Option<Duration> {
         let metrics = self.inner.raft.metrics();
         let metrics = metrics.borrow_watched();

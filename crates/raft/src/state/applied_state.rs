@@ -7,7 +7,7 @@ use std::time::Instant;
 use openraft::EntryPayload;
 use parking_lot::RwLock;
 use seqsvr_core::command::Reply;
-use seqsvr_core::state::growth::{BatchBaseline, NamespaceGrowth};
+use seqsvr_core::state::namespace_growth::{BatchBaseline, NamespaceGrowth};
 use seqsvr_core::state::{PagedMap, RowKey, State};
 use tokio::sync::watch;
 

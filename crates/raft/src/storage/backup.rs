@@ -3,20 +3,19 @@
 //! ```text
 //! "SEQBKUP\n" | header record | rows record … | trailer record
 //! "SEQBKU2\n" | header record | peaks record | rows record … | trailer record
-//! ```
-//! The second form also says how many numbers the busiest minute added; the first one stays
+//! ``` The second form also says how many numbers the busiest minute added; the first one stays
 //! readable. Rows and trailer are those of a snapshot (`snapshot.rs`). The header names the cluster
 //! and the last entry, and has figures that help to choose the margins of a restore. Invariant:
-//! [`read`] returns what was written or an error. Every byte is under a checksum, and a file that
-//! was cut short or that continues after its end is refused. A backup is never opened as a
-//! snapshot, nor a snapshot as a backup: a node that continued from a state that old would hand out
-//! numbers twice.
+//! [`read_backup_file`] returns what was written or an error. Every byte is under a checksum, and a
+//! file that was cut short or that continues after its end is refused. A backup is never opened as
+//! a snapshot, nor a snapshot as a backup: a node that continued from a state that old would hand
+//! out numbers twice.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +24,7 @@ use crate::storage::snapshot::{invalid_data, read_rows, write_rows};
 pub use crate::storage::usage_report::UsageReport;
 
 const MAGIC: &[u8; 8] = b"SEQBKUP\n";
-/// Beginning of a backup that holds [`Seen::peak`].
+/// Beginning of a backup that holds [`UsageReport::busiest_minute`].
 const MAGIC_PEAKS: &[u8; 8] = b"SEQBKU2\n";
 
 /// Description of a backup: its cluster, its last entry, and what the leader had seen.

@@ -14,7 +14,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 
 use crate::error::Error;
 use crate::storage::data_dir::{self, DataDir};

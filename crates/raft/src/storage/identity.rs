@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 

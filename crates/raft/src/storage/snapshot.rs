@@ -15,7 +15,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise};
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::{RowKey, State, StateBuilder, StateRow};
 use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};

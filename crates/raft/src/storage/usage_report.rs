@@ -1,6 +1,6 @@
 //! How fast the numbers of a store were used, for people.
 
-use seqsvr_core::id::NamespaceId;
+use seqsvr_core::ids::NamespaceId;
 use serde::{Deserialize, Serialize};
 
 /// Figures of the store that made a backup: information for people, no part of any protocol.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use openraft::storage::{IOFlushed, RaftLogStorage, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::type_config::TypeConfigExt;
-use seqsvr_core::id::{ClusterId, SessionId};
+use seqsvr_core::ids::{ClusterId, SessionId};
 
 use super::*;
 use crate::storage::identity::NodeIdentity;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::transport::TcpTransport;
 
 use super::*;

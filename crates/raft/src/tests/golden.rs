@@ -11,7 +11,7 @@ use openraft::raft::{
 };
 use openraft::storage::{IOFlushed, RaftLogReader};
 use openraft::type_config::TypeConfigExt;
-use seqsvr_core::id::{ClusterId, NamespaceId};
+use seqsvr_core::ids::{ClusterId, NamespaceId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -8,7 +8,7 @@ use seqsvr_core::command::{
     Fence, HighWaterMark, OpenSession, RaiseCause, SessionProof, SlotHighWaterMark,
 };
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::id::{
+use seqsvr_core::ids::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
 use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceLimits, NamespaceSpec};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prost::Message;
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::v1::raft_client::RaftClient;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason, RaftRequest};
 use tonic::Code;

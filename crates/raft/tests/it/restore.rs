@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqsvr_core::command::{Batch, Command, Fence, RaiseCause, Reply};
-use seqsvr_core::id::{
+use seqsvr_core::ids::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, Slot,
 };
 use seqsvr_core::state::State;

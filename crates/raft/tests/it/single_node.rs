@@ -4,7 +4,7 @@ use crate::support::running_node::{
     CLUSTER, LEASE_MS, RunningNode, SLOTS, session_batch, start_cluster, start_node, wait_until,
     wait_until_equal, wait_until_unlocked, write_session,
 };
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
 use seqsvr_proto::transport::TcpTransport;
 use seqsvr_raft::{ConfirmError, Error, ProposeError, RaftNode};

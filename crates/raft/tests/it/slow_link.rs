@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seqsvr_core::command::{Batch, Command};
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::id::SessionId;
+use seqsvr_core::ids::SessionId;
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_raft::{GroupMember, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use seqsvr_alloc::AllocView;
-use seqsvr_core::id::{ClusterId, SectionKey, SessionId, Slot};
+use seqsvr_core::ids::{ClusterId, SectionKey, SessionId, Slot};
 use seqsvr_store::sim::{self as disks, Entry};
 
 use super::regression_judge::RegressionJudge;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use seqsvr_core::id::SectionKey;
+use seqsvr_core::ids::SectionKey;
 use seqsvr_core::state::State;
 use seqsvr_store::StoreServer;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-use seqsvr_core::id::SectionKey;
+use seqsvr_core::ids::SectionKey;
 use seqsvr_core::state::State;
 
 use super::SimWorld;

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_core::ids::{SessionId, Slot};
 
 /// Pairs every free slot (`owners[slot]` is None) with one of the living sessions; returns nothing
 /// if there is none.

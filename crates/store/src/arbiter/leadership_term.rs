@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use seqsvr_core::command::Command;
-use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_core::ids::{SessionId, Slot};
 use seqsvr_core::lease::{ClockReading, takeover_wait};
 use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};

@@ -44,7 +44,7 @@ use std::fmt;
 use std::time::Duration;
 
 use seqsvr_core::command::Command;
-use seqsvr_core::id::SessionId;
+use seqsvr_core::ids::SessionId;
 use seqsvr_core::lease::ClockReading;
 use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use seqsvr_core::id::{SessionId, Slot};
+use seqsvr_core::ids::{SessionId, Slot};
 
 /// A slot that should move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

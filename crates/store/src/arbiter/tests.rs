@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use seqsvr_core::command::{Batch, OpenSession, Reply};
-use seqsvr_core::id::{ClusterId, Nonce, Slot};
+use seqsvr_core::ids::{ClusterId, Nonce, Slot};
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 
 use proptest::prelude::*;
 use seqsvr_core::command::{Fence, OpenSession, RaiseCause, SlotHighWaterMark};
-use seqsvr_core::id::{
+use seqsvr_core::ids::{
     Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
 use tokio::sync::Semaphore;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use seqsvr_core::command::{Command, Reply};
-use seqsvr_core::id::SessionId;
+use seqsvr_core::ids::SessionId;
 use seqsvr_core::namespace::NamespaceChange;
 use seqsvr_metrics::to_counter_map;
 use seqsvr_proto::convert::{namespace_spec_from, u128_to_bytes};

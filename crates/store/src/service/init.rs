@@ -1,6 +1,6 @@
 //! Creation of a cluster.
 
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::convert::u128_from;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;

@@ -16,7 +16,7 @@
 //! - *Stamped in another term than confirmed*: the stamp would count for a leadership that the
 //!   round does not confirm.
 
-use seqsvr_core::id::SessionId;
+use seqsvr_core::ids::SessionId;
 use seqsvr_core::planted;
 use seqsvr_core::state::State;
 use seqsvr_proto::error::RpcError;

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::convert::u128_from;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::store_client::StoreClient;

@@ -5,7 +5,7 @@
 //! confused sender from giving away a slot of another owner.
 
 use seqsvr_core::command::{Command, HIGH_WATER_MARKS_MAX, HighWaterMark, Reply};
-use seqsvr_core::id::{Epoch, SessionId, Slot};
+use seqsvr_core::ids::{Epoch, SessionId, Slot};
 use seqsvr_proto::convert::high_water_mark_from;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;

@@ -5,7 +5,7 @@
 //! index.
 
 use seqsvr_core::command::CommandRejection;
-use seqsvr_core::id::{NamespaceId, SectionId, SectionKey, SessionId};
+use seqsvr_core::ids::{NamespaceId, SectionId, SectionKey, SessionId};
 use seqsvr_core::state::State;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::READ_ROWS_MAX;

@@ -1,7 +1,7 @@
 //! Opening and closing sessions.
 
 use seqsvr_core::command::{Command, HIGH_WATER_MARKS_MAX, OpenSession, Reply, SessionProof};
-use seqsvr_core::id::{Nonce, SessionId};
+use seqsvr_core::ids::{Nonce, SessionId};
 use seqsvr_proto::convert::{high_water_mark_from, u128_from};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;

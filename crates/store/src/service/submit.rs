@@ -1,7 +1,7 @@
 //! Section commands of one AllocSvr. They need no confirmation: slot, epoch and generation fence
 //! each of them when it is applied.
 
-use seqsvr_core::id::Generation;
+use seqsvr_core::ids::Generation;
 use seqsvr_proto::convert::{command_from, section_reply_from};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::SUBMIT_COMMANDS_MAX;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use seqsvr_core::id::{NamespaceId, SectionId, SectionKey, SessionId, Slot};
-use seqsvr_core::route::{RoutingDelta, RoutingTable};
+use seqsvr_core::ids::{NamespaceId, SectionId, SectionKey, SessionId, Slot};
+use seqsvr_core::routing_table::{RoutingDelta, RoutingTable};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, section_command, section_reply};

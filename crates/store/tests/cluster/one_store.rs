@@ -315,7 +315,9 @@ async fn session_with_valid_proof_supersedes_at_once() {
         .into_inner()
         .session;
     assert!(new > old);
-    let owns = |r: &seqsvr_core::route::Route| r.owner.as_ref().is_some_and(|o| o.session.0 == new);
+    let owns = |r: &seqsvr_core::routing_table::Route| {
+        r.owner.as_ref().is_some_and(|o| o.session.0 == new)
+    };
     observer
         .wait_for_table("the new session's slots", |t| {
             t.routes().all(|(_, r)| owns(r))

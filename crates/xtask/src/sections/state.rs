@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::geometry::{Geometry, KEYED_SECTIONS_MAX};
-use seqsvr_core::id::{ClusterId, Generation, NamespaceId, Nonce, SectionId, SectionKey};
+use seqsvr_core::ids::{ClusterId, Generation, NamespaceId, Nonce, SectionId, SectionKey};
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::state::{RowKey, SectionRow, State, StateBuilder, StateRow};
 

@@ -4,7 +4,7 @@
 //! Every kind of request is sent with a wrong cluster tag.
 
 use futures::stream;
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_client::AdminClient;

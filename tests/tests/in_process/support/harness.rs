@@ -207,8 +207,8 @@ pub(crate) async fn wait_until_settled(allocs: &[AllocServer]) {
 async fn slot_owners(address: SocketAddr) -> Option<BTreeSet<String>> {
     let mut alloc = SequenceClient::connect(http_url(address)).await.ok()?;
     let table = alloc.routes(v1::RoutesRequest::default()).await.ok()?;
-    let delta = seqsvr_core::route::RoutingDelta::try_from(&table.into_inner()).ok()?;
-    let table = seqsvr_core::route::RoutingTable::new(delta).ok()?;
+    let delta = seqsvr_core::routing_table::RoutingDelta::try_from(&table.into_inner()).ok()?;
+    let table = seqsvr_core::routing_table::RoutingTable::new(delta).ok()?;
     table
         .routes()
         .map(|(_, route)| route.owner.as_ref().map(|o| o.address.clone()))

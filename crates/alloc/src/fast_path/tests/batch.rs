@@ -69,7 +69,7 @@ async fn entered_sections_with_same_index_are_all_left() {
                 .section
                 .high_water_mark()
                 .is_some_and(|last| last >= 28),
-            "an adder is still inside"
+            "a guard is still inside"
         );
     }
     let missed = fixture.take_next(&uids[..5]).missed;

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
-use seqsvr_core::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
+use seqsvr_core::ids::{
+    ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid,
+};
 use seqsvr_core::lease::{ClockReading, Lease};
 use seqsvr_core::namespace::{Namespace, NamespaceSpec};
-use seqsvr_core::route::{KeyRef, Route, RoutingDelta, SlotOwner};
+use seqsvr_core::routing_table::{KeyRef, Route, RoutingDelta, SlotOwner};
 use seqsvr_core::section::{Section, SectionGrant};
 use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
 

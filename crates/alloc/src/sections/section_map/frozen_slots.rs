@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use seqsvr_core::id::{Epoch, NamespaceId, SectionId, SectionKey, Slot};
+use seqsvr_core::ids::{Epoch, NamespaceId, SectionId, SectionKey, Slot};
 use seqsvr_core::planted;
 use seqsvr_proto::v1::SectionFinal;
 
@@ -131,8 +131,8 @@ impl SectionMap {
 #[cfg(test)]
 mod tests {
     use seqsvr_core::command::Fence;
-    use seqsvr_core::id::{ClusterId, SessionId};
-    use seqsvr_core::route::{Route, RoutingDelta, RoutingTable};
+    use seqsvr_core::ids::{ClusterId, SessionId};
+    use seqsvr_core::routing_table::{Route, RoutingDelta, RoutingTable};
     use seqsvr_core::section::{Section, SectionGrant};
 
     use super::*;

@@ -1,6 +1,6 @@
 use seqsvr_core::command::Fence;
-use seqsvr_core::id::{ClusterId, NamespaceId, SectionId, SectionKey};
-use seqsvr_core::route::{Route, RoutingDelta, SlotOwner};
+use seqsvr_core::ids::{ClusterId, NamespaceId, SectionId, SectionKey};
+use seqsvr_core::routing_table::{Route, RoutingDelta, SlotOwner};
 use tokio::time::timeout;
 
 use super::*;

@@ -133,13 +133,13 @@ fn sealed_section_serves_nothing_and_reports_its_highest() {
     let section = Section::dense(open(10, 12, 4, 100), 10);
     assert_eq!(section.next(KEY, n(3)), range(12, 20));
     assert_eq!(section.high_water_mark(), None);
-    let adder = section.enter().unwrap();
+    let guard = section.enter().unwrap();
     section.seal();
     section.seal();
     assert!(section.enter().is_none());
-    assert_eq!(section.high_water_mark(), None, "an adder is inside");
-    assert_eq!(adder.next(KEY, n(1)), range(24, 24));
-    drop(adder);
+    assert_eq!(section.high_water_mark(), None, "a guard is inside");
+    assert_eq!(guard.next(KEY, n(1)), range(24, 24));
+    drop(guard);
     assert_eq!(section.high_water_mark(), Some(24));
     assert_eq!(section.next(KEY, n(1)), Err(TakeError::Sealed));
     assert_eq!(section.raise_to(KEY, 50), Err(TakeError::Sealed));

@@ -3,9 +3,9 @@
 
 use hashbrown::HashMap;
 use seqsvr_core::geometry::GeometryKind;
-use seqsvr_core::id::Uid;
+use seqsvr_core::ids::Uid;
 use seqsvr_core::namespace::{DEFAULT_KEYED_NAMESPACE, DEFAULT_NAMESPACE};
-use seqsvr_core::route::{KeyRef, RoutingTable, SlotOwner};
+use seqsvr_core::routing_table::{KeyRef, RoutingTable, SlotOwner};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use serde::Deserialize;

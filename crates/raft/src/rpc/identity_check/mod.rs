@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 use prost::Message;
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::planted;
 use seqsvr_proto::os;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};

@@ -50,7 +50,7 @@ mod tests {
 
     use openraft::StoredMembership;
     use seqsvr_core::command::{Batch, Command};
-    use seqsvr_core::id::ClusterId;
+    use seqsvr_core::ids::ClusterId;
     use seqsvr_core::state::State;
 
     use super::*;

@@ -6,7 +6,7 @@ use openraft::network::RPCOption;
 use openraft::raft::VoteRequest;
 use openraft::storage::RaftLogReader;
 use openraft::{RaftNetworkV2, StoredMembership};
-use seqsvr_core::id::{ClusterId, SessionId};
+use seqsvr_core::ids::{ClusterId, SessionId};
 use seqsvr_proto::v1::RaftRequest;
 use seqsvr_proto::v1::raft_client::RaftClient;
 use tokio::net::TcpListener;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use openraft::RaftNetworkV2;
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest};
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::transport::TcpTransport;
 
 use crate::rpc::identity_check::IdentityCheck;

@@ -6,7 +6,7 @@ use openraft::RaftNetworkV2;
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::RaftLogReader;
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
 use seqsvr_proto::transport::TcpTransport;
 use seqsvr_proto::v1::RaftHeader;

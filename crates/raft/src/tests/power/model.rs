@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use openraft::storage::{RaftLogReader, RaftStateMachine};
 use seqsvr_core::command::OpenSession;
-use seqsvr_core::id::{ClusterId, Nonce, SessionId};
+use seqsvr_core::ids::{ClusterId, Nonce, SessionId};
 use seqsvr_core::state::State;
 
 use crate::tests::*;
@@ -40,8 +40,8 @@ pub(crate) fn workload_entry(term: u64, index: u64) -> Entry {
             term,
         });
         commands.push(Command::Assign {
-            slot: seqsvr_core::id::Slot((id % 256) as u16),
-            from: seqsvr_core::id::Epoch(id / 256),
+            slot: seqsvr_core::ids::Slot((id % 256) as u16),
+            from: seqsvr_core::ids::Epoch(id / 256),
             to: SessionId(id.saturating_sub(ALIVE / 2)),
         });
     }

@@ -21,7 +21,7 @@ use openraft::StorageHelper;
 use openraft::storage::{IOFlushed, RaftLogReader, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::type_config::TypeConfigExt;
 use rand::RngExt;
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 
 use crate::storage::identity::NodeIdentity;
 use crate::tests::disk::{Disk, run, skipped};

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use openraft::storage::{IOFlushed, RaftLogReader};
 use openraft::type_config::TypeConfigExt;
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 
 use crate::storage::identity::NodeIdentity;
 use crate::tests::disk::{Disk, run, skipped};

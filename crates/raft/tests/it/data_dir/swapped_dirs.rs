@@ -177,7 +177,7 @@ async fn start_similar_node(dir: &Path, options: &Options) -> (Options, State) {
         };
     })
     .await;
-    let cluster = seqsvr_core::id::ClusterId(0xa11e);
+    let cluster = seqsvr_core::ids::ClusterId(0xa11e);
     let member = like.member();
     like.node
         .create_cluster(vec![member], cluster, 3_000, 64)

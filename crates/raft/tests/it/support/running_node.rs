@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use seqsvr_core::command::{Batch, Command, OpenSession, Reply};
-use seqsvr_core::id::{ClusterId, Nonce};
+use seqsvr_core::ids::{ClusterId, Nonce};
 use seqsvr_core::state::State;
 use seqsvr_raft::{Error, GroupMember, Options, ProposeError, RaftNode, RaftRole};
 use tokio::net::TcpListener;

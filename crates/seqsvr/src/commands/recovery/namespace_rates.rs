@@ -1,6 +1,6 @@
 //! Windows and rates of the namespaces of a backup, which help to choose the margins of a restore.
 
-use seqsvr_core::id::NamespaceId;
+use seqsvr_core::ids::NamespaceId;
 use seqsvr_core::state::restore::OpenWindows;
 use seqsvr_store::backup::StateBackup;
 
@@ -60,7 +60,7 @@ fn numbers_of(all: &[(NamespaceId, u64)], id: NamespaceId) -> u64 {
 #[cfg(test)]
 mod tests {
     use seqsvr_core::command::{Batch, Command};
-    use seqsvr_core::id::ClusterId;
+    use seqsvr_core::ids::ClusterId;
     use seqsvr_core::state::State;
     use seqsvr_store::backup::{BackupHeader, UsageReport};
 

@@ -7,7 +7,7 @@
 use std::time::{Duration, SystemTime};
 
 use rand::RngExt;
-use seqsvr_core::id::ClusterId;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::restore::{RestoreError, RestoreMargin, RestoreMargins};
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::backup::{self, StateBackup};

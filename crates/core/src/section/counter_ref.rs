@@ -40,8 +40,9 @@ impl Section {
         }))
     }
 
-    /// Fetches what [`Section::sought`] and [`Section::fetch`] look at first, for sections that are
-    /// likely to be far away. The returned value means nothing, as with [`Section::fetch`].
+    /// Fetches what [`Section::prepare_lookup`] and [`Section::prefetch_entry`] look at first, for
+    /// sections that are likely to be far away. The returned value means nothing, as with
+    /// [`Section::prefetch_entry`].
     #[inline]
     pub fn prefetch_directory(&self) -> u32 {
         match &self.counters {
@@ -50,8 +51,8 @@ impl Section {
         }
     }
 
-    /// Fetches what [`Section::spot`] looks at first. The returned value means nothing: use it only
-    /// to keep the load from being optimized away.
+    /// Fetches what [`Section::find_counter`] looks at first. The returned value means nothing: use
+    /// it only to keep the load from being optimized away.
     #[inline]
     pub fn prefetch_entry(&self, sought: KeyLookup) -> u32 {
         match (&self.counters, sought.0) {
@@ -99,7 +100,7 @@ impl CounterRef<'_> {
     /// As [`Section::next`].
     #[inline]
     pub fn next(&self, count: NonZeroU32) -> Result<NumberRange, TakeError> {
-        let adder = self.section.enter().ok_or(TakeError::Sealed)?;
-        adder.next_at(self.cell, count)
+        let guard = self.section.enter().ok_or(TakeError::Sealed)?;
+        guard.next_at(self.cell, count)
     }
 }

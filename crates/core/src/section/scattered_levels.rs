@@ -1,12 +1,12 @@
 //! Levels of a keyed section that consist of chunks of their own.
 //!
 //! They exist because the memory of counters has reached its limit and no free piece is large
-//! enough (see `chunks`). A search comes here only after it has missed in the levels that are in
+//! enough (see `cell_pool`). A search comes here only after it has missed in the levels that are in
 //! one piece. So sections that have no scattered levels pay nothing for them.
 //!
 //! Invariant: the invariants of `keyed`; an entry lies within one chunk and never moves.
 
-use super::chunks::{CHUNK_CELLS, Chunk};
+use super::cell_pool::{CHUNK_CELLS, Chunk};
 use super::counter::CounterCell;
 use super::keyed::{
     ENTRY_CELLS, KeyHash, LEVELS_MAX, LINE_CELLS, cell_of_entry, find_entry_in_line,

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 
 use crate::geometry::{Geometry, GeometryKind, slot_of, uid_as_key};
-use crate::id::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
+use crate::ids::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
 use crate::namespace::Namespace;
 
 /// Owner of a slot.

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::command::{ADDRESS_MAX, Batch, Command, HIGH_WATER_MARKS_MAX, SESSIONS_MAX};
     use crate::geometry::{Geometry, KEYED_SECTIONS_MAX, SECTION_SIZE_MAX, SLOTS_MAX};
-    use crate::id::ClusterId;
+    use crate::ids::ClusterId;
     use crate::namespace::{
         NAME_MAX, NAMESPACES_MAX, NamespaceLimits, NamespaceSpec, STEP_DEFAULT, STEP_MAX,
         STRIDE_MAX, validate_name,

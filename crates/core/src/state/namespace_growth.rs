@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::State;
 use crate::command::{Batch, Command, Reply};
-use crate::id::{NamespaceId, SectionKey};
+use crate::ids::{NamespaceId, SectionKey};
 
 /// Length of a bucket, seconds.
 const BUCKET_SECONDS: u64 = 10;
@@ -29,7 +29,7 @@ pub struct NamespaceGrowth {
 #[derive(Clone, Debug, Default)]
 struct GrowthCounts {
     total: u64,
-    /// Largest sum of [`BUCKETS`] buckets in a row.
+    /// Largest sum of [`BUCKETS_PER_PEAK`] buckets in a row.
     peak: u64,
     /// Number of the newest bucket, since the count began.
     newest: u64,
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
     use crate::command::{Fence, OpenSession, RaiseCause};
-    use crate::id::{ClusterId, Epoch, Generation, Nonce, SectionId, SessionId, Slot};
+    use crate::ids::{ClusterId, Epoch, Generation, Nonce, SectionId, SessionId, Slot};
 
     const FENCE: Fence = Fence {
         slot: Slot(0),

@@ -14,7 +14,7 @@
 //! the budget. Sections that need large ones come, and some of the former are closed. Hardly any
 //! two free neighbors join, so all large pieces would be new memory, and the process would grow to
 //! twice the budget. Hence above the limit a large piece may consist of scattered chunks
-//! ([`Taken::Scattered`]).
+//! ([`TakenPiece::Scattered`]).
 //!
 //! Invariant: sections have at most the limit and its slack. Schedule that breaks it: callers touch
 //! all keys of more sections than the limit holds. They do so faster than the owner of the sections
@@ -39,7 +39,7 @@ const PIECE_SIZES: usize = 22;
 
 /// Cells that one section has for as long as it lives.
 pub(super) type CellSlice = &'static [AtomicU32];
-/// [`CHUNK`] cells.
+/// [`CHUNK_CELLS`] cells.
 pub(super) type Chunk = &'static [AtomicU32; CHUNK_CELLS];
 
 /// Cells in one piece, or in chunks of their own.
@@ -113,8 +113,8 @@ pub fn counter_memory() -> CounterMemory {
     }
 }
 
-/// Takes `n` cells of zeros; `n` is [`CHUNK`] times a power of two. None: sections have too much
-/// already.
+/// Takes `n` cells of zeros; `n` is [`CHUNK_CELLS`] times a power of two. None: sections have too
+/// much already.
 fn take_piece(n: usize) -> Option<CellSlice> {
     // loom's atomics belong to one run of a model, so nothing is left over for the next run.
     if cfg!(loom) {
@@ -160,7 +160,7 @@ fn clear_cells(cells: &[AtomicU32]) {
     cells.iter().for_each(|cell| cell.store(0, Relaxed));
 }
 
-/// Takes a piece of the smallest size, as [`take`] does.
+/// Takes a piece of the smallest size, as [`take_piece`] does.
 pub(super) fn take_chunk() -> Option<Chunk> {
     take_piece(CHUNK_CELLS)?.first_chunk()
 }
@@ -296,7 +296,7 @@ fn address_of(cells: &[AtomicU32]) -> usize {
 
 #[cfg(not(loom))]
 fn map_region(cells: usize) -> CellSlice {
-    crate::pages::zeroed_slice(cells)
+    crate::huge_pages::zeroed_slice(cells)
 }
 
 #[cfg(loom)]

@@ -1,7 +1,7 @@
 //! Handing numbers out: what may be done between entering a section's gate and leaving it.
 //!
-//! Invariant: an adder exists only between a successful `enter` of the gate and its one `leave`.
-//! Counters change only through an adder, so a drained section changes no more.
+//! Invariant: a section guard exists only between a successful `enter` of the gate and its one
+//! `leave`. Counters change only through a guard, so a drained section changes no more.
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -28,9 +28,8 @@ impl<'a> SectionGuard<'a> {
     /// Hands out the next `count` numbers of a key. Lock-free and without allocation once the key
     /// is touched; only a counter that left 32 bits takes a short lock.
     ///
-    /// # Errors
-    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`],
-    /// [`Refusal::NoMemory`].
+    /// # Errors [`TakeError::WindowExhausted`], [`TakeError::SequenceExhausted`],
+    /// [`TakeError::WrongSection`], [`TakeError::SectionFull`], [`TakeError::MemoryExhausted`].
     pub fn next(&self, key: CounterKey<'_>, count: NonZeroU32) -> Result<NumberRange, TakeError> {
         let window = &self.section.window;
         let count = u64::from(count.get());
@@ -40,11 +39,11 @@ impl<'a> SectionGuard<'a> {
         Ok(self.number_range(step))
     }
 
-    /// Does [`Adder::next`] for a key that was found before. It serves a spot of another section as
-    /// a call of its own.
+    /// Does [`SectionGuard::next`] for a key that was found before. It serves a counter of another
+    /// section as a call of its own.
     ///
     /// # Errors
-    /// As [`Adder::next`]; of another section also [`Refusal::Sealed`].
+    /// As [`SectionGuard::next`]; of another section also [`TakeError::Sealed`].
     #[inline]
     pub fn take_at(
         &self,
@@ -87,9 +86,8 @@ impl<'a> SectionGuard<'a> {
     /// Returns where the counter is now. Returns `Untouched` when `target` is not above the base:
     /// every number to come is above it anyway.
     ///
-    /// # Errors
-    /// [`Refusal::Empty`], [`Refusal::Exhausted`], [`Refusal::NotHere`], [`Refusal::Full`],
-    /// [`Refusal::NoMemory`].
+    /// # Errors [`TakeError::WindowExhausted`], [`TakeError::SequenceExhausted`],
+    /// [`TakeError::WrongSection`], [`TakeError::SectionFull`], [`TakeError::MemoryExhausted`].
     pub fn raise_to(&self, key: CounterKey<'_>, target: u64) -> Result<CurrentValue, TakeError> {
         let window = &self.section.window;
         let wanted = window.offset_at_or_above(target)?;

@@ -2,7 +2,7 @@
 //!
 //! A snapshot or a backup needs the state of one moment, and entries are applied while it is
 //! written. A copy of this map takes one pointer a page. A page is copied when a row in it changes
-//! for the first time afterwards, so a change copies at most [`PAGE_MAX`] rows. That does not
+//! for the first time afterwards, so a change copies at most [`PAGE_ROWS_MAX`] rows. That does not
 //! depend on the size of the map.
 
 use std::fmt;
@@ -211,7 +211,8 @@ mod tests {
                 for key in 0..=u8::MAX {
                     prop_assert_eq!(map.get(&key), model.get(&key));
                 }
-                prop_assert!(map.pages.iter().all(|(_, page)| (1..=PAGE_ROWS_MAX).contains(&page.len())));
+                let mut lengths = map.pages.iter().map(|(_, page)| page.len());
+                prop_assert!(lengths.all(|length| (1..=PAGE_ROWS_MAX).contains(&length)));
                 // The same rows in other pages.
                 let mut again = PagedMap::default();
                 for (key, value) in model.iter().rev() {
