@@ -90,7 +90,8 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     cluster.stores[2].restart();
     let log = wait_until("the mistake to be named", TEST_TIMEOUT, async || {
         let log = cluster.stores[2].log();
-        log.contains("belongs to another cluster").then_some(log)
+        log.contains("call rejected: it is of another cluster")
+            .then_some(log)
     })
     .await;
     assert!(log.contains("--data-dir"), "{log}");
