@@ -98,7 +98,7 @@ pub(crate) async fn follow_leadership(
     failed: watch::Sender<Option<String>>,
     stop: CancellationToken,
 ) {
-    loop {
+    let reason = loop {
         let (now, running) = {
             let metrics = metrics.borrow_watched();
             (
@@ -114,26 +114,25 @@ pub(crate) async fn follow_leadership(
         let ended = running.err().map(|fatal| stop_text(&fatal));
         // A loss comes first: openraft is stopped because of it.
         let why = stop_reason.borrow_and_update().clone().or(ended);
-        let reason = match why {
-            Some(reason) => reason,
-            None => tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                Ok(()) = stop_reason.changed() => continue,
-                changed = metrics.changed() => match changed {
-                    Ok(()) => continue,
-                    Err(_) => String::from("raft's task ended"),
-                },
-            },
-        };
-        if !stop.is_cancelled() {
-            tracing::error!(%reason, "this node takes no further part");
-            failed.send_replace(Some(reason));
+        if why.is_some() {
+            break why;
         }
-        break;
-    }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break None,
+            Ok(()) = stop_reason.changed() => {}
+            changed = metrics.changed() => if changed.is_err() {
+                break Some(String::from("raft's task ended"));
+            },
+        }
+    };
+    // Before the failure: a task that receives it must not find another role than `Stopped`.
     leadership.send_modify(|last| {
         last.role = RaftRole::Stopped;
         last.ready_term = None;
     });
+    if let Some(reason) = reason.filter(|_| !stop.is_cancelled()) {
+        tracing::error!(%reason, "this node takes no further part");
+        failed.send_replace(Some(reason));
+    }
 }
