@@ -54,7 +54,7 @@ pub enum Error {
     /// The output cannot be written; the history is incomplete and must not be checked.
     #[error("cannot write the history: {0}; it is incomplete and must not be checked")]
     Write(io::Error),
-    /// `Recorder::finish` was called while clones of the recorder were alive.
+    /// `HistoryRecorder::finish` was called while clones of the recorder were alive.
     #[error("{0} other clones of the recorder still hold calls; drop them before finishing")]
     StillRecording(usize),
 }

@@ -44,7 +44,7 @@ struct ErrorInfo {
     /// Name of the [`Reason`] without its prefix, such as `NO_SUCH_NAMESPACE`.
     #[prost(string, tag = "1")]
     reason: String,
-    /// [`DOMAIN`].
+    /// [`ERROR_DOMAIN`].
     #[prost(string, tag = "2")]
     domain: String,
     /// `leader`, if known.

@@ -5,7 +5,7 @@
 //!
 //! Callers may touch keys faster than the budget is checked. So the process-wide limit of counters
 //! has a slack above the budgets. Within the slack, sections are closed between two checks as well.
-//! Above it, no new key is accepted until some sections are closed (`Refusal::NoMemory`).
+//! Above it, no new key is accepted until some sections are closed (`TakeError::MemoryExhausted`).
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 //! Invariants:
 //! - A cell only grows, each time by a CAS from the value that the new one was computed from. So no
 //!   two calls take the same numbers, and a later call takes greater ones.
-//! - `WIDE` in a cell is final: the counter lives in the wide map from then on. The cell changes to
-//!   `WIDE` by a CAS *while the map is locked*, and the entry is there before the lock is released.
-//!   If the entry were added first without the lock, a caller could still move the cell by a CAS,
-//!   and the wide counter would repeat its numbers. If the cell were changed before locking, an
-//!   caller could find `WIDE` and no entry.
+//! - `WIDE_MARKER` in a cell is final: the counter lives in the wide map from then on. The cell
+//!   changes to `WIDE_MARKER` by a CAS *while the map is locked*, and the entry is there before the
+//!   lock is released. If the entry were added first without the lock, a caller could still move
+//!   the cell by a CAS, and the wide counter would repeat its numbers. If the cell were changed
+//!   before locking, an caller could find `WIDE_MARKER` and no entry.
 
 use hashbrown::HashMap;
 

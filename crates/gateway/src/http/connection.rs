@@ -1,9 +1,10 @@
 //! One HTTP connection.
 //!
-//! Invariants: the head of a request arrives within [`HttpOptions::idle_max`](super::HttpOptions)
-//! of the answer before it, or the connection is closed soon after (at the next of
-//! [`IDLE_CHECKS`]). A connection whose peer reads nothing for [`STUCK_AFTER`] is closed. At a
-//! shutdown a connection answers the request that it has begun, and no other.
+//! Invariants: the head of a request arrives within
+//! [`HttpOptions::idle_timeout`](super::HttpOptions) of the answer before it, or the connection is
+//! closed soon after (at the next of [`IDLE_CHECKS`]). A connection whose peer reads nothing for
+//! [`WRITE_STALL_TIMEOUT`] is closed. At a shutdown a connection answers the request that it has
+//! begun, and no other.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -127,7 +128,7 @@ impl ConnectionActivity {
     }
 }
 
-/// A socket whose writes fail once the peer has read nothing for [`STUCK_AFTER`].
+/// A socket whose writes fail once the peer has read nothing for [`WRITE_STALL_TIMEOUT`].
 struct WriteTimeoutIo<'a> {
     io: Box<dyn ByteStream>,
     activity: &'a ConnectionActivity,

@@ -66,7 +66,7 @@ impl ConnectionQuota {
         UnsentResponse(self.clone())
     }
 
-    /// Returns whether answers have been ready for [`STUCK_AFTER`] and none was taken.
+    /// Returns whether answers have been ready for [`WRITE_STALL_TIMEOUT`] and none was taken.
     pub(super) fn is_stuck(&self) -> bool {
         let still = self
             .age_ms()
