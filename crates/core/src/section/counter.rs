@@ -7,7 +7,7 @@
 //!   changes to `WIDE_MARKER` by a CAS *while the map is locked*, and the entry is there before the
 //!   lock is released. If the entry were added first without the lock, a caller could still move
 //!   the cell by a CAS, and the wide counter would repeat its numbers. If the cell were changed
-//!   before locking, an caller could find `WIDE_MARKER` and no entry.
+//!   before locking, a caller could find `WIDE_MARKER` and no entry.
 
 use hashbrown::HashMap;
 
