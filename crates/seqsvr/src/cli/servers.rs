@@ -221,7 +221,7 @@ pub(crate) struct AllocArgs {
     pub(crate) state_dir: Option<PathBuf>,
     /// Maximum wait for another session with this name; then exit with an error.
     ///
-    /// Use at least three times the takeover wait.
+    /// The process waits at least three times the takeover wait.
     #[arg(long, default_value = "20s", value_parser = parse_duration)]
     pub(crate) name_wait: Duration,
     /// Time after which an unused section is unloaded.
