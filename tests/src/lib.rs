@@ -27,5 +27,3 @@ pub mod scenario;
 pub mod skip_probe;
 pub mod test_keys;
 pub mod wait;
-
-pub use {build_variant as variant, process_stats as vitals};

@@ -40,9 +40,9 @@ fn held(region: &Region<'_, System>) -> usize {
 
 /// Checks how far off the section's own account is: a memory budget relies on it.
 fn account_is_true(sections: &[Section], measured: usize) {
-    let told: usize = sections.iter().map(Section::memory_bytes).sum();
-    let off = told.abs_diff(measured) as f64 / measured as f64;
-    assert!(off < 0.05, "told {told}, measured {measured}");
+    let reported: usize = sections.iter().map(Section::memory_bytes).sum();
+    let off = reported.abs_diff(measured) as f64 / measured as f64;
+    assert!(off < 0.05, "reported {reported}, measured {measured}");
 }
 
 fn dense() {

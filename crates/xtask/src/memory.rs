@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seqsvr_tests::cluster::ProcessCluster;
 use seqsvr_tests::process;
-use seqsvr_tests::vitals::ProcessStats;
+use seqsvr_tests::process_stats::ProcessStats;
 
 /// Lease of the cluster: its default.
 const LEASE_MS: u32 = 3_000;

@@ -25,7 +25,6 @@ use std::time::Duration;
 use futures::future::LocalBoxFuture;
 use seqsvr_client::Client;
 
-pub use faults::deposed_owner as deposed;
 pub use outcome::ScenarioOutcome;
 
 use faults::{

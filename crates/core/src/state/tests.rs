@@ -285,8 +285,8 @@ fn assign_takes_free_slots_at_the_epoch_seen() {
     assert!(not_owner(&state.one(assign(1, 2))), "owned");
     state.one(move_slot(1, vec![], None));
     assert!(not_owner(&state.one(assign(1, 2))), "decided before");
-    let nobody = Reply::Rejected(CommandRejection::SessionNotFound(SessionId(9)));
-    assert_eq!(state.one(assign(2, 9)), nobody);
+    let rejected = Reply::Rejected(CommandRejection::SessionNotFound(SessionId(9)));
+    assert_eq!(state.one(assign(2, 9)), rejected);
     state.one(assign(2, 2));
     assert_eq!(state.owner(), (Epoch(3), Some(SessionId(2))));
 }

@@ -85,7 +85,7 @@ impl ConnectionLimiter {
             return;
         };
         tokio::spawn(async move {
-            let told = async {
+            let sending = async {
                 io.write_all(&goodbye).await?;
                 io.shutdown().await?;
                 // Closing with unread bytes would reset the connection, and the caller would lose
@@ -95,7 +95,7 @@ impl ConnectionLimiter {
                 io::Result::Ok(())
             };
             // After any failure here, the caller sees a closed connection.
-            let _ = tokio::time::timeout(REJECTION_TIMEOUT, told).await;
+            let _ = tokio::time::timeout(REJECTION_TIMEOUT, sending).await;
             drop(permit);
         });
     }

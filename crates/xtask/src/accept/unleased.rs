@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use seqsvr_tests::history::VIOLATION_TEXT;
-use seqsvr_tests::scenario::deposed::deposed_owner;
+use seqsvr_tests::scenario::faults::deposed_owner::deposed_owner;
 use seqsvr_tests::scenario::{ClusterScenario, ScenarioOutcome};
 use seqsvr_tests::{process, variant};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seqsvr_tests::cluster::ProcessCluster;
 use seqsvr_tests::process;
-use seqsvr_tests::vitals::ProcessStats;
+use seqsvr_tests::process_stats::ProcessStats;
 
 use super::Failure;
 use super::servers::{self, bare, etcd, postgres::Postgres, redis::Redis, tsoracle};

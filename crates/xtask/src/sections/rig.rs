@@ -8,7 +8,7 @@ use seqsvr_core::state::State;
 use seqsvr_store::Options as StoreOptions;
 use seqsvr_tests::cluster::store_args;
 use seqsvr_tests::process::{ServerProcess, free_ports, release_binary};
-use seqsvr_tests::vitals::ProcessStats;
+use seqsvr_tests::process_stats::ProcessStats;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
