@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use seqsvr_tests::scenario::{ALL, ClusterScenario, MEASURED_SCENARIOS, ScenarioOutcome};
-use seqsvr_tests::{process, variant};
+use seqsvr_tests::{build_variant, process};
 use tokio::runtime;
 
 pub use unleased::unleased;
@@ -61,7 +61,7 @@ fn scenarios() -> impl Iterator<Item = &'static ClusterScenario> {
 /// A name that no scenario has; the text lists the names.
 pub fn run(options: &Options) -> Result<bool, String> {
     let chosen = chosen(&options.only)?;
-    variant::set_rebuilt();
+    build_variant::set_rebuilt();
     // Built before the first scenario, so that its time is its own.
     process::release_binary();
     process::upgrade_binary();

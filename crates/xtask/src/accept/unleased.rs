@@ -10,7 +10,7 @@ use std::time::Instant;
 use seqsvr_tests::history::VIOLATION_TEXT;
 use seqsvr_tests::scenario::faults::deposed_owner::deposed_owner;
 use seqsvr_tests::scenario::{ClusterScenario, ScenarioOutcome};
-use seqsvr_tests::{process, variant};
+use seqsvr_tests::{build_variant, process};
 
 use super::{LIMIT, Options, Row, chosen, run_all, run_one, table};
 
@@ -39,10 +39,10 @@ const SKIPPED: &[(&str, &str)] = &[
 /// As [`super::run`].
 pub fn unleased(options: &Options) -> Result<bool, String> {
     let chosen = chosen(&options.only)?;
-    variant::set_unleased();
+    build_variant::set_unleased();
     process::release_binary();
     let mut rows = vec![planted()];
-    variant::set_strict();
+    build_variant::set_strict();
     let is_skipped = |s: &ClusterScenario| SKIPPED.iter().any(|(name, _)| *name == s.name);
     let strict: Vec<ClusterScenario> = chosen.iter().filter(|s| !is_skipped(s)).copied().collect();
     rows.extend(run_all(&strict, options.rounds));
