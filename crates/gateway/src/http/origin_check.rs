@@ -2,7 +2,7 @@
 //!
 //! Pages of other sites must not get numbers: any page could consume numbers through a link. In
 //! most cases, not in all, the browser names the page that sends the request (`Origin`,
-//! `Sec-Fetch-Site`): see docs/http.md.
+//! `Sec-Fetch-Site`): see docs/guide/http.md.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Request, StatusCode};

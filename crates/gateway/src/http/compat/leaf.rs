@@ -1,5 +1,5 @@
-//! Leaf's path of segments: `/api/segment/get/{key}` answers a number as text (docs/http.md has the
-//! forms).
+//! Leaf's path of segments: `/api/segment/get/{key}` answers a number as text
+//! (docs/guide/http.md has the forms).
 
 use std::sync::Arc;
 

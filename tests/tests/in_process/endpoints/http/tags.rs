@@ -1,4 +1,4 @@
-//! The paths of Leaf and Tinyid, byte for byte (docs/http.md).
+//! The paths of Leaf and Tinyid, byte for byte (docs/guide/http.md).
 //!
 //! Compares whole answers with the texts of the original servers.
 

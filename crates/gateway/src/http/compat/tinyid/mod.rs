@@ -1,5 +1,5 @@
 //! Tinyid's paths: `/tinyid/id/nextId`, `nextIdSimple`, `nextSegmentId`, `nextSegmentIdSimple`
-//! (docs/http.md has the forms).
+//! (docs/guide/http.md has the forms).
 
 mod response;
 
