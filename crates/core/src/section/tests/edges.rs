@@ -222,7 +222,7 @@ fn rejected_call_costs_no_memory() {
     assert_eq!((section.memory_bytes(), section.keys_touched()), (empty, 0));
 }
 
-/// Bounds of `docs/limits.md`.
+/// Bounds of `docs/operations/limits.md`.
 #[test]
 fn section_memory_bytes_match_its_keys() {
     let section = Section::keyed(open(0, 1, 1, 10), HASH_KEY);

@@ -1,4 +1,4 @@
-//! Metrics have the same names in Prometheus' output, in docs/metrics.md and in deploy/.
+//! Metrics have the same names in Prometheus' output, in docs/operations/metrics.md and in deploy/.
 //!
 //! Starts a cluster, reads every metric, and compares the names.
 
@@ -102,9 +102,9 @@ fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Parses the tables of docs/metrics.md.
+/// Parses the tables of docs/operations/metrics.md.
 fn parse_documented() -> BTreeMap<String, MetricShape> {
-    let text = fs::read_to_string(repository_root().join("docs/metrics.md")).unwrap();
+    let text = fs::read_to_string(repository_root().join("docs/operations/metrics.md")).unwrap();
     let rows = text.lines().filter(|line| line.starts_with("| `seqsvr_"));
     let mut all = BTreeMap::new();
     for row in rows {
@@ -150,7 +150,7 @@ async fn metrics_in_output_docs_and_dashboards_are_the_same() {
         labels.1.contains("store").then_some(served)
     })
     .await;
-    assert_eq!(served, parse_documented(), "served, and docs/metrics.md");
+    assert_eq!(served, parse_documented(), "served, and docs/operations/metrics.md");
 
     for file in ["grafana/seqsvr.json", "prometheus/alerts.yml"] {
         let text = fs::read_to_string(repository_root().join("deploy").join(file)).unwrap();
