@@ -1,4 +1,4 @@
-//! Binary of the simulation: one thread and one seed a run. See `docs/simulation.md`.
+//! Binary of the simulation: one thread and one seed a run. See `docs/dev/simulation.md`.
 
 #[cfg(not(sim))]
 fn main() {
