@@ -1,6 +1,6 @@
 //! Executor for requests that cannot be answered from memory: opens, reads, raises, keys that are
 //! new to memory. The fast path must not be slowed by it, so the binary gives it a runtime of its
-//! own with threads of lower priority (`docs/adr/0011-background.md` has the measurement). A
+//! own with threads of lower priority (`docs/adr/0011-slow-path-runtime.md` has the measurement). A
 //! simulation has one runtime.
 //!
 //! Invariant: no task here is needed to keep a lease or to answer what memory holds. So the fast
