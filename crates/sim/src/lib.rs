@@ -1,5 +1,6 @@
 //! Deterministic simulation of whole clusters. The code of core, store, alloc, client and raft is
-//! the real one; one seed decides time, network, disks and randomness. See `docs/dev/simulation.md`.
+//! the real one; one seed decides time, network, disks and randomness. See
+//! `docs/dev/simulation.md`.
 
 #![cfg(sim)]
 
