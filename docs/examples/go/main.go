@@ -1,4 +1,4 @@
-// Takes numbers of seqsvr. README.md beside this file says how the package `sequence` is generated.
+// Takes numbers from seqsvr. README.md in this directory says how to generate the package `sequence`.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	pb "example.com/seqsvr-example/sequence"
 )
 
-// details is what seqsvr says of an error beside its code and text: why, and how long to wait before a retry.
+// details returns the details of an error in addition to code and text: why, and how long to wait before a retry.
 func details(err error) (reason string, pause time.Duration) {
 	for _, detail := range status.Convert(err).Details() {
 		switch detail := detail.(type) {
@@ -31,8 +31,8 @@ func details(err error) (reason string, pause time.Duration) {
 	return reason, pause
 }
 
-// ask calls; again, where that helps, until the context ends. A number that an unanswered call may have taken
-// is skipped, never given twice, so asking again is always safe.
+// ask calls a method and retries temporary errors until the context ends. A number that an unanswered call may
+// have taken is skipped, never given twice, so a retry is always safe.
 func ask(ctx context.Context, call func(context.Context) error) error {
 	for {
 		err := call(ctx)
@@ -43,7 +43,7 @@ func ask(ctx context.Context, call func(context.Context) error) error {
 		if pause == 0 {
 			pause = 50 * time.Millisecond
 		}
-		// A little at random, so that not all come at once.
+		// Plus a little random time, so that clients do not retry together.
 		pause += time.Duration(rand.Int63n(int64(pause)/2 + 1))
 		select {
 		case <-ctx.Done():
@@ -54,7 +54,7 @@ func ask(ctx context.Context, call func(context.Context) error) error {
 }
 
 func run(address, name string) error {
-	// One connection for the whole process: it carries many calls at once, and connects again by itself.
+	// One connection for the whole process: it carries many calls at once, and reconnects automatically.
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Takes numbers of seqsvr; what can be asked is read from the .proto file.
+// Takes numbers from seqsvr; reads the methods from the .proto file.
 //
 //   npm install @grpc/grpc-js @grpc/proto-loader protobufjs
 //   node sequence.js 127.0.0.1:7700 alice
@@ -12,7 +12,7 @@ const protobuf = require('protobufjs');
 const PROTO = path.join(__dirname, '../../../proto');
 const loaded = protoLoader.loadSync('seqsvr/v1/sequence.proto', {
   includeDirs: [PROTO],
-  // Numbers go up to 2^63-1, above what a JavaScript number holds: they come as text.
+  // Numbers go up to 2^63-1, more than a JavaScript number holds exactly: they arrive as text.
   longs: String,
   defaults: true,
 });
@@ -28,7 +28,7 @@ const rpc = protobuf.parse(`
   message Duration { int64 seconds = 1; int32 nanos = 2; }
 `, { keepCase: true }).root;
 
-// What seqsvr says of an error beside its code and text: reason, and milliseconds to wait before a retry.
+// Details of an error in addition to code and text: reason, and milliseconds to wait before a retry.
 function details(error) {
   const found = {};
   const [bytes] = error.metadata?.get('grpc-status-details-bin') ?? [];
@@ -44,8 +44,8 @@ function details(error) {
   return found;
 }
 
-// Calls a method; again, where that helps, for so many milliseconds. A number that an unanswered call may have
-// taken is skipped, never given twice, so asking again is always safe.
+// Calls a method and retries temporary errors until the timeout in milliseconds. A number that an unanswered call
+// may have taken is skipped, never given twice, so a retry is always safe.
 async function ask(client, method, request, within = 5000) {
   const deadline = Date.now() + within;
   for (;;) {
@@ -54,7 +54,7 @@ async function ask(client, method, request, within = 5000) {
       return await call(request, { deadline });
     } catch (error) {
       if (error.code !== grpc.status.UNAVAILABLE && error.code !== grpc.status.RESOURCE_EXHAUSTED) throw error;
-      // As long as the server asks for, and a little at random, so that not all come at once.
+      // Wait as long as the server requests, plus a little random time, so that clients do not retry together.
       const pause = (details(error).retryMs ?? 50) * (1 + Math.random() / 2);
       if (Date.now() + pause > deadline) throw error;
       await sleep(pause);
@@ -63,7 +63,7 @@ async function ask(client, method, request, within = 5000) {
 }
 
 async function main(address, name) {
-  // One client for the whole process: it carries many calls at once, and connects again by itself.
+  // One client for the whole process: it carries many calls at once, and reconnects automatically.
   const client = new seqsvr.v1.Sequence(address, grpc.credentials.createInsecure());
   const key = Buffer.from(name);
 

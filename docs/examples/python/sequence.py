@@ -1,4 +1,4 @@
-"""Takes numbers of seqsvr, with no generated code: what can be asked is learnt from the server itself (reflection).
+"""Takes numbers from seqsvr without generated code: the server itself describes its methods (reflection).
 
     pip install grpcio grpcio-reflection grpcio-status
     python3 sequence.py 127.0.0.1:7700 alice
@@ -17,7 +17,7 @@ from grpc_status import rpc_status
 
 
 def details(error):
-    """What seqsvr says of an error beside its code and text: reason, and seconds to wait before a retry."""
+    """Details of an error in addition to code and text: reason, and seconds to wait before a retry."""
     reason, seconds = None, None
     status = rpc_status.from_call(error)
     for detail in status.details if status else []:
@@ -31,7 +31,7 @@ def details(error):
 
 class Sequence:
     def __init__(self, address):
-        # One channel for the whole process: it carries many calls at once, and connects again by itself.
+        # One channel for the whole process: it carries many calls at once, and reconnects automatically.
         channel = grpc.insecure_channel(address)
         pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
         self.calls = {}
@@ -46,8 +46,8 @@ class Sequence:
                 self.calls[method.name] = (request, call)
 
     def ask(self, method, within=5.0, **request):
-        """Calls a method; again, where that helps, for so many seconds. A number that an unanswered call may
-        have taken is skipped, never given twice, so asking again is always safe."""
+        """Calls a method and retries temporary errors until the timeout in seconds. A number that an unanswered
+        call may have taken is skipped, never given twice, so a retry is always safe."""
         message, call = self.calls[method]
         deadline = time.monotonic() + within
         while True:
@@ -56,7 +56,7 @@ class Sequence:
             except grpc.RpcError as error:
                 if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
                     raise
-                # As long as the server asks for, and a little at random, so that not all come at once.
+                # Wait as long as the server requests, plus a little random time, so that clients do not retry together.
                 _, seconds = details(error)
                 pause = (seconds or 0.05) * random.uniform(1, 1.5)
                 if time.monotonic() + pause > deadline:
