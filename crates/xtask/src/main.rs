@@ -328,7 +328,7 @@ fn model(options: run::Options) -> Result<bool, String> {
     let unknown = |name: &&str| run::scenario(name).is_none();
     if let Some(name) = options.scenario.as_deref().filter(unknown) {
         return Err(format!(
-            "no scenario is named {name}; docs/model.md lists them"
+            "no scenario is named {name}; docs/dev/model.md lists them"
         ));
     }
     Ok(run::run(&options))

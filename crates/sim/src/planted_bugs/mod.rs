@@ -27,7 +27,7 @@ enum BugFinder {
     /// The simulation, with plans of these classes and this shape, within this number of seeds.
     /// Five times as many seeds that do not find it are a failure.
     Simulation(&'static [FaultClass], PlanShape, u64),
-    /// A rule of the model (`docs/model.md`), because the schedule is too rare here or no judge
+    /// A rule of the model (`docs/dev/model.md`), because the schedule is too rare here or no judge
     /// sees what it breaks.
     Model(&'static str),
     /// A test on real files, because the simulation has no such fault.
