@@ -150,7 +150,11 @@ async fn metrics_in_output_docs_and_dashboards_are_the_same() {
         labels.1.contains("store").then_some(served)
     })
     .await;
-    assert_eq!(served, parse_documented(), "served, and docs/operations/metrics.md");
+    assert_eq!(
+        served,
+        parse_documented(),
+        "served, and docs/operations/metrics.md"
+    );
 
     for file in ["grafana/seqsvr.json", "prometheus/alerts.yml"] {
         let text = fs::read_to_string(repository_root().join("deploy").join(file)).unwrap();
