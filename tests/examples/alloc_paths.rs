@@ -28,7 +28,7 @@ use hyper::body::{Body as _, Frame};
 use prost::Message;
 use seqsvr_alloc::{AllocEnvironment, AllocServer, Clock};
 use seqsvr_core::lease::ClockReading;
-use seqsvr_proto::LocalSequence;
+use seqsvr_net::LocalSequence;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;

@@ -9,10 +9,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use seqsvr_client::Channels;
-use seqsvr_proto::LocalSequence;
+use seqsvr_net::{CallLimiter, Channels, ConnectionLimiter, Listener, LocalSequence};
 use seqsvr_proto::limits::ITEMS_MAX;
-use seqsvr_proto::transport::{CallLimiter, ConnectionLimiter, Listener};
 use seqsvr_proto::v1::admin_server::Admin;
 use tokio::sync::watch;
 use tokio::time::Instant;

@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use seqsvr_client::Channels;
 use seqsvr_core::routing_table::RoutingTable;
+use seqsvr_net::{CallLimiter, Channels, ConnectionLimiter};
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::transport::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::Reason;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_net::{TcpTransport, Transport};
 use seqsvr_proto::limits::{
     CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
     QUEUED_ITEMS_DEFAULT,
 };
-use seqsvr_proto::transport::{TcpTransport, Transport};
 use tokio::runtime::Handle;
 
 use crate::clock::{Clock, SystemClock};

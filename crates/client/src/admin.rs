@@ -14,8 +14,8 @@ use crate::call::retry_budget::RetryBudget;
 use crate::call::rpc::Rpc;
 use crate::call::table_fetch::fetch_table;
 use crate::call::unary_attempt::attempt_unary;
-use crate::channels::server_address;
 use crate::error::Error;
+use seqsvr_net::server_address;
 
 /// Time without data after which the reception of a backup fails.
 const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);

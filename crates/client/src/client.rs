@@ -22,7 +22,6 @@ use crate::call::decode::{decode_current, decode_numbers};
 use crate::call::retry_budget::RetryBudget;
 use crate::call::single::{SingleCall, call_routed};
 use crate::call::table_fetch::get_table;
-use crate::channels::{Channels, server_address};
 use crate::client_core::ClientCore;
 use crate::error::Error;
 use crate::key::Key;
@@ -31,6 +30,7 @@ use crate::pipe::PipeOperation;
 use crate::routing::locate::locate;
 use crate::routing::server_set::ServerSet;
 use crate::types::{Current, IssuedRange, Raised, validate_count};
+use seqsvr_net::{Channels, server_address};
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]

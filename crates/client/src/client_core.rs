@@ -12,12 +12,12 @@ use tokio::sync::Mutex;
 use crate::call::attempt_error::{AttemptError, RetryDecision};
 use crate::call::retry_budget::RetryBudget;
 use crate::call::wait_status::WaitStatus;
-use crate::channels::Channels;
 use crate::error::Error;
 use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
 use crate::routing::locate::{RouteOwner, route_owner};
 use crate::routing::server_set::ServerSet;
 use crate::routing::table_cache::{TableCache, TableSnapshot};
+use seqsvr_net::Channels;
 
 /// Routing table with the last used pipe to each owner.
 pub(crate) type OwnerTable = TableSnapshot<ArcSwapOption<PipeConnection>>;

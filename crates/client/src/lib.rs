@@ -1,7 +1,6 @@
 //! The client SDK: sends each uid or key to the AllocSvr that owns it.
 //!
-//! What lives here: the [`Client`] with its calls, [`Admin`] for operators, and [`Channels`], the
-//! kept connections that AllocSvr shares for forwarding.
+//! What lives here: the [`Client`] with its calls, and [`Admin`] for operators.
 //!
 //! How data passes through: a call *locates* the key with the routing table (key -> section -> slot
 //! -> owner) and *attempts* the request at one address. The client applies the routing table that a
@@ -28,7 +27,6 @@
 mod admin;
 mod batch_item;
 mod call;
-mod channels;
 mod client;
 mod client_core;
 mod error;
@@ -40,7 +38,6 @@ mod types;
 
 pub use admin::{Admin, Alter, BackupStream};
 pub use batch_item::{BatchItem, BatchItemKey, NextItem};
-pub use channels::{BadAddress, CHANNELS_MAX, Channels, server_address};
 pub use client::Client;
 pub use error::{Details, Error};
 pub use key::Key;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_proto::transport::{ByteStream, ConnectionLimiter, Listener};
+use seqsvr_net::{ByteStream, ConnectionLimiter, Listener};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

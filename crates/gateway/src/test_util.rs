@@ -1,8 +1,7 @@
 //! A service for tests that need no numbers.
 
 use seqsvr_core::routing_table::KeyRef;
-use seqsvr_proto::LocalSequence;
-use seqsvr_proto::transport::ConnectionQuota;
+use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Response, Status, Streaming};

@@ -1,25 +1,18 @@
-//! Generated gRPC types, conversions to core types, limits, and the transport they travel on.
+//! Generated gRPC types, conversions to core types, errors and limits.
 //!
 //! What lives here: [`v1`], generated from `proto/seqsvr/v1`; [`convert`], the only place where
 //! wire types become core types (and are checked) and back; [`error`], the one way an error with
 //! its machine-readable detail is put into a gRPC status and read out of it; [`cluster_tag`], which
-//! cluster a message belongs to; [`limits`]; [`LocalSequence`], the service in the same process;
-//! [`trace`], which trace a call belongs to; [`transport`], the seam between gRPC and the network
-//! that all connecting and listening code shares.
+//! cluster a message belongs to; [`limits`]; [`trace_context`], which trace a call belongs to.
 //!
-//! What it may not know: which process serves or calls; it keeps no connection and no state.
+//! What it may not know: connections; which process serves or calls. It keeps no state.
 
 pub mod cluster_tag;
 mod codec;
 pub mod convert;
 pub mod error;
 pub mod limits;
-mod local;
-pub mod os;
-pub mod trace;
-pub mod transport;
-
-pub use local::LocalSequence;
+pub mod trace_context;
 
 /// Types, clients and servers generated from `proto/seqsvr/v1`.
 #[allow(missing_docs, clippy::all, unreachable_pub)]

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
 use seqsvr_core::state::FORMAT_LEVEL_MAX;
-use seqsvr_proto::os;
 
 use crate::error::Error;
 use crate::limits::ENTRIES_PER_APPEND_MAX;
@@ -108,7 +107,7 @@ impl Options {
     /// Returns the configuration of openraft.
     pub(crate) fn raft_config(&self) -> Result<Config, Error> {
         let every = self.snapshot_every_entries;
-        let jitter = os::random_u64() % (every / SNAPSHOT_JITTER_DIVISOR + 1);
+        let jitter = seqsvr_os::random_u64() % (every / SNAPSHOT_JITTER_DIVISOR + 1);
         let config = Config {
             cluster_name: String::from("seqsvr"),
             heartbeat_interval: self.heartbeat_ms,

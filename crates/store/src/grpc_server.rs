@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_net::{Listener, accept_connections};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
-use seqsvr_proto::transport::{Listener, accept_connections};
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::store_server::StoreServer;
 use tonic::service::interceptor::InterceptedService;

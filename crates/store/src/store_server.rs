@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
-use seqsvr_proto::transport::{ConnectionLimiter, Listener, TcpTransport, Transport};
+use seqsvr_net::{ConnectionLimiter, Listener, TcpTransport, Transport};
 use seqsvr_raft::RaftNode;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| seqsvr_proto::transport::fuzz::entries(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| seqsvr_net::fuzz::entries(data));

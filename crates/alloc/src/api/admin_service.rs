@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use seqsvr_metrics::to_counter_map;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::os;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
     AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse, AlterNamespaceRequest,
@@ -218,7 +217,7 @@ impl Admin for AdminService {
         // Walks over all sections. The walk waits for tasks that add a section at the same time.
         // They run in the background, where the scheduler may have preempted their thread, so the
         // walk does not run on a thread of the fast path.
-        let walk = os::spawn_blocking(move || {
+        let walk = seqsvr_os::spawn_blocking(move || {
             let _permit = permit;
             let sections = node.sections.all();
             let figures = node.collect_figures(SectionTotals::from_sections(sections.iter()));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_net::{Listener, accept_connections};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
-use seqsvr_proto::transport::{Listener, accept_connections};
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
 use tokio_util::sync::CancellationToken;

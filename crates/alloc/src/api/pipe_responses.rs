@@ -18,9 +18,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
+use seqsvr_net::{ConnectionQuota, RetainedBytes, StreamMeter, UnsentResponse};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
-use seqsvr_proto::transport::{ConnectionQuota, RetainedBytes, StreamMeter, UnsentResponse};
 use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason, pipe_request, pipe_response};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

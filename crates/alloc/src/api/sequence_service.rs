@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::routing_table::KeyRef;
-use seqsvr_proto::LocalSequence;
+use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::convert::RequestKey;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::transport::ConnectionQuota;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentManyResponse, CurrentRequest, CurrentResponse, NextManyRequest,

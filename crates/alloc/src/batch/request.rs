@@ -7,12 +7,12 @@ use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::ids::Uid;
 use seqsvr_core::routing_table::KeyRef;
+use seqsvr_net::ConnectionQuota;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::NUMBERS_MAX;
-use seqsvr_proto::trace::TraceContext;
-use seqsvr_proto::transport::ConnectionQuota;
+use seqsvr_proto::trace_context::TraceContext;
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest, Reason, current_request,
     next_request,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use seqsvr_net::ConnectionQuota;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
-use seqsvr_proto::trace::TraceContext;
-use seqsvr_proto::transport::ConnectionQuota;
+use seqsvr_proto::trace_context::TraceContext;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tonic::Request;

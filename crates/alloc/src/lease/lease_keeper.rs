@@ -14,7 +14,6 @@ use seqsvr_core::planted;
 use seqsvr_proto::cluster_tag::{ClusterTagged, mismatch_error};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::os;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest, Reason};
 use tokio::time::{Instant, sleep, timeout};
@@ -139,7 +138,7 @@ impl Node {
         let name = self.name.clone();
         // The write is not awaited. If the process dies before it completes, the next process must
         // wait for this session to expire.
-        let stored = os::spawn_blocking(move || {
+        let stored = seqsvr_os::spawn_blocking(move || {
             if let Err(e) = dir.write_proof(&name, proof) {
                 tracing::warn!(error = %e, "session proof not stored; a restart waits for this session to expire");
             }

@@ -19,7 +19,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqsvr_core::command::SessionProof;
 use seqsvr_core::ids::{Nonce, SessionId};
-use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -80,7 +79,8 @@ impl StateDir {
             Err(e) => return Err(state_dir_error("lock", &e)),
         }
         let meta = lock.metadata().map_err(|e| state_dir_error("use", &e))?;
-        let boot = os::boot_id().map_err(|e| state_dir_error("read this boot's id for", &e))?;
+        let boot =
+            seqsvr_os::boot_id().map_err(|e| state_dir_error("read this boot's id for", &e))?;
         Ok(StateDir {
             dir: dir.to_owned(),
             _lock: lock,
@@ -153,9 +153,9 @@ impl StateDir {
         options.create(true).truncate(true).write(true).mode(0o600);
         let mut file = options.open(&new)?;
         file.write_all(text.as_bytes())?;
-        os::sync_file(&file)?;
+        seqsvr_os::sync_file(&file)?;
         std::fs::rename(&new, self.dir.join("proof"))?;
-        os::sync_dir(&self.dir)
+        seqsvr_os::sync_dir(&self.dir)
     }
 }
 

@@ -11,8 +11,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use seqsvr_net::{ConnectionQuota, add_within};
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::transport::{ConnectionQuota, add_within};
 use seqsvr_proto::v1::Reason;
 
 use crate::metrics::counters::EventCounter;

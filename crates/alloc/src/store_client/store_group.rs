@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_client::Channels;
+use seqsvr_net::Channels;
 use seqsvr_proto::cluster_tag::ClusterTagged;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;

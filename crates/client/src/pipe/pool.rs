@@ -6,10 +6,10 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::call::attempt_error::AttemptError;
-use crate::channels::Channels;
 use crate::pipe::connection::PipeConnection;
 use crate::pipe::driver;
 use crate::pipe::observer::PipeObserver;
+use seqsvr_net::Channels;
 
 /// Pipes of one client, by address.
 pub(crate) struct PipePool {

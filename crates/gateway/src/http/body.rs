@@ -8,8 +8,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use seqsvr_proto::trace::{TRACEPARENT, TraceContext};
-use seqsvr_proto::transport::ConnectionQuota;
+use seqsvr_net::ConnectionQuota;
+use seqsvr_proto::trace_context::{TRACEPARENT, TraceContext};
 use tokio::time::timeout;
 use tonic::{Code, Request};
 

@@ -22,7 +22,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use seqsvr_proto::transport::{ByteStream, ConnectionQuota, WRITE_STALL_TIMEOUT};
+use seqsvr_net::{ByteStream, ConnectionQuota, WRITE_STALL_TIMEOUT};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep};
 use tower::ServiceExt;

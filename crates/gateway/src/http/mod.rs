@@ -35,8 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Uri;
-use seqsvr_proto::LocalSequence;
-use seqsvr_proto::transport::Transport;
+use seqsvr_net::{LocalSequence, Transport};
 
 pub use dashboard::{NodeStatuses, cluster_status_json, dashboard_routes};
 pub use operator::operator_routes;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
 use seqsvr_core::ids::Uid;
 use seqsvr_core::routing_table::KeyRef;
-use seqsvr_proto::LocalSequence;
+use seqsvr_net::LocalSequence;
 
 use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX, RaiseStep};
 use super::command::RedisCommand;

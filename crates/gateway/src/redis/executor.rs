@@ -6,9 +6,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::future::join_all;
 use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
-use seqsvr_proto::LocalSequence;
+use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::limits::NUMBERS_MAX;
-use seqsvr_proto::transport::ConnectionQuota;
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, ItemError, NextManyRequest, NextRequest, RaiseToRequest,
     RoutesRequest, next_request, raise_to_request,

@@ -29,9 +29,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_proto::LocalSequence;
+use seqsvr_net::{ConnectionQuota, LocalSequence, Transport};
 use seqsvr_proto::limits::ITEMS_MAX;
-use seqsvr_proto::transport::{ConnectionQuota, Transport};
 
 use command_batch::BATCH_COMMANDS_MAX;
 use connection::RedisConnection;

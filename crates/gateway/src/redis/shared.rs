@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use parking_lot::RwLock;
-use seqsvr_proto::transport::add_within;
+use seqsvr_net::add_within;
 use tokio::time::Instant;
 
 /// Maximum bytes of requests and replies that all connections hold beyond their first

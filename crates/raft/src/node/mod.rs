@@ -25,8 +25,7 @@ use leadership::Leadership;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::Mutex;
 use seqsvr_core::state::State;
-use seqsvr_proto::os;
-use seqsvr_proto::transport::Transport;
+use seqsvr_net::Transport;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -112,7 +111,7 @@ impl RaftNode {
         let config = options.raft_config()?;
         let opened = {
             let options = options.clone();
-            os::spawn_blocking(move || Storage::open(&options)).await
+            seqsvr_os::spawn_blocking(move || Storage::open(&options)).await
         };
         let Storage {
             directory,

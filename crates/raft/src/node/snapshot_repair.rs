@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 
-use seqsvr_proto::os;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +31,7 @@ pub(crate) async fn repair_damaged_snapshots(
             () = suspicions.notified() => {}
         }
         let checked = machine.clone();
-        let check = os::spawn_blocking(move || checked.verify_newest()).await;
+        let check = seqsvr_os::spawn_blocking(move || checked.verify_newest()).await;
         match check {
             Ok(Ok(())) => tracing::warn!(
                 "own snapshot file is whole; the receiver's disk or the network damaged the copy"

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use openraft::RaftNetworkFactory;
 use parking_lot::Mutex;
-use seqsvr_proto::transport::{Transport, connect_lazy};
+use seqsvr_net::{Transport, connect_lazy};
 use seqsvr_proto::v1::raft_client::RaftClient;
 use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};

@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use seqsvr_proto::os;
 use seqsvr_proto::v1::RaftSnapshotChunk;
 use tonic::{Status, Streaming};
 
@@ -66,7 +65,7 @@ pub(crate) async fn write_chunks(
         if bytes > SNAPSHOT_BYTES_MAX {
             return Err(Status::resource_exhausted("the snapshot is too large"));
         }
-        file = os::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
+        file = seqsvr_os::spawn_blocking(move || file.write_all(&chunk.data).map(|()| file))
             .await
             .map_err(|e| Status::internal(e.to_string()))?
             .map_err(|e| Status::internal(e.to_string()))?;
@@ -82,7 +81,7 @@ pub(crate) async fn prepare_snapshot(
     sender: u64,
     log_throttle: &LogThrottle,
 ) -> Result<SnapshotFile, Status> {
-    let prepared = os::spawn_blocking(move || snapshot.into_prepared()).await;
+    let prepared = seqsvr_os::spawn_blocking(move || snapshot.into_prepared()).await;
     let prepared = prepared.map_err(|e| Status::internal(e.to_string()))?;
     let snapshot = prepared.map_err(|e| {
         if log_throttle.allow() {

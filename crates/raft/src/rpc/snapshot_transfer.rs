@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use seqsvr_proto::os;
 use seqsvr_proto::v1::RaftSnapshotChunk;
 use tokio::sync::mpsc::{self, Sender};
 use tokio_stream::wrappers::ReceiverStream;
@@ -97,7 +96,7 @@ async fn send_chunks(
     let mut chunk = first;
     while chunks.send(chunk).await.is_ok() {
         taken.fetch_add(1, Ordering::Release);
-        let read = os::spawn_blocking(move || read_chunk(&file).map(|data| (file, data)));
+        let read = seqsvr_os::spawn_blocking(move || read_chunk(&file).map(|data| (file, data)));
         let (rest, data) = read.await.map_err(io::Error::other)??;
         if data.is_empty() {
             break;

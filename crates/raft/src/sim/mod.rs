@@ -5,7 +5,7 @@ pub mod runtime;
 
 use std::path::Path;
 
-use seqsvr_proto::os::files;
+use seqsvr_os::simulated_files;
 
 use crate::log::memory::disk::{self, SyncConduct};
 use crate::types::{CommittedLeaderId, LogId};
@@ -17,7 +17,7 @@ pub use crate::node::sim_view::{Entry, NodeView};
 pub fn forget_all() {
     disk::forget_all();
     memory_rows::forget_all();
-    files::reset_durable();
+    simulated_files::reset_durable();
 }
 
 /// Effect of a crash on the rows of a node. Log, vote and snapshots are not rows.
@@ -49,7 +49,7 @@ pub fn cut_power(
     disk::cut_power(&data_dir.join("log"), |n| draw(n as u64 + 1) as usize);
     crash_rows(data_dir, rows, &mut draw);
     let dirs = [data_dir.to_owned(), data_dir.join("snapshots")];
-    files::cut_power(&dirs, draw)
+    simulated_files::cut_power(&dirs, draw)
 }
 
 fn crash_rows(data_dir: &Path, rows: RowsCrash, draw: &mut impl FnMut(u64) -> u64) {
@@ -68,7 +68,7 @@ fn crash_rows(data_dir: &Path, rows: RowsCrash, draw: &mut impl FnMut(u64) -> u6
 /// syncs fail.
 pub fn set_syncs(data_dir: &Path, ms: (u64, u64), fails: bool) {
     disk::set_conduct(&data_dir.join("log"), SyncConduct { ms, fails });
-    files::set_failing(data_dir, fails);
+    simulated_files::set_failing(data_dir, fails);
 }
 
 /// Deletes a data directory.
@@ -77,7 +77,7 @@ pub fn set_syncs(data_dir: &Path, ms: (u64, u64), fails: bool) {
 /// Those of the file system.
 pub fn remove(data_dir: &Path) -> std::io::Result<()> {
     disk::remove(&data_dir.join("log"));
-    files::forget_below(data_dir);
+    simulated_files::forget_below(data_dir);
     match data_dir.exists() {
         true => std::fs::remove_dir_all(data_dir),
         false => Ok(()),
@@ -102,7 +102,7 @@ pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
                 std::fs::copy(entry.path(), to.join(entry.file_name()))?;
             }
         }
-        files::sync_all(&to)?;
+        simulated_files::sync_all(&to)?;
     }
     disk::copy(&from.join("log"), &to.join("log"));
     memory_rows::copy(&from.join("state"), &to.join("state"));
@@ -157,7 +157,7 @@ pub fn durable_vote(data_dir: &Path) -> DurableVote {
 
 /// Returns the index of the newest durable snapshot.
 fn newest_snapshot(data_dir: &Path) -> Option<u64> {
-    let names = files::durable_names(&data_dir.join("snapshots"));
+    let names = simulated_files::durable_names(&data_dir.join("snapshots"));
     let index = |name: &str| {
         let stem = name.strip_suffix(".snapshot")?;
         stem.split_once('-')?.1.parse().ok()

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use seqsvr_core::reached;
-use seqsvr_proto::os;
 
 use crate::blocking::run_blocking;
 use crate::error::Error;
@@ -128,7 +127,7 @@ impl StateMachine {
         self.shared.announce_position();
         self.disk.set_current_snapshot(meta, path)?;
         let (disk, shared) = (Arc::downgrade(&self.disk), Arc::downgrade(&self.shared));
-        os::spawn_blocking(move || backfill::run_backfill(&disk, &shared, install, old));
+        seqsvr_os::spawn_blocking(move || backfill::run_backfill(&disk, &shared, install, old));
         Ok(())
     }
 

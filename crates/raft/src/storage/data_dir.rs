@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
-use seqsvr_proto::os;
 
 use crate::error::Error;
 
@@ -95,7 +94,7 @@ impl DataDir {
 
 /// Makes the names in a directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
-    os::sync_dir(dir).map_err(Error::io("cannot sync directory", dir))
+    seqsvr_os::sync_dir(dir).map_err(Error::io("cannot sync directory", dir))
 }
 
 /// Replaces a small file: writes a new one aside, syncs it, renames it, and syncs the directory.
@@ -105,7 +104,7 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let write = || {
         let mut file = File::create(&tmp)?;
         file.write_all(bytes)?;
-        os::sync_file(&file)
+        seqsvr_os::sync_file(&file)
     };
     write().map_err(Error::io("cannot write", &tmp))?;
     publish_file(&tmp, path)

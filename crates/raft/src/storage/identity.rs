@@ -9,7 +9,6 @@
 use std::path::Path;
 
 use seqsvr_core::ids::ClusterId;
-use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -34,7 +33,7 @@ impl NodeIdentity {
     pub(crate) fn new(node: u64) -> NodeIdentity {
         NodeIdentity {
             node,
-            incarnation: os::random_u64(),
+            incarnation: seqsvr_os::random_u64(),
             cluster: None,
         }
     }

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Advice, fadvise};
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::{RowKey, State, StateBuilder, StateRow};
-use seqsvr_proto::os;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -77,7 +76,7 @@ impl SnapshotFile {
     /// returns.
     pub(crate) fn into_prepared(self) -> Result<SnapshotFile, Error> {
         let (meta, state) = read_snapshot(&self)?;
-        let synced = os::sync_file(&self.file);
+        let synced = seqsvr_os::sync_file(&self.file);
         synced.map_err(Error::io("cannot sync", &self.path))?;
         let applied = AppliedState::new(state, meta.last_log_id, meta.last_membership.clone());
         let applied = applied.map_err(Error::reading(&self.path))?;
@@ -148,7 +147,7 @@ fn write_to(file: File, meta: &SnapshotMeta, state: &State) -> io::Result<()> {
     };
     out.write_all(&record::encode_at_level(state.format_level(), &header)?)?;
     write_rows(&mut out, state)?;
-    os::sync_file(&out.into_inner().map_err(|e| e.into_error())?)
+    seqsvr_os::sync_file(&out.into_inner().map_err(|e| e.into_error())?)
 }
 
 /// Writes all rows and the trailer, under the state's format level.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use seqsvr_core::ids::ClusterId;
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 
 use super::*;
 use crate::node::{GroupMember, RaftNode};

@@ -8,7 +8,7 @@ use seqsvr_core::ids::{
 };
 use seqsvr_core::state::State;
 use seqsvr_core::state::restore::RestoreMargins;
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use seqsvr_raft::backup::{self, StateBackup};
 use seqsvr_raft::{Error, RaftNode, restore};
 

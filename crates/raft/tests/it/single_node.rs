@@ -6,7 +6,7 @@ use crate::support::running_node::{
 };
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use seqsvr_raft::{ConfirmError, Error, ProposeError, RaftNode};
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use seqsvr_gateway::{
     HTTP_PORT, HttpOptions, HttpServer, OPERATOR_CONNECTIONS_MAX, REDIS_PORT, RedisOptions,
     RedisServer, http,
 };
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use seqsvr_store::StoreServer;
 
 use crate::cli;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_client::{Admin, Channels};
+use seqsvr_client::Admin;
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
+use seqsvr_net::Channels;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;

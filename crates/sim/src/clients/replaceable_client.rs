@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seqsvr_client::{Channels, Client, Error};
+use seqsvr_client::{Client, Error};
+use seqsvr_net::Channels;
 use seqsvr_proto::v1::Reason;
 
 use super::run_context::RunContext;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use seqsvr_alloc::{AllocServer, Clock};
 use seqsvr_core::lease::ClockReading;
 use seqsvr_core::sim::{self, mix_bits};
-use seqsvr_proto::os::files;
+use seqsvr_os::simulated_files;
 use seqsvr_store::StoreServer;
 use seqsvr_store::sim as disks;
 
@@ -221,7 +221,7 @@ impl SimCluster {
         match (with_power, is_store) {
             (true, _) => Ok(()),
             (false, true) => disks::cut_power(&data_dir, fate, &mut draw),
-            (false, false) => files::cut_power(&[state_dir], &mut draw),
+            (false, false) => simulated_files::cut_power(&[state_dir], &mut draw),
         }
     }
 

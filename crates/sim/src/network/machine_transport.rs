@@ -1,4 +1,4 @@
-//! Implements the `Transport` of `seqsvr-proto` over the simulated network.
+//! Implements the `Transport` of `seqsvr-net` over the simulated network.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_proto::transport::{ByteStream, Listener, Transport};
+use seqsvr_net::{ByteStream, Listener, Transport};
 use tokio::sync::oneshot;
 
 use super::network_conditions::MachineId;

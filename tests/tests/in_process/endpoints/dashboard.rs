@@ -9,7 +9,7 @@ use seqsvr_alloc::AllocServer;
 use seqsvr_client::Key;
 use seqsvr_gateway::http::dashboard_routes;
 use seqsvr_gateway::{HttpOptions, HttpServer};
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

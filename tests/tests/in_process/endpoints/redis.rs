@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{RedisOptions, RedisServer};
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use seqsvr_alloc::AllocServer;
-use seqsvr_client::{Channels, Client};
+use seqsvr_client::Client;
+use seqsvr_net::Channels;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_proto::transport::{ByteStream, Listener, TcpTransport, Transport};
+use seqsvr_net::{ByteStream, Listener, TcpTransport, Transport};
 use tokio::io::{copy_bidirectional, duplex};
 use tokio::sync::watch;
 

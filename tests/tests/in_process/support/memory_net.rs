@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_proto::transport::{ByteStream, Listener, Transport};
+use seqsvr_net::{ByteStream, Listener, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{mpsc, watch};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use seqsvr_client::Channels;
 use seqsvr_core::routing_table::RoutingTable;
+use seqsvr_net::Channels;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::local_cause;
 use seqsvr_proto::v1::admin_client::AdminClient;

@@ -2,9 +2,9 @@
 
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
-use seqsvr_proto::LocalSequence;
+use seqsvr_net::LocalSequence;
 use seqsvr_proto::convert::RequestKey;
-use seqsvr_proto::trace::TRACEPARENT;
+use seqsvr_proto::trace_context::TRACEPARENT;
 
 use super::request::{ApiRequest, NextFields, ResponseOptions};
 use super::response::ApiResponse;

@@ -18,8 +18,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqsvr_proto::LocalSequence;
-use seqsvr_proto::transport::{ByteStream, ConnectionQuota, WRITE_STALL_TIMEOUT};
+use seqsvr_net::{ByteStream, ConnectionQuota, LocalSequence, WRITE_STALL_TIMEOUT};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 

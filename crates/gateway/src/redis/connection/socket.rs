@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use seqsvr_proto::transport::{ByteStream, WRITE_STALL_TIMEOUT};
+use seqsvr_net::{ByteStream, WRITE_STALL_TIMEOUT};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::WaitForCancellationFuture;

@@ -17,7 +17,6 @@ use parking_lot::RwLock;
 use prost::Message;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::planted;
-use seqsvr_proto::os;
 use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
 use tokio::sync::watch;
 use tonic::{Code, Status};
@@ -69,7 +68,7 @@ impl IdentityCheck {
             log_throttle: LogThrottle::default(),
             shared,
             level_max,
-            process_number: os::random_u64().max(1),
+            process_number: seqsvr_os::random_u64().max(1),
             vote_owners: VoteOwners::default(),
             digest_poll: DigestPoll::default(),
             stop_reason: watch::Sender::new(None),

@@ -7,7 +7,7 @@ use openraft::RaftNetworkV2;
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest};
 use seqsvr_core::ids::ClusterId;
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::peer_client::PeerClient;

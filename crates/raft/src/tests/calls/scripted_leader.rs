@@ -8,7 +8,7 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::RaftLogReader;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use seqsvr_proto::v1::RaftHeader;
 use tokio::net::TcpListener;
 use tokio::time::Instant;

@@ -353,10 +353,7 @@ async fn failing_disk_during_init_stops_the_node() {
 
 /// Starts a node of its own on this disk; returns it with the member that makes a cluster of it.
 async fn open_node(disk: &Disk) -> (crate::RaftNode, crate::GroupMember) {
-    let node = crate::RaftNode::open(
-        options(&disk.mount),
-        Arc::new(seqsvr_proto::transport::TcpTransport),
-    );
+    let node = crate::RaftNode::open(options(&disk.mount), Arc::new(seqsvr_net::TcpTransport));
     let node = node.await.unwrap();
     let identity = node.identity();
     let member = crate::GroupMember {

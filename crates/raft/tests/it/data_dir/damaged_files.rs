@@ -1,6 +1,6 @@
 //! Damaged disks: the rows are rebuilt; for any other file the node refuses to start and names it.
 
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

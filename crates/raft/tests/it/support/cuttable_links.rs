@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_proto::transport::{ByteStream, Listener, TcpTransport, Transport};
+use seqsvr_net::{ByteStream, Listener, TcpTransport, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Names of nodes that are cut off from all others.

@@ -1,6 +1,6 @@
 //! Real nodes on real directories and real loopback gRPC, for the tests.
 
-use seqsvr_proto::transport::{TcpTransport, Transport};
+use seqsvr_net::{TcpTransport, Transport};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;

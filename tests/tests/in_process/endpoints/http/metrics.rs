@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{HttpOptions, HttpServer, http};
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use seqsvr_store::StoreServer;
 
 use super::{HttpAnswer, HttpCaller};

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{HttpOptions, HttpServer, http};
-use seqsvr_proto::transport::TcpTransport;
+use seqsvr_net::TcpTransport;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

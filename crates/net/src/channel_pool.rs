@@ -7,8 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::tcp::TcpTransport;
+use crate::transport::{Transport, connect_lazy};
 use parking_lot::RwLock;
-use seqsvr_proto::transport::{TcpTransport, Transport, connect_lazy};
 use tonic::transport::{Channel, Endpoint};
 
 /// Maximum channels kept. Above it, another one is dropped and connected again at its next use.

@@ -54,7 +54,7 @@ impl ConnectionQuota {
         &self.0.queued_items
     }
 
-    pub(super) fn buffered_bytes(&self) -> &AtomicUsize {
+    pub(crate) fn buffered_bytes(&self) -> &AtomicUsize {
         &self.0.buffered_bytes
     }
 
@@ -67,7 +67,7 @@ impl ConnectionQuota {
     }
 
     /// Returns whether answers have been ready for [`WRITE_STALL_TIMEOUT`] and none was taken.
-    pub(super) fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         let still = self
             .age_ms()
             .saturating_sub(self.0.progress_ms.load(Relaxed));

@@ -2,8 +2,8 @@
 
 use prost::Message;
 
-use super::entries::EntryScanner;
-use crate::v1::{CurrentManyRequest, NextManyRequest, PipeRequest};
+use crate::entry_scanner::EntryScanner;
+use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest, PipeRequest};
 
 /// Checks that bytes read in one piece and in many give the same, and that a message that passes
 /// takes no more memory than counted. The first byte selects the kind of call and the length of
@@ -32,8 +32,8 @@ fn check(frames: bool, message: &[u8], kept: usize) {
     let most = kept + message.len() * 2;
     let keys = match frames {
         true => PipeRequest::decode(message).map_or(0, |frame| match frame.ask {
-            Some(crate::v1::pipe_request::Ask::Next(next)) => next.keys.len(),
-            Some(crate::v1::pipe_request::Ask::Current(current)) => current.keys.len(),
+            Some(seqsvr_proto::v1::pipe_request::Ask::Next(next)) => next.keys.len(),
+            Some(seqsvr_proto::v1::pipe_request::Ask::Current(current)) => current.keys.len(),
             None => 0,
         }),
         false => {

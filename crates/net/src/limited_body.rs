@@ -14,15 +14,15 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::Response;
 
-use super::calls::CallReservation;
-use super::entries::EntryScanner;
-use super::share::{ConnectionQuota, UnsentResponse};
+use crate::call_limiter::CallReservation;
+use crate::connection_quota::{ConnectionQuota, UnsentResponse};
+use crate::entry_scanner::EntryScanner;
 
 /// Longest time a request may take to arrive.
-pub(super) const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request's body on its way in.
-pub(super) struct RequestBody {
+pub(crate) struct RequestBody {
     body: Body,
     reservation: Arc<CallReservation>,
     /// Timer that runs from the first wait for the body.
@@ -33,7 +33,7 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Body, reservation: Arc<CallReservation>) -> RequestBody {
+    pub(crate) fn new(body: Body, reservation: Arc<CallReservation>) -> RequestBody {
         RequestBody {
             body,
             reservation,
@@ -43,7 +43,7 @@ impl RequestBody {
         }
     }
 
-    pub(super) fn stream(body: Body, held: Arc<CallReservation>) -> RequestBody {
+    pub(crate) fn stream(body: Body, held: Arc<CallReservation>) -> RequestBody {
         RequestBody {
             is_stream: true,
             entries: EntryScanner::new(true),
@@ -98,9 +98,9 @@ impl http_body::Body for RequestBody {
 }
 
 /// A stream of answers; its call is under way as long as it lives.
-pub(super) struct ResponseStream {
-    pub(super) body: Body,
-    pub(super) _held: Arc<CallReservation>,
+pub(crate) struct ResponseStream {
+    pub(crate) body: Body,
+    pub(crate) _held: Arc<CallReservation>,
 }
 
 impl http_body::Body for ResponseStream {
@@ -120,7 +120,7 @@ impl http_body::Body for ResponseStream {
 }
 
 /// Encoded unary answer, kept until its last frame was handed to the connection.
-pub(super) struct LimitedResponse {
+pub(crate) struct LimitedResponse {
     frames: VecDeque<Frame<Bytes>>,
     _held: Arc<CallReservation>,
     _owed: Option<UnsentResponse>,
@@ -128,7 +128,7 @@ pub(super) struct LimitedResponse {
 
 impl LimitedResponse {
     /// Encodes the answer now: as messages it would be larger, and of unknown size.
-    pub(super) async fn of(
+    pub(crate) async fn of(
         answer: Response<Body>,
         held: Arc<CallReservation>,
     ) -> Result<Response<Body>, Status> {

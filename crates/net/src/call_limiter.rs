@@ -20,10 +20,10 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
-use super::body::{LimitedResponse, RequestBody, ResponseStream};
-use super::share::{ConnectionQuota, add_within};
-use crate::error::RpcError;
-use crate::v1::Reason;
+use crate::connection_quota::{ConnectionQuota, add_within};
+use crate::limited_body::{LimitedResponse, RequestBody, ResponseStream};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::Reason;
 
 /// Most calls of one server at a time.
 pub const CALLS_IN_FLIGHT_MAX: usize = 131_072;
@@ -97,14 +97,14 @@ impl CallLimiter {
 }
 
 /// Memory that one call holds.
-pub(super) struct CallReservation {
+pub(crate) struct CallReservation {
     calls: CallLimiter,
-    pub(super) share: Option<ConnectionQuota>,
+    pub(crate) share: Option<ConnectionQuota>,
     bytes: AtomicUsize,
 }
 
 impl CallReservation {
-    pub(super) fn reserve(&self, n: usize) -> Result<(), Status> {
+    pub(crate) fn reserve(&self, n: usize) -> Result<(), Status> {
         if let Some(share) = &self.share
             && !add_within(share.buffered_bytes(), n, CONNECTION_BUFFERED_BYTES_MAX)
         {
@@ -125,11 +125,11 @@ impl CallReservation {
     }
 
     /// Gives everything back.
-    pub(super) fn release_all(&self) {
+    pub(crate) fn release_all(&self) {
         self.release(self.bytes.load(Relaxed));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.bytes.load(Relaxed) == 0
     }
 

@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use tonic::Code;
 use tower::service_fn;
 
-use super::super::body::REQUEST_READ_TIMEOUT;
 use super::*;
-use crate::limits::ITEMS_MAX;
-use crate::transport::WRITE_STALL_TIMEOUT;
-use crate::v1::NextManyRequest;
+use crate::connection_quota::WRITE_STALL_TIMEOUT;
+use crate::limited_body::REQUEST_READ_TIMEOUT;
+use seqsvr_proto::limits::ITEMS_MAX;
+use seqsvr_proto::v1::NextManyRequest;
 
 const PREFIX: &str = "/seqsvr.v1.Sequence/";
 

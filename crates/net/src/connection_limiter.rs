@@ -19,8 +19,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
-use super::share::ConnectionQuota;
-use super::{ByteStream, Listener};
+use crate::connection_quota::ConnectionQuota;
+use crate::transport::{ByteStream, Listener};
 
 /// Pause after a failed accept (no file descriptor left), instead of spinning.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);

@@ -17,9 +17,9 @@ use prost::encoding::WireType;
 use seqsvr_core::geometry::KEY_MAX;
 use tonic::{Code, Status};
 
-use crate::error::RpcError;
-use crate::limits::{ITEMS_MAX, MESSAGE_BYTES_MAX};
-use crate::v1::Reason;
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::{ITEMS_MAX, MESSAGE_BYTES_MAX};
+use seqsvr_proto::v1::Reason;
 
 /// Most that one field counts: twice [`ITEMS_MAX`] entries, each of them as one [`ENTRY`].
 const ROOM: u64 = 2 * ITEMS_MAX as u64 * ENTRY;
@@ -47,7 +47,7 @@ const FIELDS: usize = 16;
 const PREFIX: u8 = 5;
 
 /// Reader of the messages of one call.
-pub(super) struct EntryScanner {
+pub(crate) struct EntryScanner {
     /// Whether each message is a Pipe's frame.
     frames: bool,
     at: At,
@@ -83,7 +83,7 @@ enum Number {
 const TAG: At = At::Number(Number::Tag, 0, 0);
 
 impl EntryScanner {
-    pub(super) fn new(frames: bool) -> EntryScanner {
+    pub(crate) fn new(frames: bool) -> EntryScanner {
         EntryScanner {
             frames,
             at: At::Prefix(0, 0),
@@ -99,7 +99,7 @@ impl EntryScanner {
     ///
     /// # Errors
     /// INVALID_ARGUMENT: far too many items, or no message of this protocol.
-    pub(super) fn read(&mut self, mut data: &[u8]) -> Result<usize, Status> {
+    pub(crate) fn read(&mut self, mut data: &[u8]) -> Result<usize, Status> {
         self.kept = 0;
         while let Some((&byte, rest)) = data.split_first() {
             match self.at {

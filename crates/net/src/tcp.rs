@@ -11,7 +11,7 @@ use rustix::net::sockopt::{
 };
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{ByteStream, Listener, OpenConnection, Transport};
+use crate::transport::{ByteStream, Listener, OpenConnection, Transport};
 
 /// TCP, without Nagle's delay.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,7 @@
 //! and chance.
 
 #[cfg(sim)]
-pub mod files;
+pub mod simulated_files;
 
 use std::fs::File;
 use std::io;
@@ -33,7 +33,7 @@ pub fn sync_file(file: &File) -> io::Result<()> {
     #[cfg(not(sim))]
     return file.sync_all();
     #[cfg(sim)]
-    files::sync_content(file)
+    simulated_files::sync_content(file)
 }
 
 /// Waits until the names in a directory are durable.
@@ -44,7 +44,7 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     #[cfg(not(sim))]
     return File::open(dir)?.sync_all();
     #[cfg(sim)]
-    files::sync_dir(dir)
+    simulated_files::sync_dir(dir)
 }
 
 /// Returns the id of this boot of the machine.

@@ -3,9 +3,9 @@
 use seqsvr_core::routing_table::KeyRef;
 use tonic::Status;
 
-use crate::transport::ConnectionQuota;
-use crate::v1::sequence_server::Sequence;
-use crate::v1::{NextManyRequest, NextManyResponse, NextResponse};
+use crate::connection_quota::ConnectionQuota;
+use seqsvr_proto::v1::sequence_server::Sequence;
+use seqsvr_proto::v1::{NextManyRequest, NextManyResponse, NextResponse};
 
 /// A [`Sequence`] that is a function call away.
 pub trait LocalSequence: Sequence {

@@ -1,17 +1,8 @@
 //! Transport of bytes between processes: the seam through which a simulation replaces TCP.
 //!
 //! All code that connects or listens does it through the [`Transport`] it received:
-//! [`TcpTransport`] in a process, something else in a test or a simulation. Everything above
+//! [`TcpTransport`](crate::TcpTransport) in a process, something else in a test or a simulation. Everything above
 //! (HTTP/2, gRPC, time-outs) is the same code in both.
-
-mod body;
-mod calls;
-mod entries;
-#[cfg(fuzzing)]
-pub mod fuzz;
-mod incoming;
-mod share;
-mod tcp;
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,14 +14,6 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
-
-pub use calls::{
-    BUFFERED_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, CallLimiter,
-    LimitedService, RetainedBytes, StreamMeter,
-};
-pub use incoming::{ConnectionLimiter, LimitedConnection, accept_connections};
-pub use share::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
-pub use tcp::TcpTransport;
 
 /// A connection's two directions.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}

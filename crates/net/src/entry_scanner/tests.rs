@@ -1,7 +1,7 @@
 use prost::Message;
 
 use super::*;
-use crate::v1::{
+use seqsvr_proto::v1::{
     CurrentManyRequest, NextManyRequest, NextRequest, PipeRequest, next_request, pipe_request,
 };
 

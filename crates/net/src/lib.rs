@@ -1,0 +1,31 @@
+//! Connections between processes: how they are made, accepted, kept and limited.
+//!
+//! What lives here: [`Transport`] and [`Listener`], the seam through which a simulation replaces
+//! TCP; [`ChannelPool`], the kept channels of a caller; [`ConnectionLimiter`], [`ConnectionQuota`]
+//! and [`CallLimiter`], which bound what callers can make a server hold; [`LocalSequence`], the
+//! service in the same process.
+//!
+//! What it may not know: what a call does; which process serves or calls; numbers and leases.
+
+mod call_limiter;
+mod channel_pool;
+mod connection_limiter;
+mod connection_quota;
+mod entry_scanner;
+#[cfg(fuzzing)]
+pub mod fuzz;
+mod limited_body;
+mod local_sequence;
+mod tcp;
+mod transport;
+
+pub use call_limiter::{
+    BUFFERED_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, CallLimiter,
+    LimitedService, RetainedBytes, StreamMeter,
+};
+pub use channel_pool::{BadAddress, CHANNELS_MAX, Channels, server_address};
+pub use connection_limiter::{ConnectionLimiter, LimitedConnection, accept_connections};
+pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
+pub use local_sequence::LocalSequence;
+pub use tcp::TcpTransport;
+pub use transport::{ByteStream, Listener, OpenConnection, Transport, connect_lazy};
