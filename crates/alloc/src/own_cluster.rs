@@ -11,8 +11,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use seqsvr_core::planted;
-use seqsvr_proto::cluster_tag::{ClusterTag, mismatch_error};
-use seqsvr_proto::error::RpcError;
+use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
 
 /// Tag of the cluster that this process belongs to; none before a store has named it.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl OwnCluster {
         let own = self.tag();
         match own.conflicts_with(caller) && !planted!(ForwardAnyCluster) {
             false => Ok(()),
-            true => Err(mismatch_error(own, caller).with_cluster_tag(own)),
+            true => Err(cluster_mismatch_error(own, caller).with_cluster_tag(own)),
         }
     }
 
@@ -67,7 +67,7 @@ impl OwnCluster {
         let own = self.tag();
         match own.conflicts_with(named) {
             false => answer,
-            true => Err(mismatch_error(named, own).with_cluster_tag(own)),
+            true => Err(cluster_mismatch_error(named, own).with_cluster_tag(own)),
         }
     }
 }

@@ -14,13 +14,16 @@
 use seqsvr_core::ids::ClusterId;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
-use crate::error::RpcError;
 use crate::v1;
-use crate::v1::Reason;
 
 /// Metadata key by which both sides of a Pipe name their cluster at its opening: 16 hexadecimal
 /// digits.
 pub const METADATA_KEY: &str = "seqsvr-cluster-tag";
+
+/// Metadata that should name a cluster and does not have the form of a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("metadata {METADATA_KEY} must have 16 hexadecimal digits")]
+pub struct InvalidClusterTag;
 
 /// Short name of a cluster. 0 names none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,16 +48,13 @@ impl ClusterTag {
     ///
     /// # Errors
     /// The value is not a tag.
-    pub fn from_metadata(metadata: &MetadataMap) -> Result<ClusterTag, RpcError> {
+    pub fn from_metadata(metadata: &MetadataMap) -> Result<ClusterTag, InvalidClusterTag> {
         let Some(value) = metadata.get(METADATA_KEY) else {
             return Ok(ClusterTag::NONE);
         };
         let text = value.to_str().ok().filter(|text| text.len() == 16);
         let tag = text.and_then(|text| u64::from_str_radix(text, 16).ok());
-        tag.map(ClusterTag).ok_or_else(|| {
-            let text = format!("metadata {METADATA_KEY} must have 16 hexadecimal digits");
-            RpcError::new(Reason::Invalid, text)
-        })
+        tag.map(ClusterTag).ok_or(InvalidClusterTag)
     }
 
     /// Writes the tag into the metadata of a Pipe, unless it names no cluster.
@@ -71,14 +71,6 @@ impl std::fmt::Display for ClusterTag {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:016x}", self.0)
     }
-}
-
-/// Returns the error of a caller and a server that belong to different clusters.
-pub fn mismatch_error(server: ClusterTag, caller: ClusterTag) -> RpcError {
-    let text = format!(
-        "cluster mismatch: the server belongs to cluster ..{server}, the caller to ..{caller}; correct the address, or make a new client if the cluster was made again or restored from a backup"
-    );
-    RpcError::new(Reason::ClusterMismatch, text)
 }
 
 /// A message that names its cluster.
@@ -159,8 +151,8 @@ mod tests {
         assert_eq!(ClusterTag::from_metadata(&metadata).unwrap(), tag);
         for wrong in ["", "12", "00abcdef0123456g", "00abcdef012345678"] {
             metadata.insert(METADATA_KEY, wrong.parse().unwrap());
-            let refused = ClusterTag::from_metadata(&metadata).unwrap_err();
-            assert_eq!(refused.reason(), Reason::Invalid, "{wrong}");
+            let read = ClusterTag::from_metadata(&metadata);
+            assert_eq!(read, Err(InvalidClusterTag), "{wrong}");
         }
     }
 }

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::ids::{SessionId, Slot};
 use seqsvr_net::ConnectionLimiter;
-use seqsvr_proto::cluster_tag::{ClusterTag, mismatch_error};
-use seqsvr_proto::error::RpcError;
+use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
 use seqsvr_proto::v1;
 use seqsvr_raft::{ConfirmError, Leadership, ProposeError, RaftNode, RaftRole};
 use tokio::sync::{Notify, Semaphore};
@@ -102,7 +102,7 @@ impl StoreContext {
     pub(crate) fn check_cluster(&self, caller: ClusterTag) -> Result<(), RpcError> {
         let own = self.cluster_tag();
         match own.conflicts_with(caller) {
-            true => Err(mismatch_error(own, caller).with_cluster_tag(own)),
+            true => Err(cluster_mismatch_error(own, caller).with_cluster_tag(own)),
             false => Ok(()),
         }
     }

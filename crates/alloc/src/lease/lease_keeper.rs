@@ -11,9 +11,9 @@ use seqsvr_core::command::SessionProof;
 use seqsvr_core::ids::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
 use seqsvr_core::planted;
-use seqsvr_proto::cluster_tag::{ClusterTagged, mismatch_error};
+use seqsvr_proto::cluster_tag::ClusterTagged;
 use seqsvr_proto::convert::u128_to_bytes;
-use seqsvr_proto::error::RpcError;
+use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest, Reason};
 use tokio::time::{Instant, sleep, timeout};
@@ -96,7 +96,7 @@ impl Node {
                     return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
                 }
                 // A table of another cluster came first.
-                Ok(opened) => mismatch_error(opened.cluster_tag(), self.own_cluster.tag()),
+                Ok(opened) => cluster_mismatch_error(opened.cluster_tag(), self.own_cluster.tag()),
                 Err(fault) => fault,
             };
             self.check_cluster_of_stores()?;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use seqsvr_proto::cluster_tag::{ClusterTag, mismatch_error};
-use seqsvr_proto::error::{RpcError, code_for_reason, local_cause};
+use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::error::{RpcError, cluster_mismatch_error, code_for_reason, local_cause};
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
 
@@ -82,7 +82,7 @@ impl AttemptError {
         server: ClusterTag,
         client: ClusterTag,
     ) -> AttemptError {
-        let fault = mismatch_error(server, client);
+        let fault = cluster_mismatch_error(server, client);
         AttemptError::new(
             fault.reason(),
             RetryDecision::Retry,

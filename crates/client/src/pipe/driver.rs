@@ -120,7 +120,7 @@ fn check_cluster(
             Err(AttemptError::foreign_cluster(address, server, client))
         }
         Ok(_) => Ok(()),
-        Err(fault) => Err(AttemptError::malformed_reply(address, &fault.message)),
+        Err(invalid) => Err(AttemptError::malformed_reply(address, &invalid.to_string())),
     }
 }
 

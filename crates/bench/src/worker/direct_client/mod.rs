@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqsvr_client::{Code, Current, CurrentKind, Details, Error, IssuedRange, Reason};
-use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged, mismatch_error};
-use seqsvr_proto::error::RpcError;
+use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
+use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
@@ -84,7 +84,7 @@ impl DirectClient {
     /// Rejects an answer of a server of another cluster.
     fn check_cluster(&self, server: ClusterTag) -> Result<(), Status> {
         match server.conflicts_with(self.cluster) {
-            true => Err(mismatch_error(server, self.cluster).into()),
+            true => Err(cluster_mismatch_error(server, self.cluster).into()),
             false => Ok(()),
         }
     }
