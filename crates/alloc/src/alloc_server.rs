@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use seqsvr_net::{CallLimiter, Channels, ConnectionLimiter, Listener, LocalSequence};
+use seqsvr_net::{CallLimiter, ChannelPool, ConnectionLimiter, Listener, LocalSequence};
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1::admin_server::Admin;
 use tokio::sync::watch;
@@ -101,7 +101,7 @@ impl AllocServer {
             .await
             .map_err(listen_error)?;
         let local_addr = listener.local_addr().map_err(listen_error)?;
-        let channels = Channels::over(transport);
+        let channels = ChannelPool::with_transport(transport);
         let random = RandomSource::new(options.seed);
         let cluster = Arc::new(OwnCluster::default());
         let stores = StoreGroupClient::new(
@@ -276,7 +276,7 @@ mod tests {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = AllocServer::start(options).await.unwrap();
-        let channel = Channels::new().get(&alloc.local_addr().to_string());
+        let channel = ChannelPool::new().get(&alloc.local_addr().to_string());
         let mut client = HealthClient::new(channel.unwrap());
         let watched = client.watch(HealthCheckRequest::default()).await.unwrap();
         let mut stream = watched.into_inner();

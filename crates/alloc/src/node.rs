@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use seqsvr_core::routing_table::RoutingTable;
-use seqsvr_net::{CallLimiter, Channels, ConnectionLimiter};
+use seqsvr_net::{CallLimiter, ChannelPool, ConnectionLimiter};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tokio::time::{Instant, timeout_at};
@@ -39,7 +39,7 @@ pub(crate) struct Node {
     pub(crate) name_wait: Duration,
     pub(crate) state_dir: Option<Arc<StateDir>>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) channels: Channels,
+    pub(crate) channels: ChannelPool,
     pub(crate) store_group: StoreGroupClient,
     pub(crate) command_queue: CommandQueue,
     pub(crate) own_cluster: Arc<OwnCluster>,

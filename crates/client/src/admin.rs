@@ -15,7 +15,7 @@ use crate::call::rpc::Rpc;
 use crate::call::table_fetch::fetch_table;
 use crate::call::unary_attempt::attempt_unary;
 use crate::error::Error;
-use seqsvr_net::server_address;
+use seqsvr_net::parse_server_address;
 
 /// Time without data after which the reception of a backup fails.
 const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -193,8 +193,8 @@ impl Admin {
 
     /// Returns one process's role and counters.
     pub async fn node_status(&self, address: &str) -> Result<v1::NodeStatusResponse, Error> {
-        let address =
-            server_address(address, ALLOC_PORT).map_err(|bad| Error::invalid(bad.to_string()))?;
+        let address = parse_server_address(address, ALLOC_PORT)
+            .map_err(|bad| Error::invalid(bad.to_string()))?;
         let mut budget = RetryBudget::new(self.context.deadline);
         self.call_any_server(v1::NodeStatusRequest {}, Some(&address), &mut budget)
             .await

@@ -30,7 +30,7 @@ use crate::pipe::PipeOperation;
 use crate::routing::locate::locate;
 use crate::routing::server_set::ServerSet;
 use crate::types::{Current, IssuedRange, Raised, validate_count};
-use seqsvr_net::{Channels, server_address};
+use seqsvr_net::{ChannelPool, parse_server_address};
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]
@@ -42,15 +42,15 @@ impl Client {
     /// Creates a client of the cluster behind these servers. Connects to nothing yet; rejects
     /// addresses that cannot be right.
     pub fn new(options: Options) -> Result<Client, Error> {
-        Client::over(Channels::new(), options)
+        Client::over(ChannelPool::new(), options)
     }
 
     /// Creates a client over the caller's own channels, such as those of a simulation.
-    pub fn over(channels: Channels, options: Options) -> Result<Client, Error> {
+    pub fn over(channels: ChannelPool, options: Options) -> Result<Client, Error> {
         let servers = options
             .servers
             .iter()
-            .map(|s| server_address(s, ALLOC_PORT));
+            .map(|s| parse_server_address(s, ALLOC_PORT));
         let servers: Vec<String> = servers
             .collect::<Result<_, _>>()
             .map_err(|bad| Error::invalid(bad.to_string()))?;

@@ -17,14 +17,14 @@ use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
 use crate::routing::locate::{RouteOwner, route_owner};
 use crate::routing::server_set::ServerSet;
 use crate::routing::table_cache::{TableCache, TableSnapshot};
-use seqsvr_net::Channels;
+use seqsvr_net::ChannelPool;
 
 /// Routing table with the last used pipe to each owner.
 pub(crate) type OwnerTable = TableSnapshot<ArcSwapOption<PipeConnection>>;
 
 /// State that all clones of a client share.
 pub(crate) struct ClientCore {
-    pub(crate) channels: Channels,
+    pub(crate) channels: ChannelPool,
     pub(crate) pipes: PipePool,
     pub(crate) servers: ServerSet,
     pub(crate) table: TableCache<ArcSwapOption<PipeConnection>>,
@@ -39,7 +39,7 @@ pub(crate) struct ClientCore {
 
 impl ClientCore {
     /// Creates the state of a client that has no table and no connection yet.
-    pub(crate) fn new(channels: Channels, servers: ServerSet, items_max: usize) -> ClientCore {
+    pub(crate) fn new(channels: ChannelPool, servers: ServerSet, items_max: usize) -> ClientCore {
         let frame_items_max = items_max.min(FRAME_ITEMS_MAX);
         ClientCore {
             pipes: PipePool::new(channels.clone(), frame_items_max),

@@ -31,32 +31,32 @@ pub struct BadAddress {
 
 /// Bounded map from address to channel; clones share it.
 #[derive(Clone)]
-pub struct Channels {
+pub struct ChannelPool {
     transport: Arc<dyn Transport>,
     kept: Arc<RwLock<HashMap<String, Channel>>>,
 }
 
-impl fmt::Debug for Channels {
+impl fmt::Debug for ChannelPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Channels({:?})", self.kept.read().keys())
+        write!(f, "ChannelPool({:?})", self.kept.read().keys())
     }
 }
 
-impl Default for Channels {
-    fn default() -> Channels {
-        Channels::new()
+impl Default for ChannelPool {
+    fn default() -> ChannelPool {
+        ChannelPool::new()
     }
 }
 
-impl Channels {
-    /// Creates an empty map; its channels are over TCP.
-    pub fn new() -> Channels {
-        Channels::over(Arc::new(TcpTransport))
+impl ChannelPool {
+    /// Creates an empty pool; its channels are over TCP.
+    pub fn new() -> ChannelPool {
+        ChannelPool::with_transport(Arc::new(TcpTransport))
     }
 
-    /// Creates an empty map over another transport, as a simulation has it.
-    pub fn over(transport: Arc<dyn Transport>) -> Channels {
-        Channels {
+    /// Creates an empty pool over another transport, as a simulation has it.
+    pub fn with_transport(transport: Arc<dyn Transport>) -> ChannelPool {
+        ChannelPool {
             transport,
             kept: Arc::default(),
         }
@@ -112,7 +112,7 @@ impl Channels {
 
 /// Returns the `host:port` of a server from what a person writes: `http://` may lead, and
 /// `default_port` is used where none is written. Sends nothing to a name server.
-pub fn server_address(text: &str, default_port: u16) -> Result<String, BadAddress> {
+pub fn parse_server_address(text: &str, default_port: u16) -> Result<String, BadAddress> {
     let bad = |why: &str| BadAddress {
         address: text.to_owned(),
         why: why.to_owned(),
@@ -159,7 +159,7 @@ mod tests {
             ("[::1]", "[::1]:7700"),
             ("[::1]:9", "[::1]:9"),
         ] {
-            assert_eq!(server_address(text, 7700).as_deref(), Ok(address));
+            assert_eq!(parse_server_address(text, 7700).as_deref(), Ok(address));
         }
         for text in [
             "",
@@ -173,13 +173,13 @@ mod tests {
             "https://a:1",
             "a/b:1",
         ] {
-            assert!(server_address(text, 7700).is_err(), "{text:?}");
+            assert!(parse_server_address(text, 7700).is_err(), "{text:?}");
         }
     }
 
     #[tokio::test]
     async fn channels_are_bounded_and_dropped_on_retain() {
-        let channels = Channels::new();
+        let channels = ChannelPool::new();
         for port in 1..=CHANNELS_MAX + 10 {
             channels.get(&format!("127.0.0.1:{port}")).unwrap();
         }

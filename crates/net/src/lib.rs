@@ -23,7 +23,7 @@ pub use call_limiter::{
     BUFFERED_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, CallLimiter,
     LimitedService, RetainedBytes, StreamMeter,
 };
-pub use channel_pool::{BadAddress, CHANNELS_MAX, Channels, server_address};
+pub use channel_pool::{BadAddress, CHANNELS_MAX, ChannelPool, parse_server_address};
 pub use connection_limiter::{ConnectionLimiter, LimitedConnection, accept_connections};
 pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
 pub use local_sequence::LocalSequence;

@@ -216,7 +216,7 @@ mod tests {
     async fn submit_after_shutdown_is_rejected() {
         let nowhere = StoreGroupClient::new(
             &["127.0.0.1:1".to_owned()],
-            seqsvr_net::Channels::new(),
+            seqsvr_net::ChannelPool::new(),
             RandomSource::new(Some(1)),
             Arc::default(),
         );

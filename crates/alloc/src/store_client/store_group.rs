@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_net::Channels;
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::cluster_tag::ClusterTagged;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
@@ -31,7 +31,7 @@ const MEMBERS_MAX: usize = 16;
 pub(crate) struct StoreGroupClient {
     seeds: Arc<[String]>,
     members: Arc<Mutex<Vec<String>>>,
-    channels: Channels,
+    channels: ChannelPool,
     /// Runtime of the connections. Leases depend on them, so it is never the background runtime,
     /// whichever task connects first.
     runtime: Handle,
@@ -47,7 +47,7 @@ impl StoreGroupClient {
     /// Creates a client. Its connections belong to the current runtime.
     pub(crate) fn new(
         addresses: &[String],
-        channels: Channels,
+        channels: ChannelPool,
         random: RandomSource,
         cluster: Arc<OwnCluster>,
     ) -> StoreGroupClient {
@@ -276,7 +276,7 @@ mod tests {
         cluster.join(ClusterTag(1)).unwrap();
         let random = RandomSource::new(Some(1));
         let addresses = addresses.map(str::to_owned);
-        StoreGroupClient::new(&addresses, Channels::new(), random, Arc::new(cluster))
+        StoreGroupClient::new(&addresses, ChannelPool::new(), random, Arc::new(cluster))
     }
 
     fn renewed(tag: u64) -> Result<KeepAliveResponse, RpcError> {
@@ -332,7 +332,7 @@ mod tests {
         );
         let stores = StoreGroupClient::new(
             &[address],
-            Channels::new(),
+            ChannelPool::new(),
             RandomSource::new(Some(1)),
             Arc::default(),
         );

@@ -9,11 +9,11 @@ use crate::call::attempt_error::AttemptError;
 use crate::pipe::connection::PipeConnection;
 use crate::pipe::driver;
 use crate::pipe::observer::PipeObserver;
-use seqsvr_net::Channels;
+use seqsvr_net::ChannelPool;
 
 /// Pipes of one client, by address.
 pub(crate) struct PipePool {
-    channels: Channels,
+    channels: ChannelPool,
     /// Maximum items of a frame.
     frame_items_max: usize,
     pipes: RwLock<HashMap<String, Arc<PipeConnection>>>,
@@ -27,7 +27,7 @@ impl Drop for PipePool {
 
 impl PipePool {
     /// Creates a pool without pipes. `frame_items_max` is the maximum of items of a frame.
-    pub(crate) fn new(channels: Channels, frame_items_max: usize) -> PipePool {
+    pub(crate) fn new(channels: ChannelPool, frame_items_max: usize) -> PipePool {
         PipePool {
             channels,
             frame_items_max,

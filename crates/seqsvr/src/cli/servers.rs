@@ -7,7 +7,7 @@ use clap::Args;
 use seqsvr_gateway::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, STORE_HTTP_PORT,
 };
-use seqsvr_net::server_address;
+use seqsvr_net::parse_server_address;
 use seqsvr_proto::limits::{
     ALLOC_PORT, CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
     QUEUED_ITEMS_DEFAULT, STORE_PORT,
@@ -211,7 +211,7 @@ pub(crate) struct AllocArgs {
         required = true,
         value_delimiter = ',',
         value_name = "ADDR,…",
-        value_parser = |text: &str| server_address(text, STORE_PORT)
+        value_parser = |text: &str| parse_server_address(text, STORE_PORT)
     )]
     pub(crate) stores: Vec<String>,
     /// Directory that lets a restarted AllocSvr resume its session at once.

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use seqsvr_net::{BadAddress, server_address};
+use seqsvr_net::{BadAddress, parse_server_address};
 use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
 
 use crate::output::exit_code::BadInput;
@@ -37,14 +37,14 @@ pub(super) fn parse_nonzero_duration(text: &str) -> Result<Duration, String> {
 /// Parses an address to listen on. `port` is the default; the system chooses a port for port 0.
 pub(super) fn parse_listen_address(text: &str, port: u16) -> Result<String, BadAddress> {
     match text.strip_suffix(":0") {
-        Some(host) => server_address(host, 0),
-        None => server_address(text, port),
+        Some(host) => parse_server_address(host, 0),
+        None => parse_server_address(text, port),
     }
 }
 
 /// Parses the address under which clients and other servers reach a server. It must name a port.
 pub(super) fn parse_advertise_address(text: &str) -> Result<String, String> {
-    let address = server_address(text, 0).map_err(|e| e.to_string())?;
+    let address = parse_server_address(text, 0).map_err(|e| e.to_string())?;
     match address.ends_with(":0") {
         true => Err(format!("{text:?} names no port; write host:port")),
         false => Ok(address),
@@ -55,7 +55,7 @@ pub(super) fn parse_advertise_address(text: &str) -> Result<String, String> {
 pub(super) fn parse_server_list(text: &str) -> Result<String, String> {
     let mut has_address = false;
     for address in split_addresses(text) {
-        server_address(address, ALLOC_PORT).map_err(|e| e.to_string())?;
+        parse_server_address(address, ALLOC_PORT).map_err(|e| e.to_string())?;
         has_address = true;
     }
     match has_address {

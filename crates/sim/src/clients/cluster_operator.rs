@@ -6,7 +6,7 @@ use std::time::Duration;
 use seqsvr_client::Admin;
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
-use seqsvr_net::Channels;
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
@@ -67,7 +67,7 @@ impl ClusterOperator {
     /// store already belongs to a cluster, finishes that one.
     async fn init_with_id(&self, new_cluster_id: u128) {
         let setup = &self.plan.setup;
-        let channels = Channels::over(machine_transport(&self.context.net, self.id));
+        let channels = ChannelPool::with_transport(machine_transport(&self.context.net, self.id));
         let mut first_recipient = None;
         let mut descriptions = Vec::new();
         for id in initial_store_ids(setup) {
@@ -271,7 +271,7 @@ async fn retry_until_timeout<T, F: Future<Output = Option<T>>>(
     None
 }
 
-async fn describe_store(channels: &Channels, id: MachineId) -> v1::DescribeResponse {
+async fn describe_store(channels: &ChannelPool, id: MachineId) -> v1::DescribeResponse {
     let address = store_address(id).to_string();
     loop {
         if let Ok(channel) = channels.get(&address)

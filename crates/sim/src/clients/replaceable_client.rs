@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use seqsvr_client::{Client, Error};
-use seqsvr_net::Channels;
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::v1::Reason;
 
 use super::run_context::RunContext;
@@ -19,7 +19,10 @@ pub(super) fn create_client(id: MachineId, plan: &RunPlan, context: &RunContext)
         seed: Some(seqsvr_core::sim::draw_number("client")),
         ..seqsvr_client::Options::new(servers)
     };
-    let client = Client::over(Channels::over(machine_transport(&context.net, id)), options);
+    let client = Client::over(
+        ChannelPool::with_transport(machine_transport(&context.net, id)),
+        options,
+    );
     // All addresses are those of simulated machines.
     client.expect("valid addresses")
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use seqsvr_alloc::AllocServer;
 use seqsvr_client::Client;
-use seqsvr_net::Channels;
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
@@ -52,7 +52,7 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
     let net = MemoryNet::default();
     let mut dirs = Vec::new();
     let mut stores = Vec::new();
-    let channels = Channels::over(net.node("caller"));
+    let channels = ChannelPool::with_transport(net.node("caller"));
     let mut members = Vec::new();
     for id in 1..=3 {
         let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use seqsvr_core::routing_table::RoutingTable;
-use seqsvr_net::Channels;
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::local_cause;
 use seqsvr_proto::v1::admin_client::AdminClient;
@@ -37,7 +37,7 @@ const STATUS_CALLS_IN_FLIGHT_MAX: usize = 64;
 pub(super) struct ClusterView<S, A> {
     sequence: S,
     admin: A,
-    channels: Channels,
+    channels: ChannelPool,
     table_cache: RoutingTableCache,
     /// Runtime of the requests to the cluster. It is not a runtime of connections, which would wait
     /// for them.
@@ -60,7 +60,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
         ClusterView {
             sequence,
             admin,
-            channels: Channels::new(),
+            channels: ChannelPool::new(),
             table_cache: RoutingTableCache::default(),
             runtime: Handle::current(),
             started_at: Instant::now(),
