@@ -27,7 +27,7 @@ struct QuotaCounters {
     queued_items: AtomicUsize,
     /// Answers not taken yet.
     unsent_responses: AtomicUsize,
-    /// When the last answer was taken, or the first became due; milliseconds since `since`.
+    /// When the last answer was taken, or the first became due; milliseconds since `opened_at`.
     progress_ms: AtomicU64,
 }
 
@@ -87,9 +87,9 @@ pub struct UnsentResponse(ConnectionQuota);
 impl Drop for UnsentResponse {
     /// Notes that the answer was taken, or that its call is gone.
     fn drop(&mut self) {
-        let UnsentResponse(share) = self;
-        share.0.unsent_responses.fetch_sub(1, Relaxed);
-        share.0.progress_ms.store(share.age_ms(), Relaxed);
+        let UnsentResponse(quota) = self;
+        quota.0.unsent_responses.fetch_sub(1, Relaxed);
+        quota.0.progress_ms.store(quota.age_ms(), Relaxed);
     }
 }
 

@@ -8,6 +8,7 @@
 //! What it may not know: what a call does; which process serves or calls; numbers and leases.
 
 mod call_limiter;
+mod call_reservation;
 mod channel_pool;
 mod connection_limiter;
 mod connection_quota;
@@ -19,9 +20,9 @@ mod local_sequence;
 mod tcp;
 mod transport;
 
-pub use call_limiter::{
-    BUFFERED_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, CallLimiter,
-    LimitedService, RetainedBytes, StreamMeter,
+pub use call_limiter::{CallLimiter, LimitedService, RetainedBytes, StreamMeter};
+pub use call_reservation::{
+    BUFFERED_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX,
 };
 pub use channel_pool::{BadAddress, CHANNELS_MAX, ChannelPool, parse_server_address};
 pub use connection_limiter::{ConnectionLimiter, LimitedConnection, accept_connections};

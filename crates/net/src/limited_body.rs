@@ -14,8 +14,8 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::Response;
 
-use crate::call_limiter::CallReservation;
-use crate::connection_quota::{ConnectionQuota, UnsentResponse};
+use crate::call_reservation::CallReservation;
+use crate::connection_quota::UnsentResponse;
 use crate::entry_scanner::EntryScanner;
 
 /// Longest time a request may take to arrive.
@@ -43,11 +43,11 @@ impl RequestBody {
         }
     }
 
-    pub(crate) fn stream(body: Body, held: Arc<CallReservation>) -> RequestBody {
+    pub(crate) fn new_stream(body: Body, reservation: Arc<CallReservation>) -> RequestBody {
         RequestBody {
             is_stream: true,
             entries: EntryScanner::new(true),
-            ..RequestBody::new(body, held)
+            ..RequestBody::new(body, reservation)
         }
     }
 }
@@ -99,8 +99,17 @@ impl http_body::Body for RequestBody {
 
 /// A stream of answers; its call is under way as long as it lives.
 pub(crate) struct ResponseStream {
-    pub(crate) body: Body,
-    pub(crate) _held: Arc<CallReservation>,
+    body: Body,
+    _reservation: Arc<CallReservation>,
+}
+
+impl ResponseStream {
+    pub(crate) fn new(body: Body, reservation: Arc<CallReservation>) -> ResponseStream {
+        ResponseStream {
+            body,
+            _reservation: reservation,
+        }
+    }
 }
 
 impl http_body::Body for ResponseStream {
@@ -120,34 +129,35 @@ impl http_body::Body for ResponseStream {
 }
 
 /// Encoded unary answer, kept until its last frame was handed to the connection.
-pub(crate) struct LimitedResponse {
+struct LimitedResponse {
     frames: VecDeque<Frame<Bytes>>,
-    _held: Arc<CallReservation>,
-    _owed: Option<UnsentResponse>,
+    _reservation: Arc<CallReservation>,
+    _unsent: Option<UnsentResponse>,
 }
 
-impl LimitedResponse {
-    /// Encodes the answer now: as messages it would be larger, and of unknown size.
-    pub(crate) async fn of(
-        answer: Response<Body>,
-        held: Arc<CallReservation>,
-    ) -> Result<Response<Body>, Status> {
-        let (head, mut body) = answer.into_parts();
-        let mut frames = VecDeque::new();
-        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            frames.push_back(frame?);
-        }
-        let bytes = frames.iter().filter_map(Frame::data_ref).map(Bytes::len);
-        // The request's bytes are not needed any more.
-        held.release_all();
-        held.reserve(bytes.sum())?;
-        let body = Body::new(LimitedResponse {
-            frames,
-            _owed: held.share.as_ref().map(ConnectionQuota::begin_response),
-            _held: held,
-        });
-        Ok(Response::from_parts(head, body))
+/// Encodes a unary answer now: as messages it would be larger, and of unknown size.
+///
+/// # Errors
+/// That of the answer, or RESOURCE_EXHAUSTED above the bounds of bytes.
+pub(crate) async fn buffer_response(
+    answer: Response<Body>,
+    reservation: Arc<CallReservation>,
+) -> Result<Response<Body>, Status> {
+    let (head, mut body) = answer.into_parts();
+    let mut frames = VecDeque::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        frames.push_back(frame?);
     }
+    let bytes = frames.iter().filter_map(Frame::data_ref).map(Bytes::len);
+    // The request's bytes are not needed any more.
+    reservation.release_all();
+    reservation.reserve(bytes.sum())?;
+    let body = Body::new(LimitedResponse {
+        frames,
+        _unsent: reservation.begin_response(),
+        _reservation: reservation,
+    });
+    Ok(Response::from_parts(head, body))
 }
 
 impl http_body::Body for LimitedResponse {

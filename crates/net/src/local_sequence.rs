@@ -23,6 +23,6 @@ pub trait LocalSequence: Sequence {
     fn next_many_local(
         &self,
         request: NextManyRequest,
-        share: &ConnectionQuota,
+        quota: &ConnectionQuota,
     ) -> impl Future<Output = Result<NextManyResponse, Status>> + Send;
 }

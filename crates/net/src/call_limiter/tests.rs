@@ -12,10 +12,12 @@ use tonic::Code;
 use tower::service_fn;
 
 use super::*;
+use crate::call_reservation::CONNECTION_BUFFERED_BYTES_MAX;
 use crate::connection_quota::WRITE_STALL_TIMEOUT;
 use crate::limited_body::REQUEST_READ_TIMEOUT;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::ITEMS_MAX;
-use seqsvr_proto::v1::NextManyRequest;
+use seqsvr_proto::v1::{NextManyRequest, Reason};
 
 const PREFIX: &str = "/seqsvr.v1.Sequence/";
 
@@ -228,7 +230,7 @@ async fn connection_is_stalled_when_no_response_is_taken() {
     tokio::time::sleep(WRITE_STALL_TIMEOUT).await;
     drop(first);
     tokio::time::sleep(WRITE_STALL_TIMEOUT).await;
-    assert!(!share.is_stuck(), "one was taken meanwhile");
+    assert!(!share.is_stuck(), "one was taken");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(share.is_stuck());
     drop(second);

@@ -1,0 +1,145 @@
+//! Memory that calls hold in a server from their first byte until their answer is taken.
+//!
+//! It is bounded in number, in bytes, and in the time a request may take to arrive. Without bounds,
+//! a caller could open calls and send half of a message, or never read an answer. The server would
+//! then keep connections x streams x message size of bytes.
+//!
+//! Invariant: every byte of a message of a bounded call, and what the message becomes in memory, is
+//! counted, for its connection and for the server. It counts from when it is read until its call
+//! has ended and the answer's last byte was handed to the connection. A call that is dropped gives
+//! its part back. Above a bound the server answers RESOURCE_EXHAUSTED with a retry hint, and no
+//! call waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::Reason;
+use tonic::Status;
+
+use crate::connection_quota::{ConnectionQuota, UnsentResponse, add_within};
+
+/// Most calls of one server at a time.
+pub const CALLS_IN_FLIGHT_MAX: usize = 131_072;
+/// Most bytes of messages one server holds: requests received and not answered, answers not taken.
+pub const BUFFERED_BYTES_MAX: usize = 512 << 20;
+/// Most bytes of messages one connection holds in the server.
+pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
+/// Delay after which a rejected call may be retried.
+const RETRY_AFTER_MS: u32 = 100;
+
+/// Counts of one server's calls.
+#[derive(Debug, Default)]
+pub(crate) struct CallCounters {
+    calls_in_flight: AtomicUsize,
+    buffered_bytes: AtomicUsize,
+    calls_rejected: AtomicU64,
+}
+
+impl CallCounters {
+    pub(crate) fn calls_in_flight(&self) -> u64 {
+        self.calls_in_flight.load(Relaxed) as u64
+    }
+
+    pub(crate) fn buffered_bytes(&self) -> u64 {
+        self.buffered_bytes.load(Relaxed) as u64
+    }
+
+    pub(crate) fn calls_rejected(&self) -> u64 {
+        self.calls_rejected.load(Relaxed)
+    }
+
+    fn reject(&self, text: &str) -> Status {
+        self.calls_rejected.fetch_add(1, Relaxed);
+        let fault = RpcError::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS);
+        fault.into()
+    }
+}
+
+/// Counts one more call of a connection, until the returned value is dropped.
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED with a retry hint, above [`CALLS_IN_FLIGHT_MAX`].
+pub(crate) fn reserve_call(
+    counters: &Arc<CallCounters>,
+    quota: Option<ConnectionQuota>,
+) -> Result<Arc<CallReservation>, Status> {
+    if !add_within(&counters.calls_in_flight, 1, CALLS_IN_FLIGHT_MAX) {
+        return Err(counters.reject("this server has too many calls under way; retry later"));
+    }
+    Ok(Arc::new(CallReservation {
+        counters: counters.clone(),
+        quota,
+        bytes: AtomicUsize::new(0),
+    }))
+}
+
+/// Memory that one call holds.
+pub(crate) struct CallReservation {
+    counters: Arc<CallCounters>,
+    quota: Option<ConnectionQuota>,
+    bytes: AtomicUsize,
+}
+
+impl CallReservation {
+    /// Returns a reservation for another call of the same connection.
+    ///
+    /// # Errors
+    /// Those of [`reserve_call`].
+    pub(crate) fn reserve_another(&self) -> Result<Arc<CallReservation>, Status> {
+        reserve_call(&self.counters, self.quota.clone())
+    }
+
+    /// Counts bytes of the call's messages.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with a retry hint, above the bounds of bytes.
+    pub(crate) fn reserve(&self, n: usize) -> Result<(), Status> {
+        if let Some(quota) = &self.quota
+            && !add_within(quota.buffered_bytes(), n, CONNECTION_BUFFERED_BYTES_MAX)
+        {
+            return Err(self.counters.reject(
+                "this connection has too many bytes of requests and answers under way; read the answers, or retry later",
+            ));
+        }
+        if !add_within(&self.counters.buffered_bytes, n, BUFFERED_BYTES_MAX) {
+            if let Some(quota) = &self.quota {
+                quota.buffered_bytes().fetch_sub(n, Relaxed);
+            }
+            return Err(self.counters.reject(
+                "this server has too many bytes of requests and answers under way; retry later",
+            ));
+        }
+        self.bytes.fetch_add(n, Relaxed);
+        Ok(())
+    }
+
+    /// Gives everything back.
+    pub(crate) fn release_all(&self) {
+        self.release(self.bytes.load(Relaxed));
+    }
+
+    /// Notes for its connection that the answer is ready to be taken.
+    pub(crate) fn begin_response(&self) -> Option<UnsentResponse> {
+        self.quota.as_ref().map(ConnectionQuota::begin_response)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.load(Relaxed) == 0
+    }
+
+    fn release(&self, n: usize) {
+        self.bytes.fetch_sub(n, Relaxed);
+        self.counters.buffered_bytes.fetch_sub(n, Relaxed);
+        if let Some(quota) = &self.quota {
+            quota.buffered_bytes().fetch_sub(n, Relaxed);
+        }
+    }
+}
+
+impl Drop for CallReservation {
+    fn drop(&mut self) {
+        self.release_all();
+        self.counters.calls_in_flight.fetch_sub(1, Relaxed);
+    }
+}
