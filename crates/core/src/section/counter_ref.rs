@@ -6,7 +6,7 @@
 use std::num::NonZeroU32;
 
 use super::counter::CounterCell;
-use super::keyed::KeyHash;
+use super::keyed_layout::KeyHash;
 use super::sync::Ordering;
 use super::{CounterKey, CurrentValue, NumberRange, Section, SectionCounters, TakeError};
 

@@ -26,33 +26,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use siphasher::sip128::SipHasher13;
 
-use super::TakeError;
 use super::cell_pool::{self, CHUNK_CELLS, CellSlice, TakenPiece};
 use super::counter::CounterCell;
+use super::keyed_layout::{
+    ENTRY_CELLS, HASH_CELLS, KeyHash, LEVELS_MAX, LINE_CELLS, cell_of_entry, find_entry_in_line,
+    level_entries,
+};
 use super::scattered_levels::ScatteredLevels;
 use super::sync::{AtomicU32, Mutex, OnceLock, Ordering, lock_ignoring_poison};
-
-/// All levels together hold 50 million keys.
-pub(super) const LEVELS_MAX: usize = if cfg!(loom) { 3 } else { 20 };
-
-/// Returns the entries of a level; the first has 8, 128 bytes. Tiny under loom, so that a test
-/// reaches the last.
-const fn level_entries(level: usize) -> usize {
-    match level {
-        _ if cfg!(loom) => 2 << level.saturating_sub(1),
-        0..=3 => 8 << (2 * level),
-        _ => 64 << level,
-    }
-}
+use super::types::TakeError;
 
 /// Levels fetched before a search: the newest three have three quarters of the keys and more.
 const LEVELS_PREFETCHED: usize = 3;
-
-/// Cells of an entry: three of the hash, and the offset.
-pub(super) const ENTRY_CELLS: usize = 4;
-const OFFSET_CELL: usize = 3;
-/// Cells of a cache line; those of the first level under loom.
-pub(super) const LINE_CELLS: usize = if cfg!(loom) { 8 } else { 16 };
 
 /// Entries as cells.
 enum LevelCells {
@@ -71,14 +56,6 @@ impl Deref for LevelCells {
             LevelCells::Large(cells) => cells,
         }
     }
-}
-
-/// Hash by which a key is found.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct KeyHash {
-    /// Bits that are kept and compared; the first cell is not 0.
-    tag: [u32; OFFSET_CELL],
-    pub(super) first_line: u32,
 }
 
 pub(super) struct KeyedCounters {
@@ -264,28 +241,6 @@ fn find_entry(entries: &[AtomicU32], hash: KeyHash) -> Option<(usize, bool)> {
     })
 }
 
-/// Does what [`find_entry`] does, in the line of that number.
-#[inline(always)]
-pub(super) fn find_entry_in_line(
-    cells: &[AtomicU32; LINE_CELLS],
-    line: usize,
-    hash: KeyHash,
-) -> Option<(usize, bool)> {
-    let [first, second, third] = hash.tag;
-    let (entries, _) = cells.as_chunks::<ENTRY_CELLS>();
-    let mut all = (line * entries.len()..).zip(entries);
-    all.find_map(|(at, entry)| match entry[0].load(Ordering::Acquire) {
-        0 => Some((at, false)),
-        kept if kept == first
-            && entry[1].load(Ordering::Relaxed) == second
-            && entry[2].load(Ordering::Relaxed) == third =>
-        {
-            Some((at, true))
-        }
-        _ => None,
-    })
-}
-
 /// Returns the line where the search for a hash begins.
 #[inline]
 fn first_line(lines: &[[AtomicU32; LINE_CELLS]], hash: KeyHash) -> usize {
@@ -294,18 +249,7 @@ fn first_line(lines: &[[AtomicU32; LINE_CELLS]], hash: KeyHash) -> usize {
 
 fn cell_in_level(entries: &[AtomicU32], level: usize, at: usize) -> CounterCell<'_> {
     CounterCell {
-        narrow: &entries[at * ENTRY_CELLS + OFFSET_CELL],
-        id: (level as u64) << 32 | at as u64,
-    }
-}
-
-pub(super) fn cell_of_entry(
-    entry: &[AtomicU32; ENTRY_CELLS],
-    level: usize,
-    at: usize,
-) -> CounterCell<'_> {
-    CounterCell {
-        narrow: &entry[OFFSET_CELL],
+        narrow: &entries[at * ENTRY_CELLS + HASH_CELLS],
         id: (level as u64) << 32 | at as u64,
     }
 }

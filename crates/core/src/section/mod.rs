@@ -12,8 +12,9 @@
 //! - `gate`: once sealed no caller enters; drained means that every caller that entered has left.
 //! - `window`: the part of the sequence that may be handed out; it only ever grows.
 //! - `dense`, `keyed`: where a key's counter lives; its address never changes.
-//! - `cell_pool`: the memory of all of them, within a limit; `scattered_levels`: levels whose
-//!   memory is in many pieces.
+//! - `keyed_layout`: levels, lines and entries of `keyed`; `scattered_levels`: levels whose memory
+//!   is in many pieces.
+//! - `cell_pool`: the memory of all of them, within a limit.
 //! - `counter`: moves one counter forward, never back, never past the window.
 //!
 //! The promise kept here: within one section object no number of a key is handed out twice, every
@@ -30,6 +31,7 @@ mod dense;
 mod gate;
 mod guard;
 mod keyed;
+mod keyed_layout;
 mod scattered_levels;
 mod sync;
 #[cfg(test)]

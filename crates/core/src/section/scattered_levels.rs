@@ -8,7 +8,7 @@
 
 use super::cell_pool::{CHUNK_CELLS, Chunk};
 use super::counter::CounterCell;
-use super::keyed::{
+use super::keyed_layout::{
     ENTRY_CELLS, KeyHash, LEVELS_MAX, LINE_CELLS, cell_of_entry, find_entry_in_line,
 };
 use super::sync::{AtomicU32, OnceLock};
