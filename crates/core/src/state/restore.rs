@@ -187,7 +187,7 @@ impl State {
             ..State::default()
         };
         for (id, namespace) in &self.namespaces {
-            let lifted = namespace.lifted(margins.start, table_version)?;
+            let lifted = lift_namespace(namespace, margins.start, table_version)?;
             new.namespaces.insert(*id, lifted);
         }
         for (key, section) in self.sections.iter() {
@@ -199,7 +199,7 @@ impl State {
                 .zip(progression(&new))
                 .ok_or(RestoreError::NoNamespace(*key))?;
             let begin = new.unopened_max_seq(&after);
-            let lifted = section.lifted(margins.max_seq, &before, begin)?;
+            let lifted = lift_section(section, margins.max_seq, &before, begin)?;
             new.sections.insert(*key, lifted);
         }
         for slot in &self.slots {
@@ -237,53 +237,54 @@ impl RestoreMargins {
     }
 }
 
-impl Namespace {
-    fn lifted(&self, margin: u64, version: u64) -> Result<Namespace, RestoreError> {
-        let past_end = || RestoreError::PastEnd(self.spec.name.clone());
-        let mut spec = self.spec.clone();
-        let old = spec.progression;
-        if margin > 0 {
-            let floor = old
-                .nth_after(old.max_seq_floor(), margin)
-                .ok_or_else(past_end)?;
-            if old.count_between(old.max_seq_floor(), floor) < margin {
-                return Err(past_end());
-            }
-            spec.progression.start = floor + 1;
+/// Returns the namespace with its start lifted by the margin.
+fn lift_namespace(
+    namespace: &Namespace,
+    margin: u64,
+    version: u64,
+) -> Result<Namespace, RestoreError> {
+    let past_end = || RestoreError::PastEnd(namespace.spec.name.clone());
+    let mut spec = namespace.spec.clone();
+    let old = spec.progression;
+    if margin > 0 {
+        let floor = old
+            .nth_after(old.max_seq_floor(), margin)
+            .ok_or_else(past_end)?;
+        if old.count_between(old.max_seq_floor(), floor) < margin {
+            return Err(past_end());
         }
-        spec.validate().map_err(|_| past_end())?;
-        Ok(Namespace {
-            spec,
-            version,
-            ..self.clone()
-        })
+        spec.progression.start = floor + 1;
     }
+    spec.validate().map_err(|_| past_end())?;
+    Ok(Namespace {
+        spec,
+        version,
+        ..namespace.clone()
+    })
 }
 
-impl SectionRow {
-    fn lifted(
-        &self,
-        margin: u64,
-        progression: &Progression,
-        begin: u64,
-    ) -> Result<SectionRow, RestoreError> {
-        let lifted = match margin {
-            0 => self.max_seq,
-            // None: nothing is left above max_seq, and nothing was added.
-            _ => progression
-                .nth_after(self.max_seq, margin)
-                .unwrap_or(self.max_seq),
-        };
-        let max_seq = lifted.max(begin);
-        let generation = self.generation.0.checked_add(margin + 1);
-        Ok(SectionRow {
-            max_seq,
-            base: max_seq,
-            generation: Generation(
-                generation.ok_or(RestoreError::TooLarge(RestoreMargin::MaxSeq))?,
-            ),
-            open: false,
-            ..self.clone()
-        })
-    }
+/// Returns the section closed, with max_seq and generation lifted by the margin; max_seq is at least
+/// `begin`.
+fn lift_section(
+    section: &SectionRow,
+    margin: u64,
+    progression: &Progression,
+    begin: u64,
+) -> Result<SectionRow, RestoreError> {
+    let lifted = match margin {
+        0 => section.max_seq,
+        // None: nothing is left above max_seq, and nothing was added.
+        _ => progression
+            .nth_after(section.max_seq, margin)
+            .unwrap_or(section.max_seq),
+    };
+    let max_seq = lifted.max(begin);
+    let generation = section.generation.0.checked_add(margin + 1);
+    Ok(SectionRow {
+        max_seq,
+        base: max_seq,
+        generation: Generation(generation.ok_or(RestoreError::TooLarge(RestoreMargin::MaxSeq))?),
+        open: false,
+        ..section.clone()
+    })
 }

@@ -55,6 +55,18 @@ pub struct SectionRow {
     pub raised: u64,
 }
 
+impl SectionRow {
+    /// Ends the generation; its owner reports that no number above `value` was handed out.
+    pub(super) fn close(&mut self, value: u64) {
+        debug_assert!(
+            self.base <= self.max_seq,
+            "a window never lies below its base"
+        );
+        self.max_seq = value.clamp(self.base, self.max_seq);
+        self.open = false;
+    }
+}
+
 /// Owner of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotRow {

@@ -219,14 +219,3 @@ impl State {
             .ok_or(stale)
     }
 }
-
-impl SectionRow {
-    fn close(&mut self, value: u64) {
-        debug_assert!(
-            self.base <= self.max_seq,
-            "a window never lies below its base"
-        );
-        self.max_seq = value.clamp(self.base, self.max_seq);
-        self.open = false;
-    }
-}
