@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use seqsvr_tests::process::build_executable;
+use seqsvr_test_support::process::build_executable;
 
 /// A program that runs paths.
 struct Program {

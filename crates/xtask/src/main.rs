@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
-use seqsvr_tests::process;
+use seqsvr_test_support::process;
 use xtask::model::run;
 use xtask::{accept, bare, fuzz, instructions, memory, peers, schema, sections, sim, tidy};
 

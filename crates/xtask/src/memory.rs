@@ -7,9 +7,9 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use seqsvr_tests::cluster::ProcessCluster;
-use seqsvr_tests::process;
-use seqsvr_tests::process_stats::ProcessStats;
+use seqsvr_test_support::process;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::process_stats::ProcessStats;
 
 /// Lease of the cluster: its default.
 const LEASE_MS: u32 = 3_000;

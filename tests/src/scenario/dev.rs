@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::process::{ServerProcess, Signal, free_ports, run_command};
+use seqsvr_test_support::process::{ServerProcess, Signal, free_ports, run_command};
+
 use crate::scenario::ScenarioOutcome;
 
 /// Maximum time to end after SIGTERM, when there is no caller left to serve.

@@ -6,13 +6,13 @@
 use std::time::Instant;
 
 use seqsvr_check::{HistoryRule, check_file};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::run_command;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::recorded_load::RecordedLoad;
+use seqsvr_test_support::test_keys::{self, TEST_KEYS};
 
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::run_command;
-use crate::recorded_load::RecordedLoad;
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys::{self, TEST_KEYS};
 
 const CALLS: u64 = 200_000;
 

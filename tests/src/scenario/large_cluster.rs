@@ -11,11 +11,11 @@ use seqsvr_core::geometry::Geometry;
 use seqsvr_core::ids::Uid;
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::routing_table::KeyRef;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::wait::wait_until;
 
 use super::faults::owner_killed::count_timer_restarts;
-use crate::cluster::ProcessCluster;
 use crate::scenario::ScenarioOutcome;
-use crate::wait::wait_until;
 
 const LEASE_MS: u32 = 3_000;
 /// W = 1.25 x D.

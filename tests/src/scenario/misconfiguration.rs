@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
-use crate::cluster::ProcessCluster;
-use crate::process::{ServerProcess, free_ports};
+use seqsvr_test_support::process::{ServerProcess, free_ports};
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::wait::wait_until;
+
 use crate::scenario::ScenarioOutcome;
-use crate::wait::wait_until;
 
 /// Time that the second AllocSvr of a name waits for the first; more than three times W at a lease
 /// of 1 s.

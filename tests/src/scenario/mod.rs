@@ -24,6 +24,10 @@ use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
 use seqsvr_client::Client;
+use seqsvr_test_support::callers::{EndpointCaller, GrpcCaller, TestCaller};
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::test_keys::{self, TestKey};
+use seqsvr_test_support::wait::wait_until;
 
 pub use outcome::ScenarioOutcome;
 
@@ -32,11 +36,6 @@ use faults::{
     store_killed,
 };
 use operations::{backup, membership, planned_moves, rolling_restart};
-
-use crate::callers::{EndpointCaller, GrpcCaller, TestCaller};
-use crate::cluster::ProcessCluster;
-use crate::test_keys::{self, TestKey};
-use crate::wait::wait_until;
 
 /// Timeout of [`wait_for_owned_keys`].
 const OWNERSHIP_TIMEOUT: Duration = Duration::from_secs(60);

@@ -13,12 +13,12 @@ use seqsvr_client::{Client, Options};
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, NextResponse};
+use seqsvr_test_support::process::{ServerProcess, free_ports, release_binary};
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::wait::wait_until;
 use tonic::Status;
 
-use crate::cluster::ProcessCluster;
-use crate::process::{ServerProcess, free_ports, release_binary};
 use crate::scenario::ScenarioOutcome;
-use crate::wait::wait_until;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(3);
@@ -219,7 +219,7 @@ async fn init_cluster(cluster: &ProcessCluster, stores: &[usize]) {
         .collect();
     let members = members.join(",");
     wait_until("the cluster to be made", TEST_TIMEOUT, async || {
-        let made = crate::process::run_command(&["init", "--stores", &members]).await;
+        let made = seqsvr_test_support::process::run_command(&["init", "--stores", &members]).await;
         made.status.success().then_some(())
     })
     .await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::recorded_load::LoadSummary;
+use seqsvr_test_support::recorded_load::LoadSummary;
 
 /// Maximum failures of a load that are noted as text.
 const FAILURE_NOTES_MAX: usize = 5;

@@ -14,20 +14,20 @@ use futures::StreamExt;
 use prost::Message;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seqsvr_proto::v1::{NextRequest, next_request::KeyKind};
+use seqsvr_test_support::callers::TestCaller;
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::Signal;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::process_stats::ProcessStats;
+use seqsvr_test_support::raw_http2::{Http2Event, RawHttp2};
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 pub use noisy_neighbors::noisy_neighbors;
 
-use crate::callers::TestCaller;
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::Signal;
-use crate::process_stats::ProcessStats;
-use crate::raw_http2::{Http2Event, RawHttp2};
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys;
 
 const CONNECTIONS: u64 = 10_000;
 /// Connection limit of the AllocSvr: the crowd, and a few for the working caller.

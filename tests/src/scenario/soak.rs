@@ -14,16 +14,16 @@ use rustix::process::Pid;
 use seqsvr_client::Client;
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
+use seqsvr_test_support::callers::{TestCall, TestCaller};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::process_stats::ProcessStats;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys::{self, TestKey};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::callers::{TestCall, TestCaller};
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process_stats::ProcessStats;
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys::{self, TestKey};
 
 /// Interval between two samples of the processes.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);

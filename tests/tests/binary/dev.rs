@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process::{describe_threads, free_ports, release_binary};
+use seqsvr_test_support::process::{describe_threads, free_ports, release_binary};
 use tempfile::TempDir;
 
 /// Maximum time of a start, debug build on a busy machine included.

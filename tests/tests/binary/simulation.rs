@@ -2,7 +2,7 @@
 //!
 //! Searches the bytes of the binary for mangled names; starts no process.
 
-use seqsvr_tests::process::release_binary;
+use seqsvr_test_support::process::release_binary;
 
 #[test]
 fn release_binary_has_no_simulation_symbols() {

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use seqsvr_tests::cluster::ProcessCluster;
-use seqsvr_tests::wait::wait_until;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::wait::wait_until;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

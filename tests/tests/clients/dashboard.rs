@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use seqsvr_tests::cluster::ProcessCluster;
+use seqsvr_test_support::process_cluster::ProcessCluster;
 use tokio::task::block_in_place;
 
 use super::{CLUSTER_LOCK, command_succeeds};

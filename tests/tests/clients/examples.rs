@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use seqsvr_tests::cluster::ProcessCluster;
-use seqsvr_tests::process::build_executable;
+use seqsvr_test_support::process::build_executable;
+use seqsvr_test_support::process_cluster::ProcessCluster;
 
 use crate::{CLUSTER_LOCK, command_succeeds, find_python, node_resolves};
 

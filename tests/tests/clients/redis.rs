@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use seqsvr_tests::cluster::ProcessCluster;
-use seqsvr_tests::wait::wait_until;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::wait::wait_until;
 
 use crate::{CLUSTER_LOCK, command_succeeds, find_python, node_resolves};
 

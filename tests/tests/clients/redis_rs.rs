@@ -13,11 +13,11 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, Client, RedisError, RedisResult, Value, cmd, pipe};
 use seqsvr_check::{CallAnswer, SequenceName};
 use seqsvr_client::Key;
-use seqsvr_tests::callers::TestCall;
-use seqsvr_tests::cluster::ProcessCluster;
-use seqsvr_tests::history::History;
-use seqsvr_tests::test_keys::TestKey;
-use seqsvr_tests::wait::wait_until;
+use seqsvr_test_support::callers::TestCall;
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::test_keys::TestKey;
+use seqsvr_test_support::wait::wait_until;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 

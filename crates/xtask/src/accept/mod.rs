@@ -14,8 +14,8 @@ use std::pin::Pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use seqsvr_test_support::{build_variant, process};
 use seqsvr_tests::scenario::{ALL, ClusterScenario, MEASURED_SCENARIOS, ScenarioOutcome};
-use seqsvr_tests::{build_variant, process};
 use tokio::runtime;
 
 pub use unleased::unleased;

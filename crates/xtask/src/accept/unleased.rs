@@ -7,10 +7,10 @@
 
 use std::time::Instant;
 
-use seqsvr_tests::history::VIOLATION_TEXT;
+use seqsvr_test_support::history::VIOLATION_TEXT;
+use seqsvr_test_support::{build_variant, process};
 use seqsvr_tests::scenario::faults::deposed_owner::deposed_owner;
 use seqsvr_tests::scenario::{ClusterScenario, ScenarioOutcome};
-use seqsvr_tests::{build_variant, process};
 
 use super::{LIMIT, Options, Row, chosen, run_all, run_one, table};
 

@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
-use seqsvr_tests::cluster::ProcessCluster;
-use seqsvr_tests::process;
-use seqsvr_tests::process_stats::ProcessStats;
+use seqsvr_test_support::process;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::process_stats::ProcessStats;
 
 use super::Failure;
 use super::servers::{self, bare, etcd, postgres::Postgres, redis::Redis, tsoracle};

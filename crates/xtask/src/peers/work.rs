@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process;
+use seqsvr_test_support::process;
 use serde_json::Value;
 
 use super::rig::Rig;

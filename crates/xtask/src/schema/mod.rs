@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use seqsvr_tests::process::{free_ports, release_binary};
+use seqsvr_test_support::process::{free_ports, release_binary};
 use tempfile::TempDir;
 
 use crate::venv::{self, Missing};

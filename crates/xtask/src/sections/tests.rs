@@ -1,6 +1,6 @@
 //! The command with few sections.
 
-use seqsvr_tests::process::release_binary;
+use seqsvr_test_support::process::release_binary;
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use seqsvr_client::Client;
-use seqsvr_tests::process_stats::ProcessStats;
+use seqsvr_test_support::process_stats::ProcessStats;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

@@ -11,13 +11,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::callers::{GrpcCaller, ItemOutcome, TestCall, TestCaller};
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::Signal;
+use seqsvr_test_support::callers::{GrpcCaller, ItemOutcome, TestCall, TestCaller};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::Signal;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::test_keys::TestKey;
+use seqsvr_test_support::wait::wait_until;
+
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys::TestKey;
-use crate::wait::wait_until;
 
 const LEASE_MS: u32 = 1_000;
 const TEST_TIMEOUT: Duration = Duration::from_secs(90);

@@ -16,6 +16,13 @@ mod live_fault;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::{ServerProcess, Signal, free_ports};
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys;
+use seqsvr_test_support::wait::wait_until;
+
 pub use all_stores::disk_faults_of_all_stores;
 use damage::{
     AUTHORITATIVE_DAMAGE, DamageCase, ROWS_DAMAGE, find_changed_files, read_tree, replace_by_copy,
@@ -23,13 +30,7 @@ use damage::{
 use disk::{Disk, skipped};
 use live_fault::LiveFault;
 
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::{ServerProcess, Signal, free_ports};
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys;
-use crate::wait::wait_until;
 
 /// Calls answered during each fault.
 const CALLS_DURING_FAULT: u64 = 1_000;

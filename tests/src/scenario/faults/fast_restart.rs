@@ -6,13 +6,13 @@
 use std::time::{Duration, Instant};
 
 use seqsvr_client::NextItem;
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::{ServerProcess, free_ports};
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys;
 
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::{ServerProcess, free_ports};
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys;
 
 const CALLS_PER_PHASE: u64 = 1_000;
 /// Minimum keys of the killed AllocSvr that are requested after the restart.

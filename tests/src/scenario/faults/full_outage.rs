@@ -5,11 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys;
+
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys;
 
 const CALLS_PER_PHASE: u64 = 5_000;
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);

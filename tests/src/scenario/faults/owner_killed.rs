@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use seqsvr_client::{Client, NextItem};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys::{self, TestKey};
 
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys::{self, TestKey};
 
 const LEASE_MS: u32 = 3_000;
 /// W = 1.25 x D, plus 2 s.

@@ -12,18 +12,18 @@ use seqsvr_client::Key;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, NextResponse};
+use seqsvr_test_support::callers::{TestCall, next_answer};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::Signal;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys::{self, TestKey};
+use seqsvr_test_support::wait::wait_until;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-use crate::callers::{TestCall, next_answer};
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::Signal;
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys::{self, TestKey};
-use crate::wait::wait_until;
 
 const LEASE: Duration = Duration::from_secs(1);
 const CALLS_PER_PHASE: u64 = 1_000;

@@ -17,20 +17,20 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, Reason};
+use seqsvr_test_support::callers::{GrpcCaller, TestCall, TestCaller};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::Signal;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys::{self, TestKey};
+use seqsvr_test_support::wait::wait_until;
 
 use commands::{
     assert_restore_rejected, assert_success, parse_minimum, run_backup, run_restore,
     start_restored_cluster,
 };
 
-use crate::callers::{GrpcCaller, TestCall, TestCaller};
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::Signal;
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys::{self, TestKey};
-use crate::wait::wait_until;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// Calls answered before the backup, during it, and after the restore.

@@ -5,15 +5,15 @@
 
 use std::time::{Duration, Instant};
 
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::{Signal, run_command};
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys;
+use seqsvr_test_support::wait::wait_until;
 use serde_json::Value;
 
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::{Signal, run_command};
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys;
-use crate::wait::wait_until;
 
 const CALLS_PER_PHASE: u64 = 3_000;
 /// Calls between two changes.

@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest, NextRequest, Reason, next_request};
+use seqsvr_test_support::raw_http2::RawHttp2;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -15,7 +16,6 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::idle_class::{ThreadScope, move_to_idle_class};
-use crate::raw_http2::RawHttp2;
 
 /// Namespace of small sections: a random uid is always in a section that is not loaded.
 pub(super) const HOSTILE_NAMESPACE: &str = "hostile";

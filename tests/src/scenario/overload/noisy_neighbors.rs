@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::namespace::NamespaceSpec;
+use seqsvr_test_support::bare_service::BareService;
+use seqsvr_test_support::callers::{TestCall, TestCaller};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::Signal;
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::process_stats::ProcessStats;
+use seqsvr_test_support::test_keys::{self, TestKey};
 
 use super::hostile_clients::{HOSTILE_NAMESPACE, HOSTILE_UIDS, HostileClients, HostileTally};
 use super::idle_class::{ThreadScope, move_to_idle_class};
-use crate::bare_service::BareService;
-use crate::callers::{TestCall, TestCaller};
-use crate::cluster::ProcessCluster;
-use crate::history::History;
-use crate::process::Signal;
-use crate::process_stats::ProcessStats;
 use crate::scenario::ScenarioOutcome;
-use crate::test_keys::{self, TestKey};
 
 /// Rounds alone and next to hostile clients. Some are lost to pauses of the machine.
 const ROUNDS: usize = 15;

@@ -11,7 +11,7 @@ use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{DescribeRequest, NextManyRequest, PipeRequest, pipe_request};
 use seqsvr_store::StoreServer;
-use seqsvr_tests::raw_http2::{Http2Event, RawHttp2};
+use seqsvr_test_support::raw_http2::{Http2Event, RawHttp2};
 use tonic::transport::Channel;
 
 use crate::support::harness::{

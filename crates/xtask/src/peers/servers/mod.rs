@@ -96,7 +96,7 @@ fn find(name: &str) -> Result<PathBuf, Failure> {
 
 /// A free address on loopback.
 fn address() -> String {
-    format!("127.0.0.1:{}", seqsvr_tests::process::free_ports(1))
+    format!("127.0.0.1:{}", seqsvr_test_support::process::free_ports(1))
 }
 
 fn dir() -> Result<TempDir, Failure> {

@@ -3,16 +3,17 @@
 //! Fault: damage of stopped stores' directories, then failing disks (only as root). Checked: no
 //! store serves, and after the repair no number repeats.
 
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys;
+use seqsvr_test_support::wait::wait_until;
+
 use super::damage::{AUTHORITATIVE_DAMAGE, ROWS_DAMAGE, replace_by_copy};
 use super::live_fault::LiveFault;
 use super::{
     CALLS_DURING_FAULT, DiskFaultCluster, STORE_EXIT_TIMEOUT, TEST_TIMEOUT, wait_for_failed_exit,
 };
-use crate::history::History;
-use crate::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use crate::scenario::{ScenarioOutcome, new_callers};
-use crate::test_keys;
-use crate::wait::wait_until;
 
 /// Calls between the faults.
 const CALLS_BETWEEN_FAULTS: u64 = 2_000;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::cluster::ProcessCluster;
-use crate::process::run_command;
+use seqsvr_test_support::process::run_command;
+use seqsvr_test_support::process_cluster::ProcessCluster;
 
 pub(super) async fn run_backup(cluster: &ProcessCluster, file: &Path) -> Output {
     let servers = cluster.alloc_addresses.join(",");

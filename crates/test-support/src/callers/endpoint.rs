@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::attempt::{AttemptResult, retry_all};
 use super::test_call::{ItemOutcome, TestCall};
 use super::{http, redis};
-use crate::cluster::ProcessCluster;
+use crate::process_cluster::ProcessCluster;
 use crate::test_keys::TestKey;
 
 /// Time after which a call fails, retries included.

@@ -41,7 +41,7 @@ impl TestKey {
     }
 
     /// Creates the test key of a uid in a dense namespace.
-    pub(crate) fn from_uid(namespace: &'static str, uid: u64, stride: u32) -> TestKey {
+    pub fn from_uid(namespace: &'static str, uid: u64, stride: u32) -> TestKey {
         TestKey {
             namespace,
             key: Key::Uid(uid),
@@ -51,7 +51,7 @@ impl TestKey {
     }
 
     /// Creates the test key of a key in a keyed namespace.
-    pub(crate) fn from_key(namespace: &'static str, key: String) -> TestKey {
+    pub fn from_key(namespace: &'static str, key: String) -> TestKey {
         TestKey {
             namespace,
             sequence: SequenceName::for_key(namespace, &key),

@@ -19,7 +19,7 @@ pub enum TestCall {
 pub type ItemOutcome = std::result::Result<(Option<u64>, CallAnswer), String>;
 
 /// Converts numbers to the form that a history records.
-pub(crate) fn next_answer(first: u64, last: u64, test_key: &TestKey) -> CallAnswer {
+pub fn next_answer(first: u64, last: u64, test_key: &TestKey) -> CallAnswer {
     CallAnswer::Next {
         first,
         last,

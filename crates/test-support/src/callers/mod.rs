@@ -10,6 +10,5 @@ mod test_caller;
 
 pub use endpoint::EndpointCaller;
 pub use grpc::GrpcCaller;
-pub(crate) use test_call::next_answer;
-pub use test_call::{ItemOutcome, TestCall};
+pub use test_call::{ItemOutcome, TestCall, next_answer};
 pub use test_caller::TestCaller;

@@ -65,7 +65,7 @@ pub fn build_executable(name: &str, args: &[&str]) -> PathBuf {
         .args(args)
         .envs(build_variant::build_env().iter().copied())
         .arg("--message-format=json-render-diagnostics")
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo runs");
