@@ -3,7 +3,8 @@
 //! every call it makes ([`recorded_load`], [`history`]) for the exact checker.
 //!
 //! The modules for processes see the servers only through their ports, their files and their exit
-//! status.
+//! status. [`in_process`] runs servers in the process of the test, so that it can control their
+//! clocks and networks.
 
 #![expect(
     clippy::expect_used,
@@ -15,6 +16,7 @@ pub mod bare_service;
 pub mod build_variant;
 pub mod callers;
 pub mod history;
+pub mod in_process;
 pub mod process;
 pub mod process_cluster;
 pub mod process_stats;

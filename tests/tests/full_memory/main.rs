@@ -8,21 +8,16 @@
     reason = "a test fails by panicking; clippy.toml allows it only inside test functions"
 )]
 
-#[path = "../in_process/support/harness.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod harness;
-
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use seqsvr_core::section::{CounterKey, Section, SectionGrant, counter_memory};
 use seqsvr_proto::v1::{self, CurrentKind, Reason};
-use tonic::{Code, Request};
-
-use crate::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, mark_forwarded,
-    new_caller, next_request, read_counter, start_alloc, wait_until,
+    new_caller, next_request, read_counter, start_alloc, wait_until, wait_until_settled,
 };
+use tonic::{Code, Request};
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Uids of a section; a chunk of memory has the counters of 1,024.
@@ -72,7 +67,7 @@ async fn calls_for_new_keys_wait_for_memory() {
     })
     .await;
     let allocs = [alloc.clone()];
-    harness::wait_until_settled(&allocs).await;
+    wait_until_settled(&allocs).await;
     create_namespace(
         &allocs,
         &dense_namespace("full", SECTION_SIZE, 1_000_000, 1_000),

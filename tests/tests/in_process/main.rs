@@ -12,5 +12,4 @@
 mod bounds;
 mod endpoints;
 mod ownership;
-mod support;
 mod windows;

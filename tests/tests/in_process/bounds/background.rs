@@ -6,8 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use seqsvr_alloc::{AllocEnvironment, AllocServer};
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, TEST_TIMEOUT, new_caller, new_client, new_runtime, next_request,
     read_counter, wait_until, wait_until_settled,
 };

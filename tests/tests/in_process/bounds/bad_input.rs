@@ -10,8 +10,7 @@ use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::progression::Progression;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::{self, NextManyRequest, NextRequest, RaiseToRequest};
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, new_caller,
     new_client, next_request,
 };

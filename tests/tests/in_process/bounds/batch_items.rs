@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use seqsvr_client::{Code, Reason};
 use seqsvr_proto::v1::NextManyRequest;
-use tonic::Request;
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, create_namespace, dense_namespace, new_caller,
 };
+use tonic::Request;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batch_with_bad_or_slow_item_answers_all_others() {

@@ -11,13 +11,12 @@ use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{DescribeRequest, NextManyRequest, PipeRequest, pipe_request};
 use seqsvr_store::StoreServer;
-use seqsvr_test_support::raw_http2::{Http2Event, RawHttp2};
-use tonic::transport::Channel;
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, any_port, expect_rejection, http_url, new_client, next_request,
     read_counter, start_alloc, wait_until, wait_until_settled,
 };
+use seqsvr_test_support::raw_http2::{Http2Event, RawHttp2};
+use tonic::transport::Channel;
 
 async fn connect_caller(address: SocketAddr) -> SequenceClient<Channel> {
     SequenceClient::connect(http_url(address)).await.unwrap()

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use seqsvr_client::{Client, Code, Key, NextItem, Reason};
 use seqsvr_proto::v1::{NextManyRequest, NextManyResponse};
-use tonic::Request;
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, TEST_TIMEOUT, expect_rejection, new_caller, next_request,
     read_counter, start_alloc, wait_until, wait_until_settled,
 };
+use tonic::Request;
 
 const ITEMS: u64 = 100;
 

@@ -5,10 +5,11 @@
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{DrainRequest, OpenSessionRequest, Reason};
+use seqsvr_test_support::in_process::{
+    InProcessCluster, LEASE, any_port, expect_rejection, http_url,
+};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
-
-use crate::support::harness::{InProcessCluster, LEASE, any_port, expect_rejection, http_url};
 
 /// Schedule: AllocSvr a2 loses its power; a1 forwards a drain over a connection that no server
 /// answers. A retry is safe and succeeds once a2 is back or its session has ended, so the error

@@ -10,13 +10,12 @@ use seqsvr_client::Key;
 use seqsvr_gateway::http::dashboard_routes;
 use seqsvr_gateway::{HttpOptions, HttpServer};
 use seqsvr_net::TcpTransport;
+use seqsvr_test_support::in_process::{
+    InProcessCluster, LEASE, TEST_TIMEOUT, any_port, new_client, wait_until,
+};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-use crate::support::harness::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, any_port, new_client, wait_until,
-};
 
 async fn open_dashboard(alloc: &AllocServer) -> HttpServer {
     let paths = dashboard_routes(alloc.sequence(), alloc.admin());

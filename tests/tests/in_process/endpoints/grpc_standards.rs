@@ -6,6 +6,9 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use seqsvr_test_support::in_process::{
+    InProcessCluster, LEASE, TEST_TIMEOUT, http_url, wait_until,
+};
 use tonic::Code;
 use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
@@ -13,7 +16,6 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::ownership::lease::start_controlled_alloc;
-use crate::support::harness::{InProcessCluster, LEASE, TEST_TIMEOUT, http_url, wait_until};
 
 async fn connect_channel(address: SocketAddr) -> Channel {
     let endpoint = Channel::from_shared(http_url(address)).unwrap();

@@ -10,14 +10,13 @@ use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, NextManyRequest, NextManyResponse, PipeRequest, PipeResponse,
     pipe_request, pipe_response,
 };
-use tokio::sync::mpsc;
-use tokio::time::timeout;
-use tonic::Streaming;
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, TEST_TIMEOUT, create_namespace, dense_namespace, new_caller,
     new_client, read_counter, wait_until_settled,
 };
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tonic::Streaming;
 
 struct PipeCaller {
     frames: mpsc::Sender<PipeRequest>,

@@ -10,13 +10,12 @@ use rand::{RngExt, SeedableRng};
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{RedisOptions, RedisServer};
 use seqsvr_net::TcpTransport;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, TEST_TIMEOUT, any_port, create_namespace, dense_namespace,
     read_counter, wait_until,
 };
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// A caller that sends bytes and reads answers.
 struct RespCaller {

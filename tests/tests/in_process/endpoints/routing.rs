@@ -3,8 +3,7 @@
 //! Every operation is sent to an AllocSvr that does not own the key.
 
 use seqsvr_proto::v1::{self, CurrentKind, NextManyRequest, current_request, raise_to_request};
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, new_caller, new_client, next_request, read_counter,
 };
 

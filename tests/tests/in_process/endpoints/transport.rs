@@ -13,9 +13,7 @@ use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_store::StoreServer;
-
-use crate::support::harness::wait_until;
-use crate::support::memory_net::MemoryNet;
+use seqsvr_test_support::in_process::{MemoryNet, wait_until};
 
 /// Addresses of a documentation network (RFC 5737), where no host exists.
 fn test_address(host: u8, port: u16) -> SocketAddr {

@@ -5,8 +5,7 @@
 
 use seqsvr_client::{Code, Reason};
 use seqsvr_proto::v1::NextRequest;
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, expect_rejection, new_caller, next_request, read_counter,
 };
 

@@ -11,20 +11,18 @@ use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_client::{Code, Reason};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::NextRequest;
-
-use crate::support::cuttable_link::CuttableLink;
-use crate::support::harness::{
-    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, mark_forwarded,
-    new_caller, new_client, next_request, read_counter, wait_until, wait_until_settled,
+use seqsvr_test_support::in_process::{
+    CuttableLink, InProcessCluster, LEASE, TestClock, create_namespace, dense_namespace,
+    expect_rejection, mark_forwarded, new_caller, new_client, next_request, read_counter,
+    wait_until, wait_until_settled,
 };
-use crate::support::test_clock::TestClock;
 
 /// Starts an AllocSvr whose clock and link to the stores the test controls.
 pub(crate) async fn start_controlled_alloc(
     cluster: &InProcessCluster,
     name: &str,
 ) -> (AllocServer, Arc<TestClock>, CuttableLink) {
-    let link = CuttableLink::new();
+    let link = CuttableLink::connected();
     let clock = Arc::new(TestClock::default());
     let options = cluster.alloc_options(name);
     let environment = AllocEnvironment {

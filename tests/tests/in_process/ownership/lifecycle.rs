@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use seqsvr_check::{CallKind, SequenceName};
 use seqsvr_client::CurrentKind;
-use tonic::Request;
-
-use crate::support::harness::{
-    InProcessCluster, LEASE, create_namespace, dense_namespace, new_caller, new_client,
-    next_request, read_counter, start_alloc, wait_until, wait_until_settled,
+use seqsvr_test_support::in_process::{
+    HistoryClock, InProcessCluster, LEASE, TEST_TIMEOUT, check_history, create_namespace,
+    dense_namespace, new_caller, new_client, next_answer, next_request, read_counter, start_alloc,
+    wait_until, wait_until_settled,
 };
-use crate::support::history::{HistoryClock, check_history, next_answer};
+use tonic::Request;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planned_restart_continues_at_the_next_number() {
@@ -85,7 +84,7 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
     create_namespace(&allocs, &dense_namespace("hot", 10, 1_000, 1_000)).await;
     let client = new_client(&allocs);
     let stop = Arc::new(AtomicBool::new(false));
-    let history_clock = HistoryClock::new();
+    let history_clock = HistoryClock::start();
     let tasks: Vec<_> = (0..16u64)
         .map(|task| {
             let (client, stop) = (client.clone(), stop.clone());
@@ -94,7 +93,7 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
                 while !stop.load(Relaxed) {
                     // Two tasks for each uid, each uid in a section of its own.
                     let uid = task / 2 * 10;
-                    let begin = history_clock.now();
+                    let begin = history_clock.now_ns();
                     let answer = client.next("hot", uid, 1).await.unwrap();
                     let sequence = SequenceName::for_uid("hot", uid);
                     let answer = Some(next_answer(&answer));
@@ -158,7 +157,7 @@ async fn callers_that_give_up_leave_no_state_behind() {
         (read_counter(&allocs[0], "waiting_for_refill").await == 0).then_some(())
     })
     .await;
-    tokio::time::timeout(crate::support::harness::TEST_TIMEOUT, allocs[0].shutdown())
+    tokio::time::timeout(TEST_TIMEOUT, allocs[0].shutdown())
         .await
         .expect("the shutdown ends");
     cluster.stop(&[]).await;
@@ -170,7 +169,7 @@ async fn planned_stop_under_load_fails_no_call() {
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     let client = new_client(&allocs);
     let stop = Arc::new(AtomicBool::new(false));
-    let history_clock = HistoryClock::new();
+    let history_clock = HistoryClock::start();
     let tasks: Vec<_> = (0..16u64)
         .map(|task| {
             let (client, stop) = (client.clone(), stop.clone());
@@ -178,9 +177,9 @@ async fn planned_stop_under_load_fails_no_call() {
                 let (mut calls, mut longest) = (Vec::new(), 0);
                 let uid = task / 2 * 100_000;
                 while !stop.load(Relaxed) {
-                    let begin = history_clock.now();
+                    let begin = history_clock.now_ns();
                     let answer = client.next("", uid, 1).await.unwrap();
-                    longest = longest.max(history_clock.now() - begin);
+                    longest = longest.max(history_clock.now_ns() - begin);
                     let sequence = SequenceName::for_uid("default", uid);
                     let answer = Some(next_answer(&answer));
                     calls.push(history_clock.end_call(sequence, begin, CallKind::Next, answer));

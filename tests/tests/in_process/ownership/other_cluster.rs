@@ -10,9 +10,10 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason, current_request, raise_to_request};
+use seqsvr_test_support::in_process::{
+    InProcessCluster, LEASE, http_url, new_caller, next_request,
+};
 use tonic::{Code, Request, Status};
-
-use crate::support::harness::{InProcessCluster, LEASE, http_url, new_caller, next_request};
 
 /// Tag of the harness's cluster.
 const OWN: ClusterTag = ClusterTag(7);

@@ -16,13 +16,12 @@ use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{
     AdminMoveSlotRequest, ClusterStatusRequest, ClusterStatusResponse, DrainRequest,
 };
-use tokio::task::JoinHandle;
-
-use crate::support::harness::{
-    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, http_url,
-    new_caller, new_client, next_request, read_counter, wait_until, wait_until_settled,
+use seqsvr_test_support::in_process::{
+    HistoryClock, InProcessCluster, LEASE, check_history, create_namespace, dense_namespace,
+    expect_rejection, http_url, new_caller, new_client, next_answer, next_request, read_counter,
+    start_alloc, wait_until, wait_until_settled,
 };
-use crate::support::history::{HistoryClock, check_history, next_answer};
+use tokio::task::JoinHandle;
 
 /// Sections in use, each by one uid, so that a sequence that skips no number rises by one.
 const SECTIONS: u64 = 100;
@@ -48,7 +47,7 @@ impl MoveLoad {
                         break;
                     }
                     let uid = i * 7 % SECTIONS;
-                    let begin = history_clock.now();
+                    let begin = history_clock.now_ns();
                     let answer = if task % 2 == 0 {
                         let taken = client.next("moving", uid, 1).await;
                         taken.as_ref().map(next_answer).map_err(ToString::to_string)
@@ -150,7 +149,7 @@ async fn slot_moves_under_load_skip_no_number() {
     let cluster = InProcessCluster::start(3, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     create_moving_namespace(&allocs).await;
-    let history_clock = HistoryClock::new();
+    let history_clock = HistoryClock::start();
     let load = MoveLoad::start(&new_client(&allocs), &allocs[1], history_clock).await;
     load.wait_for_answers(1_000).await;
     let before = load.answered.load(Relaxed);
@@ -192,7 +191,7 @@ async fn drained_slots_leave_and_return_when_undone() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     create_moving_namespace(&allocs).await;
-    let history_clock = HistoryClock::new();
+    let history_clock = HistoryClock::start();
     let load = MoveLoad::start(&new_client(&allocs), &allocs[0], history_clock).await;
     load.wait_for_answers(1_000).await;
     let before = load.answered.load(Relaxed);
@@ -252,7 +251,7 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
     let cluster = InProcessCluster::start(3, LEASE).await;
     let [first, second] = cluster.start_allocs(["a1", "a2"]).await;
     create_moving_namespace(&[first.clone(), second.clone()]).await;
-    let history_clock = HistoryClock::new();
+    let history_clock = HistoryClock::start();
     let load = MoveLoad::start(
         &new_client(&[first.clone(), second.clone()]),
         &first,
@@ -260,7 +259,7 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
     )
     .await;
     load.wait_for_answers(1_000).await;
-    let third = crate::support::harness::start_alloc(cluster.alloc_options("a3")).await;
+    let third = start_alloc(cluster.alloc_options("a3")).await;
     wait_until("the share of the third", async || {
         let status = cluster_status(&first).await;
         let even = status.moves_planned == 0;

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use seqsvr_alloc::Error;
 use seqsvr_client::{Code, Reason};
-use tonic::Request;
-
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, any_port, expect_rejection, new_caller, new_client, next_request, start_alloc,
 };
+use tonic::Request;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_alloc_of_a_name_gives_up_and_the_first_continues() {

@@ -14,15 +14,12 @@ use seqsvr_proto::v1::{
     AdminMoveSlotRequest, CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest,
 };
 use seqsvr_proto::v1::{current_request, next_request};
-
-use crate::support::cuttable_link::CuttableLink;
-use crate::support::harness::{
-    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, http_url,
-    mark_forwarded, new_caller, new_client, next_request, read_counter, wait_until,
+use seqsvr_test_support::in_process::{
+    CuttableLink, HistoryClock, InProcessCluster, LEASE, TestClock, check_history,
+    create_namespace, current_answer, dense_namespace, expect_rejection, http_url, mark_forwarded,
+    new_caller, new_client, next_answer, next_request, read_counter, start_alloc, wait_until,
     wait_until_settled,
 };
-use crate::support::history::{HistoryClock, check_history, current_answer, next_answer};
-use crate::support::test_clock::TestClock;
 
 /// Returns a request with a timeout of one second.
 fn with_short_timeout<T>(request: T) -> tonic::Request<T> {
@@ -49,7 +46,7 @@ fn strict_request(uid: u64) -> NextRequest {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owner_with_stopped_clock_gives_no_strict_answer() {
     let cluster = InProcessCluster::start(1, LEASE).await;
-    let (link, clock) = (CuttableLink::new(), Arc::new(TestClock::default()));
+    let (link, clock) = (CuttableLink::connected(), Arc::new(TestClock::default()));
     let environment = AllocEnvironment {
         clock: clock.clone(),
         transport: Arc::new(link.clone()),
@@ -68,7 +65,7 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
     assert_eq!(first.first, 1);
     clock.freeze();
     link.cut();
-    let new = crate::support::harness::start_alloc(cluster.alloc_options("a2")).await;
+    let new = start_alloc(cluster.alloc_options("a2")).await;
     let takes = new_caller(&new).await;
     // Until the takeover, the new AllocSvr forwards the call to the old owner.
     let taken = wait_until("an answer of the new owner", async || {
@@ -129,7 +126,7 @@ async fn strict_calls_under_moves_are_answered_in_order() {
     let cluster = InProcessCluster::start(3, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     create_namespace(&allocs, &dense_namespace("n", 1, 64, 1_000)).await;
-    let history_clock = HistoryClock::new();
+    let history_clock = HistoryClock::start();
     let mut tasks = Vec::new();
     for task in 0..8u64 {
         let client = new_client(&allocs).strict();
@@ -138,7 +135,7 @@ async fn strict_calls_under_moves_are_answered_in_order() {
             for i in 0..150u64 {
                 let uid = (task + i * 7) % 8;
                 let sequence = SequenceName::for_uid("n", uid);
-                let begin = history_clock.now();
+                let begin = history_clock.now_ns();
                 if i % 5 == 4 {
                     let answer = client.current("n", uid).await.unwrap();
                     let answer = Some(current_answer(&answer));
@@ -236,7 +233,7 @@ async fn set_strictness(owner: &AllocServer, name: &str, strict: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_namespace_makes_every_call_strict() {
     let cluster = InProcessCluster::start(1, LEASE).await;
-    let (link, clock) = (CuttableLink::new(), Arc::new(TestClock::default()));
+    let (link, clock) = (CuttableLink::connected(), Arc::new(TestClock::default()));
     let environment = AllocEnvironment {
         clock: clock.clone(),
         transport: Arc::new(link.clone()),

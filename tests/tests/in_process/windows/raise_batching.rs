@@ -5,10 +5,9 @@
 use std::time::Instant;
 
 use seqsvr_client::NextItem;
-
-use crate::support::harness::{
-    InProcessCluster, LEASE, create_namespace, dense_namespace, new_client, read_counter,
-    wait_until,
+use seqsvr_test_support::in_process::{
+    InProcessCluster, LEASE, TEST_TIMEOUT, create_namespace, dense_namespace, new_client,
+    read_counter, wait_until,
 };
 
 const SECTIONS: u64 = 10_000;
@@ -20,7 +19,7 @@ async fn raises_of_ten_thousand_sections_are_coalesced() {
     let cluster = InProcessCluster::start(3, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     create_namespace(&allocs, &dense_namespace("cells", 1, SECTIONS, STEP)).await;
-    let client = new_client(&allocs).with_deadline(crate::support::harness::TEST_TIMEOUT);
+    let client = new_client(&allocs).with_deadline(TEST_TIMEOUT);
     let take = async |count: u32| {
         let items: Vec<NextItem> = (0..SECTIONS)
             .map(|uid| NextItem {

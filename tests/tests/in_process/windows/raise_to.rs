@@ -9,12 +9,9 @@ use rand::RngExt;
 use seqsvr_check::{CallKind, RecordedCall, SequenceName};
 use seqsvr_client::{Client, Reason};
 use seqsvr_core::namespace::NamespaceSpec;
-
-use crate::support::harness::{
-    InProcessCluster, LEASE, create_namespace, dense_namespace, new_client, wait_until,
-};
-use crate::support::history::{
-    HistoryClock, check_history, current_answer, next_answer, raise_answer,
+use seqsvr_test_support::in_process::{
+    HistoryClock, InProcessCluster, LEASE, check_history, create_namespace, current_answer,
+    dense_namespace, new_client, next_answer, raise_answer, wait_until,
 };
 
 const NEIGHBORS: u64 = 6;
@@ -37,7 +34,7 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
 
     let shared = Arc::new(RaiseLoad {
         client: client.clone(),
-        history_clock: HistoryClock::new(),
+        history_clock: HistoryClock::start(),
         stop: AtomicBool::new(false),
         raised: AtomicU64::new(0),
     });
@@ -106,7 +103,7 @@ impl RaiseLoad {
     async fn run_calls(self: Arc<Self>, uid: u64, reads_current: bool) -> Vec<RecordedCall> {
         let mut calls = Vec::new();
         while !self.stop.load(Relaxed) {
-            let begin = self.history_clock.now();
+            let begin = self.history_clock.now_ns();
             let (kind, answer) = if reads_current {
                 let answer = self.client.current("lifted", uid).await;
                 (CallKind::Current, answer.ok().as_ref().map(current_answer))
@@ -127,7 +124,7 @@ impl RaiseLoad {
             let at = self.client.current("lifted", 0).await.unwrap().value;
             let jump = rand::rng().random_range(0..JUMP_MAX);
             let value = (at + jump).saturating_sub(JUMP_MAX / 4).max(1);
-            let begin = self.history_clock.now();
+            let begin = self.history_clock.now_ns();
             let answer = self.client.raise_to("lifted", 0, value, false).await;
             let answer = answer.ok().map(|r| raise_answer(value, &r));
             let sequence = SequenceName::for_uid("lifted", 0);

@@ -12,15 +12,13 @@ use seqsvr_check::{CallAnswer, CallKind, RecordedCall, SequenceName};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, Reason};
+use seqsvr_test_support::in_process::{
+    HistoryClock, InProcessCluster, LEASE, check_history, create_namespace, dense_namespace,
+    new_caller, next_request, read_counters, wait_until_within,
+};
 use tokio::runtime::Runtime;
 use tonic::Request;
 use tonic::transport::Channel;
-
-use crate::support::harness::{
-    InProcessCluster, LEASE, create_namespace, dense_namespace, new_caller, next_request,
-    read_counters, wait_until_within,
-};
-use crate::support::history::{HistoryClock, check_history};
 
 const CALLERS: usize = 1_024;
 const CONNECTIONS: usize = 8;
@@ -152,7 +150,7 @@ async fn run_load(
     }
     let greatest = Arc::new(AtomicU64::new(0));
     let stop = Arc::new(AtomicBool::new(false));
-    let history_clock = HistoryClock::new();
+    let history_clock = HistoryClock::start();
     let callers: Vec<_> = (0..CALLERS)
         .map(|i| {
             let boundary_caller = BoundaryCaller {
@@ -223,7 +221,7 @@ impl BoundaryCaller {
                 ..next_request(self.namespace, 7)
             });
             request.set_timeout(Duration::from_secs(5));
-            let begin = self.history_clock.now();
+            let begin = self.history_clock.now_ns();
             let answer = match self.caller.next(request).await {
                 Ok(answer) => {
                     let numbers = answer.into_inner();

@@ -7,13 +7,13 @@ use std::time::Duration;
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{self, AlterNamespaceRequest, CurrentKind};
-use tonic::Request;
-
-use crate::ownership::lease::start_controlled_alloc;
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, create_namespace, dense_namespace, http_url, new_caller, next_request,
     read_counter, wait_until,
 };
+use tonic::Request;
+
+use crate::ownership::lease::start_controlled_alloc;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 

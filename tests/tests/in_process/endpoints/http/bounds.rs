@@ -5,12 +5,14 @@
 use std::time::{Duration, Instant};
 
 use seqsvr_gateway::HttpOptions;
+use seqsvr_test_support::in_process::{
+    InProcessCluster, LEASE, TEST_TIMEOUT, any_port, wait_until,
+};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::{HttpCaller, JSON, open_endpoint, open_endpoint_with};
-use crate::support::harness::{InProcessCluster, LEASE, TEST_TIMEOUT, any_port, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn http_endpoint_enforces_limits_and_closes_in_order() {

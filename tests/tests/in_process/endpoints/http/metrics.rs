@@ -10,12 +10,12 @@ use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{HttpOptions, HttpServer, http};
 use seqsvr_net::TcpTransport;
 use seqsvr_store::StoreServer;
-
-use super::{HttpAnswer, HttpCaller};
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, any_port, new_caller, new_client, next_request, read_counter,
     read_counters, wait_until,
 };
+
+use super::{HttpAnswer, HttpCaller};
 
 /// Prefix of every name.
 const PREFIXES: [&str; 3] = ["seqsvr_alloc_", "seqsvr_store_", "seqsvr_raft_"];

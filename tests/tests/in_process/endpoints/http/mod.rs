@@ -14,11 +14,10 @@ use std::net::SocketAddr;
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{HttpOptions, HttpServer, http};
 use seqsvr_net::TcpTransport;
+use seqsvr_test_support::in_process::{TEST_TIMEOUT, any_port};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-use crate::support::harness::{TEST_TIMEOUT, any_port};
 
 /// A caller that sends bytes and reads answers.
 struct HttpCaller {

@@ -2,10 +2,10 @@
 //!
 //! Compares whole answers for each way to write a request.
 
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, create_namespace, dense_namespace};
 use serde_json::json;
 
 use super::{FORM, HttpCaller, JSON, open_endpoint};
-use crate::support::harness::{InProcessCluster, LEASE, create_namespace, dense_namespace};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn http_numbers_are_answered_as_json() {

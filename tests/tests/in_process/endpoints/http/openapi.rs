@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE};
 use serde_json::{Map, Value};
 
 use super::{FORM, HttpCaller, JSON, open_endpoint};
-use crate::support::harness::{InProcessCluster, LEASE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openapi_document_matches_the_answers() {

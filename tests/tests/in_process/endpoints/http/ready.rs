@@ -5,10 +5,10 @@
 use std::time::{Duration, Instant};
 
 use seqsvr_gateway::HttpServer;
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, any_port, start_alloc, wait_until};
 use tokio::time::sleep;
 
 use super::metrics::{get_once, open_alloc_endpoint, open_store_endpoint};
-use crate::support::harness::{InProcessCluster, LEASE, any_port, start_alloc, wait_until};
 
 /// Returns the names of the checks that pass, and of those that fail.
 async fn read_checks(endpoint: &HttpServer, path: &str) -> (Vec<String>, Vec<String>) {

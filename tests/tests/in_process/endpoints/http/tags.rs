@@ -5,11 +5,11 @@
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::progression::Progression;
 use seqsvr_gateway::HttpOptions;
-
-use super::{FORM, HttpAnswer, HttpCaller, open_endpoint, open_endpoint_with};
-use crate::support::harness::{
+use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, any_port, create_namespace, dense_namespace,
 };
+
+use super::{FORM, HttpAnswer, HttpCaller, open_endpoint, open_endpoint_with};
 
 const TEXT: &str = "content-type: text/plain;charset=UTF-8\r\n";
 const JSON: &str = "content-type: application/json;charset=UTF-8\r\n";

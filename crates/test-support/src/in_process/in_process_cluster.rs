@@ -24,9 +24,9 @@ use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 
 /// Timeout of a test's conditions.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(40);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 /// Lease of most tests: D as in production.
-pub(crate) const LEASE: Duration = Duration::from_secs(3);
+pub const LEASE: Duration = Duration::from_secs(3);
 
 static MACHINE_LOCK: RwLock<()> = RwLock::new(());
 
@@ -39,23 +39,23 @@ enum MachineShare {
 
 /// Stores that run on their own threads, as in a process of their own. A burst of callers' tasks
 /// then delays them no more than the machine does.
-pub(crate) struct InProcessCluster {
+pub struct InProcessCluster {
     runtime: Option<Runtime>,
-    pub(crate) stores: Vec<StoreServer>,
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub stores: Vec<StoreServer>,
+    pub addresses: Vec<SocketAddr>,
     dirs: Vec<tempfile::TempDir>,
     _machine_share: MachineShare,
 }
 
 impl InProcessCluster {
     /// Starts stores that form a cluster, on fresh directories.
-    pub(crate) async fn start(count: u64, lease: Duration) -> InProcessCluster {
+    pub async fn start(count: u64, lease: Duration) -> InProcessCluster {
         let shared = MACHINE_LOCK.read().unwrap_or_else(PoisonError::into_inner);
         InProcessCluster::start_with(MachineShare::Shared(shared), count, lease).await
     }
 
     /// Starts a cluster, and no other cluster until this one ends: for a test that measures.
-    pub(crate) async fn start_alone(count: u64, lease: Duration) -> InProcessCluster {
+    pub async fn start_alone(count: u64, lease: Duration) -> InProcessCluster {
         let exclusive = MACHINE_LOCK.write().unwrap_or_else(PoisonError::into_inner);
         InProcessCluster::start_with(MachineShare::Exclusive(exclusive), count, lease).await
     }
@@ -117,13 +117,13 @@ impl InProcessCluster {
     }
 
     /// Returns options of an AllocSvr with the addresses of all stores.
-    pub(crate) fn alloc_options(&self, name: &str) -> seqsvr_alloc::Options {
+    pub fn alloc_options(&self, name: &str) -> seqsvr_alloc::Options {
         let stores = self.addresses.iter().map(ToString::to_string).collect();
         seqsvr_alloc::Options::new(name, any_port(), stores)
     }
 
     /// Starts AllocSvrs together, and waits until each owns slots and every slot has an owner.
-    pub(crate) async fn start_allocs<const N: usize>(&self, names: [&str; N]) -> [AllocServer; N] {
+    pub async fn start_allocs<const N: usize>(&self, names: [&str; N]) -> [AllocServer; N] {
         let mut allocs = Vec::new();
         for name in names {
             allocs.push(start_alloc(self.alloc_options(name)).await);
@@ -133,7 +133,7 @@ impl InProcessCluster {
         allocs
     }
 
-    pub(crate) async fn read_store_counters(&self) -> Vec<HashMap<String, u64>> {
+    pub async fn read_store_counters(&self) -> Vec<HashMap<String, u64>> {
         let mut all = Vec::new();
         for address in &self.addresses {
             all.push(read_counters(*address).await);
@@ -142,13 +142,13 @@ impl InProcessCluster {
     }
 
     /// Stops the last of the stores.
-    pub(crate) async fn stop_store(&mut self) {
+    pub async fn stop_store(&mut self) {
         let store = self.stores.pop().unwrap();
         self.run_on_stores(async move { store.shutdown().await })
             .await;
     }
 
-    pub(crate) async fn stop_stores(&mut self) {
+    pub async fn stop_stores(&mut self) {
         for store in std::mem::take(&mut self.stores) {
             self.run_on_stores(async move { store.shutdown().await })
                 .await;
@@ -156,7 +156,7 @@ impl InProcessCluster {
     }
 
     /// Stops all AllocSvrs and stores in order.
-    pub(crate) async fn stop(mut self, allocs: &[AllocServer]) {
+    pub async fn stop(mut self, allocs: &[AllocServer]) {
         for alloc in allocs {
             alloc.shutdown().await;
         }
@@ -173,25 +173,25 @@ impl Drop for InProcessCluster {
 }
 
 /// Creates a runtime with `count` threads.
-pub(crate) fn new_runtime(count: usize) -> Runtime {
+pub fn new_runtime(count: usize) -> Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(count).enable_all().build().unwrap()
 }
 
-pub(crate) fn any_port() -> SocketAddr {
+pub fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-pub(crate) fn http_url(address: SocketAddr) -> String {
+pub fn http_url(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-pub(crate) async fn start_alloc(options: seqsvr_alloc::Options) -> AllocServer {
+pub async fn start_alloc(options: seqsvr_alloc::Options) -> AllocServer {
     AllocServer::start(options).await.unwrap()
 }
 
 /// Waits until every slot has one of these owners, each of them owns some, and all have a lease.
-pub(crate) async fn wait_until_settled(allocs: &[AllocServer]) {
+pub async fn wait_until_settled(allocs: &[AllocServer]) {
     wait_until("every slot to be owned", async || {
         let wanted: BTreeSet<String> = allocs.iter().map(|a| a.local_addr().to_string()).collect();
         for alloc in allocs {
@@ -216,37 +216,32 @@ async fn slot_owners(address: SocketAddr) -> Option<BTreeSet<String>> {
 }
 
 /// Creates a caller without routes.
-pub(crate) async fn new_caller(alloc: &AllocServer) -> SequenceClient<Channel> {
+pub async fn new_caller(alloc: &AllocServer) -> SequenceClient<Channel> {
     SequenceClient::connect(http_url(alloc.local_addr()))
         .await
         .unwrap()
 }
 
 /// Creates a client of these AllocSvrs.
-pub(crate) fn new_client(allocs: &[AllocServer]) -> Client {
+pub fn new_client(allocs: &[AllocServer]) -> Client {
     let servers = allocs.iter().map(|a| a.local_addr().to_string());
     Client::new(seqsvr_client::Options::new(servers)).unwrap()
 }
 
 /// Returns the counters of a store or an AllocSvr.
-pub(crate) async fn read_counters(address: SocketAddr) -> HashMap<String, u64> {
+pub async fn read_counters(address: SocketAddr) -> HashMap<String, u64> {
     let mut admin = AdminClient::connect(http_url(address)).await.unwrap();
     let status = admin.node_status(v1::NodeStatusRequest {}).await.unwrap();
     status.into_inner().counters
 }
 
 /// Returns one counter of an AllocSvr.
-pub(crate) async fn read_counter(alloc: &AllocServer, name: &str) -> u64 {
+pub async fn read_counter(alloc: &AllocServer, name: &str) -> u64 {
     read_counters(alloc.local_addr()).await[name]
 }
 
 /// Returns a dense namespace whose step is fixed.
-pub(crate) fn dense_namespace(
-    name: &str,
-    section_size: u32,
-    max_uid: u64,
-    step: u32,
-) -> NamespaceSpec {
+pub fn dense_namespace(name: &str, section_size: u32, max_uid: u64, step: u32) -> NamespaceSpec {
     NamespaceSpec {
         step,
         limits: NamespaceLimits {
@@ -263,12 +258,12 @@ pub(crate) fn dense_namespace(
     }
 }
 
-pub(crate) async fn create_namespace(allocs: &[AllocServer], spec: &NamespaceSpec) {
+pub async fn create_namespace(allocs: &[AllocServer], spec: &NamespaceSpec) {
     let admin = new_client(allocs).admin();
     admin.create_namespace(spec).await.unwrap();
 }
 
-pub(crate) fn next_request(namespace: &str, uid: u64) -> v1::NextRequest {
+pub fn next_request(namespace: &str, uid: u64) -> v1::NextRequest {
     v1::NextRequest {
         namespace: namespace.into(),
         key_kind: Some(KeyKind::Uid(uid)),
@@ -277,7 +272,7 @@ pub(crate) fn next_request(namespace: &str, uid: u64) -> v1::NextRequest {
 }
 
 /// Marks a request as forwarded by an AllocSvr: it is answered at once or rejected.
-pub(crate) fn mark_forwarded(request: v1::NextRequest) -> v1::NextRequest {
+pub fn mark_forwarded(request: v1::NextRequest) -> v1::NextRequest {
     v1::NextRequest {
         forwarded: true,
         ..request
@@ -285,7 +280,7 @@ pub(crate) fn mark_forwarded(request: v1::NextRequest) -> v1::NextRequest {
 }
 
 /// Returns code, detail and text of a rejected call.
-pub(crate) fn expect_rejection<T: std::fmt::Debug>(
+pub fn expect_rejection<T: std::fmt::Debug>(
     answer: Result<tonic::Response<T>, tonic::Status>,
 ) -> (tonic::Code, Reason, String) {
     let fault = RpcError::from_status(&answer.expect_err("should be rejected"));
@@ -293,12 +288,12 @@ pub(crate) fn expect_rejection<T: std::fmt::Debug>(
 }
 
 /// Waits for a condition, with the usual timeout.
-pub(crate) async fn wait_until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn wait_until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
     wait_until_within(TEST_TIMEOUT, what, found).await
 }
 
 /// Waits for a condition, with its own timeout.
-pub(crate) async fn wait_until_within<T>(
+pub async fn wait_until_within<T>(
     timeout: Duration,
     what: &str,
     mut found: impl AsyncFnMut() -> Option<T>,

@@ -18,7 +18,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// The network. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryNet(Arc<MemoryNetState>);
+pub struct MemoryNet(Arc<MemoryNetState>);
 
 struct MemoryNetState {
     hosts: Mutex<BTreeMap<SocketAddr, MemoryHost>>,
@@ -42,7 +42,7 @@ impl Default for MemoryNetState {
 
 impl MemoryNet {
     /// Returns the network as this node sees it.
-    pub(crate) fn node(&self, name: &str) -> Arc<dyn Transport> {
+    pub fn node(&self, name: &str) -> Arc<dyn Transport> {
         Arc::new(NodeTransport {
             name: name.to_owned(),
             net: self.clone(),
@@ -50,13 +50,14 @@ impl MemoryNet {
     }
 
     /// Partitions a node from all others, until [`MemoryNet::heal`].
-    pub(crate) fn partition(&self, name: &str) {
+    pub fn partition(&self, name: &str) {
         self.0.partitioned.send_modify(|p| {
             p.insert(name.to_owned());
         });
     }
 
-    pub(crate) fn heal(&self) {
+    /// Ends all partitions. Bytes that waited are delivered.
+    pub fn heal(&self) {
         self.0.partitioned.send_modify(BTreeSet::clear);
     }
 }

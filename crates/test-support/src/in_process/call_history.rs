@@ -1,6 +1,4 @@
-//! Helpers that record calls of one sequence or many for the exact check.
-//!
-//! Used by the other files of this target.
+//! A history in memory: records calls of one sequence or many for the exact check.
 
 use std::num::NonZeroU64;
 use std::time::Instant;
@@ -12,26 +10,28 @@ use seqsvr_client::{Current, CurrentKind, IssuedRange, Raised};
 
 /// The clock of all timestamps of a history. Copies are cheap.
 #[derive(Clone, Copy)]
-pub(crate) struct HistoryClock(Instant);
+pub struct HistoryClock(Instant);
 
 impl HistoryClock {
-    pub(crate) fn new() -> HistoryClock {
+    /// Starts a clock at zero.
+    pub fn start() -> HistoryClock {
         HistoryClock(Instant::now())
     }
 
-    pub(crate) fn now(self) -> u64 {
+    /// Returns the nanoseconds since the start.
+    pub fn now_ns(self) -> u64 {
         self.0.elapsed().as_nanos() as u64
     }
 
     /// Returns a call that ends now.
-    pub(crate) fn end_call(
+    pub fn end_call(
         self,
         sequence: SequenceName,
         begin: u64,
         kind: CallKind,
         answer: Option<(CallAnswer, u64)>,
     ) -> RecordedCall {
-        let end = self.now();
+        let end = self.now_ns();
         let outcome = match answer {
             Some((answer, epoch)) => CallOutcome::Ok {
                 end,
@@ -48,7 +48,8 @@ impl HistoryClock {
     }
 }
 
-pub(crate) fn next_answer(n: &IssuedRange) -> (CallAnswer, u64) {
+/// Returns the answer of a call for numbers as a history records it, and its epoch.
+pub fn next_answer(n: &IssuedRange) -> (CallAnswer, u64) {
     let answer = CallAnswer::Next {
         first: n.first,
         last: n.last,
@@ -57,7 +58,8 @@ pub(crate) fn next_answer(n: &IssuedRange) -> (CallAnswer, u64) {
     (answer, n.epoch)
 }
 
-pub(crate) fn current_answer(c: &Current) -> (CallAnswer, u64) {
+/// Returns the answer of a read as a history records it, and its epoch.
+pub fn current_answer(c: &Current) -> (CallAnswer, u64) {
     let answer = match c.kind {
         CurrentKind::Exact => CallAnswer::Exact(c.value),
         CurrentKind::Never => CallAnswer::Never,
@@ -66,7 +68,8 @@ pub(crate) fn current_answer(c: &Current) -> (CallAnswer, u64) {
     (answer, c.epoch)
 }
 
-pub(crate) fn raise_answer(value: u64, r: &Raised) -> (CallAnswer, u64) {
+/// Returns the answer of a RaiseTo as a history records it, and its epoch.
+pub fn raise_answer(value: u64, r: &Raised) -> (CallAnswer, u64) {
     (
         CallAnswer::RaiseTo {
             requested: value,
@@ -77,7 +80,7 @@ pub(crate) fn raise_answer(value: u64, r: &Raised) -> (CallAnswer, u64) {
 }
 
 /// Checks the history, prints the report, and fails on any violation.
-pub(crate) fn check_history(what: &str, calls: &[RecordedCall]) -> CheckReport {
+pub fn check_history(what: &str, calls: &[RecordedCall]) -> CheckReport {
     let report = check_calls(calls).unwrap();
     println!(
         "{what}: {} calls, {} errors, {} ordered pairs, {} in flight at most",

@@ -17,23 +17,25 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// TCP whose outgoing connections end, and cannot be made, while it is cut. Clones share the state.
 #[derive(Clone)]
-pub(crate) struct CuttableLink {
+pub struct CuttableLink {
     up: Arc<watch::Sender<bool>>,
 }
 
 impl CuttableLink {
-    pub(crate) fn new() -> CuttableLink {
+    /// Creates a link that is up.
+    pub fn connected() -> CuttableLink {
         CuttableLink {
             up: Arc::new(watch::Sender::new(true)),
         }
     }
 
     /// Ends all connections and lets no new one through. Bytes sent before may have arrived.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.up.send_replace(false);
     }
 
-    pub(crate) fn heal(&self) {
+    /// Lets new connections through again.
+    pub fn heal(&self) {
         self.up.send_replace(true);
     }
 }

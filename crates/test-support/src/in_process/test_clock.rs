@@ -8,8 +8,9 @@ use std::time::Duration;
 use seqsvr_alloc::{Clock, SystemClock};
 use seqsvr_core::lease::ClockReading;
 
+/// A clock that follows the system's clock unless the test changes it.
 #[derive(Default)]
-pub(crate) struct TestClock(Mutex<TestClockState>);
+pub struct TestClock(Mutex<TestClockState>);
 
 #[derive(Default)]
 struct TestClockState {
@@ -18,16 +19,19 @@ struct TestClockState {
 }
 
 impl TestClock {
-    pub(crate) fn jump(&self, by: Duration) {
+    /// Moves the clock forward.
+    pub fn jump(&self, by: Duration) {
         self.0.lock().unwrap().ahead += by;
     }
 
-    pub(crate) fn freeze(&self) {
+    /// Stops the clock at its present time.
+    pub fn freeze(&self) {
         let now = self.now();
         self.0.lock().unwrap().frozen = Some(now);
     }
 
-    pub(crate) fn thaw(&self) {
+    /// Lets a stopped clock continue, at the time that it would have without the stop.
+    pub fn thaw(&self) {
         self.0.lock().unwrap().frozen = None;
     }
 }
