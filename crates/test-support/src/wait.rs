@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+/// Timeout of most conditions.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 /// Interval between two checks of a condition.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Calls `poll` until it returns a value. Panics with `what` after `timeout`.
 pub async fn wait_until<T>(

@@ -15,8 +15,9 @@ use seqsvr_core::section::{CounterKey, Section, SectionGrant, counter_memory};
 use seqsvr_proto::v1::{self, CurrentKind, Reason};
 use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, mark_forwarded,
-    new_caller, next_request, read_counter, start_alloc, wait_until, wait_until_settled,
+    new_caller, next_request, read_counter, start_alloc, wait_until_assigned,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::{Code, Request};
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,7 +68,7 @@ async fn calls_for_new_keys_wait_for_memory() {
     })
     .await;
     let allocs = [alloc.clone()];
-    wait_until_settled(&allocs).await;
+    wait_until_assigned(&allocs).await;
     create_namespace(
         &allocs,
         &dense_namespace("full", SECTION_SIZE, 1_000_000, 1_000),
@@ -101,21 +102,23 @@ async fn calls_for_new_keys_wait_for_memory() {
     };
     let mut other = new_caller(&alloc).await;
     let call = tokio::spawn(async move { other.raise_to(with_timeout(raise, CALL_TIMEOUT)).await });
-    wait_until("the window to be raised", async || {
+    wait_until("the window to be raised", TEST_TIMEOUT, async || {
         (read_counter(&alloc, "raises").await > raises).then_some(())
     })
     .await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    wait_until("only the forwarded call to wait", async || {
-        (read_counter(&alloc, "waiting").await == 1).then_some(())
-    })
+    wait_until(
+        "only the forwarded call to wait",
+        TEST_TIMEOUT,
+        async || (read_counter(&alloc, "waiting").await == 1).then_some(()),
+    )
     .await;
 
     drop(filled);
     let answered = waits.await.unwrap().unwrap().into_inner();
     assert_eq!(answered.first, 1);
-    wait_until("the counter to be set", async || {
+    wait_until("the counter to be set", TEST_TIMEOUT, async || {
         let current = v1::CurrentRequest {
             namespace: "full".into(),
             key_kind: Some(v1::current_request::KeyKind::Uid(40_000)),

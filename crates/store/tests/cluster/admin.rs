@@ -4,11 +4,11 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 use tonic::Code;
 
-use crate::store_cluster::StoreCluster;
+use crate::store_cluster::start_cluster;
 
 #[tokio::test]
 async fn namespace_requests_are_validated_and_limited() {
-    let cluster = StoreCluster::start_initialized(1).await;
+    let cluster = start_cluster(1).await;
     let mut admin = cluster.admin_client(0).await;
     let tickets = v1::Namespace {
         name: "tickets".into(),
@@ -109,7 +109,7 @@ async fn namespace_requests_are_validated_and_limited() {
 /// receives success; neither may undo what the other did.
 #[tokio::test]
 async fn concurrent_alterations_lose_no_change() {
-    let cluster = StoreCluster::start_initialized(1).await;
+    let cluster = start_cluster(1).await;
     let admin = cluster.admin_client(0).await;
     let alter = |change: v1::AlterNamespaceRequest| {
         let mut admin = admin.clone();

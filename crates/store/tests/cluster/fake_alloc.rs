@@ -9,10 +9,11 @@ use seqsvr_core::routing_table::{RoutingDelta, RoutingTable};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, section_command, section_reply};
+use seqsvr_test_support::wait::TEST_TIMEOUT;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::store_cluster::{LEASE_MS, call_leader};
+use crate::store_cluster::{LEASE, call_leader};
 
 pub(crate) struct FakeAlloc {
     pub(crate) session: u64,
@@ -39,7 +40,7 @@ impl FakeAlloc {
             async move { c.open_session(request).await }
         })
         .await?;
-        assert_eq!(opened.lease_ms, LEASE_MS);
+        assert_eq!(u128::from(opened.lease_ms), LEASE.as_millis());
         let (sender, table) = watch::channel(None);
         let stop = CancellationToken::new();
         let task = follow_routes(addresses.to_vec(), sender);
@@ -71,7 +72,7 @@ impl FakeAlloc {
                     return;
                 }
                 sender.send_replace(Some(t0));
-                tokio::time::sleep(Duration::from_millis(u64::from(LEASE_MS) / 3)).await;
+                tokio::time::sleep(LEASE / 3).await;
             }
         };
         tokio::spawn(async move { token.run_until_cancelled(keep).await });
@@ -100,7 +101,7 @@ impl FakeAlloc {
     ) {
         let mut table = self.table.clone();
         let wait = table.wait_for(|t| t.as_ref().is_some_and(&is_met));
-        let waited = tokio::time::timeout(crate::store_cluster::TEST_TIMEOUT, wait).await;
+        let waited = tokio::time::timeout(TEST_TIMEOUT, wait).await;
         assert!(
             waited.is_ok_and(|w| w.is_ok()),
             "timed out waiting for {condition}"

@@ -6,14 +6,17 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason};
 use seqsvr_store::{Error, StoreServer};
+use seqsvr_test_support::in_process::{InProcessCluster, SLOTS};
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Code;
 
 use crate::fake_alloc::{FakeAlloc, close_command, open_command, raise_command};
-use crate::store_cluster::{LEASE_MS, SLOTS, StoreCluster, store_options, wait_until};
+use crate::store_cluster::{LEASE, start_cluster, start_stores, store_options};
 
-const TAKEOVER_WAIT: Duration = Duration::from_millis(LEASE_MS as u64 * 5 / 4);
+/// W: after a lease of D an owner waits for it to expire.
+const TAKEOVER_WAIT: Duration = Duration::from_millis(LEASE.as_millis() as u64 * 5 / 4);
 
-async fn is_serving(cluster: &StoreCluster) -> bool {
+async fn is_serving(cluster: &InProcessCluster) -> bool {
     let address = format!("http://{}", cluster.addresses[0]);
     let channel = tonic::transport::Channel::from_shared(address).unwrap();
     let mut health =
@@ -30,7 +33,7 @@ async fn is_serving(cluster: &StoreCluster) -> bool {
 }
 
 /// Returns the services as gRPC reflection lists them.
-async fn listed_services(cluster: &StoreCluster) -> Vec<String> {
+async fn listed_services(cluster: &InProcessCluster) -> Vec<String> {
     use tonic_reflection::pb::v1 as pb;
     let address = format!("http://{}", cluster.addresses[0]);
     let channel = tonic::transport::Channel::from_shared(address).unwrap();
@@ -54,7 +57,7 @@ async fn listed_services(cluster: &StoreCluster) -> Vec<String> {
 
 #[tokio::test]
 async fn init_repeated_creates_cluster_once() {
-    let mut cluster = StoreCluster::start(1).await;
+    let mut cluster = start_stores(1).await;
     let mut store = cluster.store_client(0).await;
     let who = store.describe(v1::DescribeRequest {}).await.unwrap();
     assert!(who.into_inner().cluster.is_empty());
@@ -88,7 +91,10 @@ async fn init_repeated_creates_cluster_once() {
     other.cluster = seqsvr_proto::convert::u128_to_bytes(8);
     let status = store.init(other).await.unwrap_err();
     assert_eq!(RpcError::from_status(&status).reason(), Reason::Refused);
-    wait_until("health", async || is_serving(&cluster).await.then_some(())).await;
+    wait_until("health", TEST_TIMEOUT, async || {
+        is_serving(&cluster).await.then_some(())
+    })
+    .await;
 
     assert!(
         listed_services(&cluster)
@@ -97,22 +103,22 @@ async fn init_repeated_creates_cluster_once() {
     );
 
     // After a restart it is what it was before, and its address is taken while it runs.
-    cluster.stop(0).await;
-    cluster.restart(0).await;
+    cluster.stop_store(0).await;
+    cluster.restart_store(0).await;
     cluster.leader().await;
     let dir = tempfile::tempdir().unwrap();
-    match StoreServer::start(store_options(2, cluster.addresses[0], &dir)).await {
+    match StoreServer::start(store_options(2, cluster.addresses[0], dir.path())).await {
         Err(e @ Error::AddressInUse(_)) => {
             assert!(e.to_string().contains(&cluster.addresses[0].to_string()));
         }
         other => panic!("{:?}", other.err()),
     }
-    cluster.stop(0).await;
+    cluster.stop_store(0).await;
 }
 
 #[tokio::test]
 async fn session_opens_serves_and_expires_after_w() {
-    let cluster = StoreCluster::start_initialized(1).await;
+    let cluster = start_cluster(1).await;
     let addresses = &cluster.addresses;
     let observer = FakeAlloc::open("observer", addresses).await.unwrap();
     let alloc = FakeAlloc::open_renewing("a1", addresses).await.unwrap();
@@ -187,20 +193,20 @@ async fn session_opens_serves_and_expires_after_w() {
 
     // The session is silent from here on: it ends over W after the last renewal, not before, and
     // not much later.
-    let before = cluster.counters(0).await;
+    let before = cluster.store_counters(0).await;
     alloc.kill();
     let t0 = alloc.renewed.borrow().unwrap();
     let gone = v1::ReadRequest {
         session: Some(alloc.session),
         ..Default::default()
     };
-    wait_until("the session's end", async || {
+    wait_until("the session's end", TEST_TIMEOUT, async || {
         store.read(gone.clone()).await.err()
     })
     .await;
     let after = t0.elapsed();
-    let late =
-        cluster.counters(0).await["arbiter_timer_restarts"] - before["arbiter_timer_restarts"];
+    let late = cluster.store_counters(0).await["arbiter_timer_restarts"]
+        - before["arbiter_timer_restarts"];
     println!(
         "session ended {after:?} after its last renewal was requested; W = {TAKEOVER_WAIT:?}; {late} restarts"
     );
@@ -222,7 +228,7 @@ async fn session_opens_serves_and_expires_after_w() {
 
 #[tokio::test]
 async fn closed_session_hands_over_its_slots() {
-    let cluster = StoreCluster::start_initialized(1).await;
+    let cluster = start_cluster(1).await;
     let addresses = &cluster.addresses;
     let first = FakeAlloc::open_renewing("a1", addresses).await.unwrap();
     first
@@ -263,7 +269,7 @@ async fn closed_session_hands_over_its_slots() {
 
 #[tokio::test]
 async fn session_with_valid_proof_supersedes_at_once() {
-    let cluster = StoreCluster::start_initialized(1).await;
+    let cluster = start_cluster(1).await;
     let mut store = cluster.store_client(0).await;
     let observer = FakeAlloc::open("observer", &cluster.addresses)
         .await
@@ -276,7 +282,7 @@ async fn session_with_valid_proof_supersedes_at_once() {
         nonce: nonce(1),
         ..Default::default()
     };
-    wait_until("a leader", async || {
+    wait_until("a leader", TEST_TIMEOUT, async || {
         store.open_session(first.clone()).await.ok()
     })
     .await;
@@ -295,7 +301,7 @@ async fn session_with_valid_proof_supersedes_at_once() {
     let mut again = first.clone();
     again.nonce = nonce(2);
     // Kept alive during that time, or it would be expired before it owns anything.
-    wait_until("its slots", async || {
+    wait_until("its slots", TEST_TIMEOUT, async || {
         let kept = store.keep_alive(keep(old)).await.unwrap().into_inner();
         let routes = kept.routes.unwrap();
         routes.owner_refs.iter().all(|o| *o == 1).then_some(())

@@ -8,9 +8,11 @@ use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason};
+use seqsvr_test_support::in_process::SLOTS;
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 use crate::fake_alloc::{FakeAlloc, open_command, raise_command};
-use crate::store_cluster::{SLOTS, StoreCluster, wait_until};
+use crate::store_cluster::start_cluster;
 
 fn slots_by_name(table: &RoutingTable) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
@@ -22,12 +24,12 @@ fn slots_by_name(table: &RoutingTable) -> HashMap<String, usize> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn follower_names_the_leader() {
-    let cluster = StoreCluster::start_initialized(3).await;
+    let cluster = start_cluster(3).await;
     let leader = cluster.leader().await;
     let address = cluster.addresses[leader].to_string();
     for i in (0..3).filter(|i| *i != leader) {
         let mut store = cluster.store_client(i).await;
-        wait_until("the leader's hint", async || {
+        wait_until("the leader's hint", TEST_TIMEOUT, async || {
             let request = v1::KeepAliveRequest {
                 session: 1,
                 table_version: 0,
@@ -60,7 +62,7 @@ async fn follower_names_the_leader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simultaneous_raises_share_few_entries() {
-    let cluster = StoreCluster::start_initialized(3).await;
+    let cluster = start_cluster(3).await;
     let allocs = [
         FakeAlloc::open_renewing("a1", &cluster.addresses)
             .await
@@ -103,7 +105,7 @@ async fn simultaneous_raises_share_few_entries() {
             .all(|r| matches!(r, Reply::Opened(o) if o.generation == 1))
     );
     let leader = cluster.leader().await;
-    let before = cluster.counters(leader).await;
+    let before = cluster.store_counters(leader).await;
     let begun = Instant::now();
     let raised = submit_all(|fence| raise_command(fence, 1, 1_000)).await;
     let took = begun.elapsed();
@@ -113,7 +115,7 @@ async fn simultaneous_raises_share_few_entries() {
             .iter()
             .all(|r| matches!(r, Reply::Raised(r) if r.max_seq == 1_000))
     );
-    let after = cluster.counters(leader).await;
+    let after = cluster.store_counters(leader).await;
     let grew = |name: &str| after[name] - before[name];
     println!(
         "10,000 raises at once: {} entries, {} log syncs on the leader, {took:?}, largest entry {} commands",
@@ -127,7 +129,7 @@ async fn simultaneous_raises_share_few_entries() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
-    let mut cluster = StoreCluster::start_initialized(3).await;
+    let mut cluster = start_cluster(3).await;
     let mut allocs = Vec::new();
     for name in ["a1", "a2", "a3"] {
         allocs.push(
@@ -144,7 +146,7 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
     allocs[0].submit(vec![open_command(fence)]).await.unwrap();
 
     let leader = cluster.leader().await;
-    cluster.stop(leader).await;
+    cluster.stop_store(leader).await;
     let begun = Instant::now();
     let replies = allocs[0]
         .submit(vec![raise_command(fence, 1, 1_000)])
@@ -157,7 +159,7 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
         let mut renewed = alloc.renewed.clone();
         let later = begun + std::time::Duration::from_millis(1_500);
         let wait = renewed.wait_for(|at| at.is_some_and(|at| at > later));
-        let waited = tokio::time::timeout(crate::store_cluster::TEST_TIMEOUT, wait).await;
+        let waited = tokio::time::timeout(TEST_TIMEOUT, wait).await;
         assert!(waited.is_ok_and(|w| w.is_ok()), "a session ended");
     }
     assert_eq!(
@@ -176,7 +178,7 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
         })
         .await;
     println!("slots moved {:?} after the death", dead.elapsed());
-    cluster.restart(leader).await;
+    cluster.restart_store(leader).await;
     let mut back = cluster.store_client(leader).await;
     let known = allocs[0].table.borrow().as_ref().unwrap().version();
     let mut stream = back
@@ -187,19 +189,19 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
         .await
         .unwrap()
         .into_inner();
-    wait_until("the restarted store's table", async || {
+    wait_until("the restarted store's table", TEST_TIMEOUT, async || {
         let message = stream.message().await.unwrap().unwrap();
         (message.version >= known).then_some(())
     })
     .await;
     // Streams end with their store, and an open stream does not delay the store.
-    cluster.stop(leader).await;
+    cluster.stop_store(leader).await;
     while let Ok(Some(_)) = stream.message().await {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_quorum_ends_no_session() {
-    let mut cluster = StoreCluster::start_initialized(3).await;
+    let mut cluster = start_cluster(3).await;
     let alloc = FakeAlloc::open_renewing("a1", &cluster.addresses)
         .await
         .unwrap();
@@ -208,7 +210,7 @@ async fn lost_quorum_ends_no_session() {
     let leader = cluster.leader().await;
     let others: Vec<usize> = (0..3).filter(|i| *i != leader).collect();
     for i in &others {
-        cluster.stop(*i).await;
+        cluster.stop_store(*i).await;
     }
     let lost = Instant::now();
     // No lease is granted without a quorum, for much longer than W.
@@ -228,13 +230,13 @@ async fn lost_quorum_ends_no_session() {
         );
     }
     for i in others {
-        cluster.restart(i).await;
+        cluster.restart_store(i).await;
     }
     let regained = Instant::now();
     let mut renewed = alloc.renewed.clone();
     let later = regained + std::time::Duration::from_millis(1_500);
     let wait = renewed.wait_for(|at| at.is_some_and(|at| at > later));
-    let waited = tokio::time::timeout(crate::store_cluster::TEST_TIMEOUT, wait).await;
+    let waited = tokio::time::timeout(TEST_TIMEOUT, wait).await;
     assert!(waited.is_ok_and(|w| w.is_ok()), "the session ended");
     assert_eq!(alloc.slots().len(), SLOTS as usize);
 }

@@ -1,32 +1,37 @@
-//! Harness: starts clusters in this process and waits for conditions.
+//! A cluster of stores in this process, over loopback gRPC and real disk.
 //!
 //! Each test thread runs a cluster of its own. A test that measures runs while no other cluster
 //! runs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use seqsvr_alloc::AllocServer;
-use seqsvr_client::Client;
-use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
 use seqsvr_proto::convert::u128_to_bytes;
-use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_client::AdminClient;
-use seqsvr_proto::v1::next_request::KeyKind;
-use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{self, Reason};
-use seqsvr_store::StoreServer;
-use tokio::runtime::Runtime;
+use seqsvr_proto::v1::{DescribeRequest, InitRequest, Member};
+use seqsvr_store::{Options, StoreServer};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
 use tonic::transport::Channel;
 
-/// Timeout of a test's conditions.
-pub const TEST_TIMEOUT: Duration = Duration::from_secs(40);
+use super::alloc_servers::{read_counters, start_alloc, wait_until_assigned};
+use super::loopback::{any_port, http_url};
+use crate::wait::{TEST_TIMEOUT, wait_until};
+
 /// Lease of most tests: D as in production.
 pub const LEASE: Duration = Duration::from_secs(3);
+/// Slots of every cluster.
+pub const SLOTS: u32 = 64;
+
+/// Threads on which the stores run.
+const STORE_THREADS: usize = 2;
+/// Id of a cluster.
+const CLUSTER_ID: u128 = 7;
 
 static MACHINE_LOCK: RwLock<()> = RwLock::new(());
 
@@ -37,83 +42,190 @@ enum MachineShare {
     Exclusive(RwLockWriteGuard<'static, ()>),
 }
 
+impl MachineShare {
+    fn shared() -> MachineShare {
+        let guard = MACHINE_LOCK.read().unwrap_or_else(PoisonError::into_inner);
+        MachineShare::Shared(guard)
+    }
+
+    fn exclusive() -> MachineShare {
+        let guard = MACHINE_LOCK.write().unwrap_or_else(PoisonError::into_inner);
+        MachineShare::Exclusive(guard)
+    }
+}
+
 /// Stores that run on their own threads, as in a process of their own. A burst of callers' tasks
 /// then delays them no more than the machine does.
 pub struct InProcessCluster {
-    runtime: Option<Runtime>,
-    pub stores: Vec<StoreServer>,
+    /// `ip:port` of each store, in the order of their ids. A restarted store keeps its address.
     pub addresses: Vec<SocketAddr>,
-    dirs: Vec<tempfile::TempDir>,
+    runtime: Option<Runtime>,
+    /// `None` while a store is stopped.
+    stores: Vec<Option<StoreServer>>,
+    dirs: Vec<TempDir>,
+    lease: Duration,
+    store_options: StoreOptions,
     _machine_share: MachineShare,
 }
 
+/// Returns the options of the store with this id, address and directory.
+type StoreOptions = fn(u64, SocketAddr, &Path) -> Options;
+
 impl InProcessCluster {
     /// Starts stores that form a cluster, on fresh directories.
-    pub async fn start(count: u64, lease: Duration) -> InProcessCluster {
-        let shared = MACHINE_LOCK.read().unwrap_or_else(PoisonError::into_inner);
-        InProcessCluster::start_with(MachineShare::Shared(shared), count, lease).await
+    pub async fn start(stores: usize, lease: Duration) -> InProcessCluster {
+        InProcessCluster::start_initialized(MachineShare::shared(), stores, lease).await
     }
 
     /// Starts a cluster, and no other cluster until this one ends: for a test that measures.
-    pub async fn start_alone(count: u64, lease: Duration) -> InProcessCluster {
-        let exclusive = MACHINE_LOCK.write().unwrap_or_else(PoisonError::into_inner);
-        InProcessCluster::start_with(MachineShare::Exclusive(exclusive), count, lease).await
+    pub async fn start_alone(stores: usize, lease: Duration) -> InProcessCluster {
+        InProcessCluster::start_initialized(MachineShare::exclusive(), stores, lease).await
     }
 
-    async fn start_with(
-        _machine_share: MachineShare,
-        count: u64,
+    async fn start_initialized(
+        machine_share: MachineShare,
+        stores: usize,
         lease: Duration,
     ) -> InProcessCluster {
+        let options: StoreOptions = |id, address, dir| Options::new(id, address, dir);
+        let cluster = InProcessCluster::start_stores(machine_share, stores, lease, options).await;
+        cluster.initialize().await;
+        cluster
+    }
+
+    /// Starts stores that belong to no cluster yet, with these options.
+    pub async fn start_uninitialized(
+        stores: usize,
+        lease: Duration,
+        options: StoreOptions,
+    ) -> InProcessCluster {
+        InProcessCluster::start_stores(MachineShare::shared(), stores, lease, options).await
+    }
+
+    async fn start_stores(
+        machine_share: MachineShare,
+        count: usize,
+        lease: Duration,
+        store_options: StoreOptions,
+    ) -> InProcessCluster {
         let mut cluster = InProcessCluster {
-            runtime: Some(new_runtime(2)),
-            stores: Vec::new(),
             addresses: Vec::new(),
+            runtime: Some(new_runtime(STORE_THREADS)),
+            stores: Vec::new(),
             dirs: Vec::new(),
-            _machine_share,
+            lease,
+            store_options,
+            _machine_share: machine_share,
         };
+        for store in 0..count {
+            cluster.addresses.push(any_port());
+            cluster.stores.push(None);
+            cluster.dirs.push(tempfile::tempdir().unwrap());
+            cluster.restart_store(store).await;
+            cluster.addresses[store] = cluster.store(store).local_addr();
+        }
+        cluster
+    }
+
+    /// Makes the stores a cluster.
+    pub async fn initialize(&self) {
+        let request = self.init_request(CLUSTER_ID).await;
+        wait_until("the cluster to be made", TEST_TIMEOUT, async || {
+            let mut store = self.store_client(0).await;
+            store.init(request.clone()).await.ok()
+        })
+        .await;
+    }
+
+    /// Returns the request that makes the stores a cluster with this id.
+    pub async fn init_request(&self, cluster: u128) -> InitRequest {
         let mut members = Vec::new();
-        for node in 1..=count {
-            let dir = tempfile::tempdir().unwrap();
-            let options = seqsvr_store::Options::new(node, any_port(), dir.path());
-            let store = cluster
-                .run_on_stores(StoreServer::start(options))
-                .await
-                .unwrap();
-            let address = store.local_addr();
-            let mut client = StoreClient::connect(http_url(address)).await.unwrap();
-            let described = client.describe(v1::DescribeRequest {}).await.unwrap();
+        for store in 0..self.addresses.len() {
+            let mut store = self.store_client(store).await;
+            let described = store.describe(DescribeRequest {}).await.unwrap();
             let described = described.into_inner();
-            members.push(v1::Member {
+            members.push(Member {
                 id: described.node,
                 address: described.address,
                 incarnation: described.incarnation,
             });
-            cluster.addresses.push(address);
-            cluster.stores.push(store);
-            cluster.dirs.push(dir);
         }
-        let request = v1::InitRequest {
-            cluster: u128_to_bytes(7),
+        InitRequest {
+            cluster: u128_to_bytes(cluster),
             members,
-            lease_ms: lease.as_millis() as u32,
-            slots: 64,
-        };
-        let address = cluster.addresses[0];
-        wait_until("the cluster to be made", async || {
-            let mut client = StoreClient::connect(http_url(address)).await.ok()?;
-            client.init(request.clone()).await.ok()
-        })
-        .await;
-        cluster
+            lease_ms: self.lease.as_millis() as u32,
+            slots: SLOTS,
+        }
     }
 
-    async fn run_on_stores<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> T {
-        let runtime = self.runtime.as_ref().unwrap();
-        runtime.spawn(work).await.unwrap()
+    /// Returns a running store. Panics if it is stopped.
+    pub fn store(&self, store: usize) -> &StoreServer {
+        self.stores[store].as_ref().expect("it runs")
+    }
+
+    /// Connects to the store service of a store.
+    pub async fn store_client(&self, store: usize) -> StoreClient<Channel> {
+        StoreClient::connect(http_url(self.addresses[store]))
+            .await
+            .unwrap()
+    }
+
+    /// Connects to the admin service of a store.
+    pub async fn admin_client(&self, store: usize) -> AdminClient<Channel> {
+        AdminClient::connect(http_url(self.addresses[store]))
+            .await
+            .unwrap()
+    }
+
+    /// Returns the counters of a running store.
+    pub async fn store_counters(&self, store: usize) -> HashMap<String, u64> {
+        read_counters(self.addresses[store]).await
+    }
+
+    /// Waits for a leader among the running stores and returns its index.
+    pub async fn leader(&self) -> usize {
+        wait_until("a leader", TEST_TIMEOUT, async || {
+            for store in 0..self.stores.len() {
+                let runs = self.stores[store].is_some();
+                if runs && self.store_counters(store).await["raft_leads"] == 1 {
+                    return Some(store);
+                }
+            }
+            None
+        })
+        .await
+    }
+
+    /// Stops a store in order.
+    pub async fn stop_store(&mut self, store: usize) {
+        let server = self.stores[store].take().expect("it runs");
+        self.run_on_stores(async move { server.shutdown().await })
+            .await;
+    }
+
+    /// Starts a stopped store again on its directory and address.
+    pub async fn restart_store(&mut self, store: usize) {
+        let id = store as u64 + 1;
+        let options = (self.store_options)(id, self.addresses[store], self.dirs[store].path());
+        let started = self.run_on_stores(StoreServer::start(options)).await;
+        self.stores[store] = Some(started.unwrap());
+    }
+
+    /// Stops all stores that run.
+    pub async fn stop_stores(&mut self) {
+        for store in 0..self.stores.len() {
+            if self.stores[store].is_some() {
+                self.stop_store(store).await;
+            }
+        }
+    }
+
+    /// Stops all AllocSvrs and stores in order.
+    pub async fn stop(mut self, allocs: &[AllocServer]) {
+        for alloc in allocs {
+            alloc.shutdown().await;
+        }
+        self.stop_stores().await;
     }
 
     /// Returns options of an AllocSvr with the addresses of all stores.
@@ -129,181 +241,34 @@ impl InProcessCluster {
             allocs.push(start_alloc(self.alloc_options(name)).await);
         }
         let allocs: [AllocServer; N] = allocs.try_into().ok().unwrap();
-        wait_until_settled(&allocs).await;
+        wait_until_assigned(&allocs).await;
         allocs
     }
 
-    pub async fn read_store_counters(&self) -> Vec<HashMap<String, u64>> {
-        let mut all = Vec::new();
-        for address in &self.addresses {
-            all.push(read_counters(*address).await);
-        }
-        all
-    }
-
-    /// Stops the last of the stores.
-    pub async fn stop_store(&mut self) {
-        let store = self.stores.pop().unwrap();
-        self.run_on_stores(async move { store.shutdown().await })
-            .await;
-    }
-
-    pub async fn stop_stores(&mut self) {
-        for store in std::mem::take(&mut self.stores) {
-            self.run_on_stores(async move { store.shutdown().await })
-                .await;
-        }
-    }
-
-    /// Stops all AllocSvrs and stores in order.
-    pub async fn stop(mut self, allocs: &[AllocServer]) {
-        for alloc in allocs {
-            alloc.shutdown().await;
-        }
-        self.stop_stores().await;
+    async fn run_on_stores<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let runtime = self.runtime.as_ref().unwrap();
+        runtime.spawn(work).await.unwrap()
     }
 }
 
 impl Drop for InProcessCluster {
     fn drop(&mut self) {
+        // The drop runs inside another runtime, where a blocking shutdown panics.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Creates a runtime with `count` threads.
-pub fn new_runtime(count: usize) -> Runtime {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(count).enable_all().build().unwrap()
-}
-
-pub fn any_port() -> SocketAddr {
-    "127.0.0.1:0".parse().unwrap()
-}
-
-pub fn http_url(address: SocketAddr) -> String {
-    format!("http://{address}")
-}
-
-pub async fn start_alloc(options: seqsvr_alloc::Options) -> AllocServer {
-    AllocServer::start(options).await.unwrap()
-}
-
-/// Waits until every slot has one of these owners, each of them owns some, and all have a lease.
-pub async fn wait_until_settled(allocs: &[AllocServer]) {
-    wait_until("every slot to be owned", async || {
-        let wanted: BTreeSet<String> = allocs.iter().map(|a| a.local_addr().to_string()).collect();
-        for alloc in allocs {
-            let owners = slot_owners(alloc.local_addr()).await?;
-            (owners == wanted && alloc.has_lease()).then_some(())?;
-        }
-        Some(())
-    })
-    .await;
-}
-
-/// Returns the addresses of the owners of all slots; `None` while a slot has none.
-async fn slot_owners(address: SocketAddr) -> Option<BTreeSet<String>> {
-    let mut alloc = SequenceClient::connect(http_url(address)).await.ok()?;
-    let table = alloc.routes(v1::RoutesRequest::default()).await.ok()?;
-    let delta = seqsvr_core::routing_table::RoutingDelta::try_from(&table.into_inner()).ok()?;
-    let table = seqsvr_core::routing_table::RoutingTable::new(delta).ok()?;
-    table
-        .routes()
-        .map(|(_, route)| route.owner.as_ref().map(|o| o.address.clone()))
-        .collect()
-}
-
-/// Creates a caller without routes.
-pub async fn new_caller(alloc: &AllocServer) -> SequenceClient<Channel> {
-    SequenceClient::connect(http_url(alloc.local_addr()))
-        .await
+/// Creates a runtime with this number of threads.
+pub fn new_runtime(threads: usize) -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(threads)
+        .enable_all()
+        .build()
         .unwrap()
-}
-
-/// Creates a client of these AllocSvrs.
-pub fn new_client(allocs: &[AllocServer]) -> Client {
-    let servers = allocs.iter().map(|a| a.local_addr().to_string());
-    Client::new(seqsvr_client::Options::new(servers)).unwrap()
-}
-
-/// Returns the counters of a store or an AllocSvr.
-pub async fn read_counters(address: SocketAddr) -> HashMap<String, u64> {
-    let mut admin = AdminClient::connect(http_url(address)).await.unwrap();
-    let status = admin.node_status(v1::NodeStatusRequest {}).await.unwrap();
-    status.into_inner().counters
-}
-
-/// Returns one counter of an AllocSvr.
-pub async fn read_counter(alloc: &AllocServer, name: &str) -> u64 {
-    read_counters(alloc.local_addr()).await[name]
-}
-
-/// Returns a dense namespace whose step is fixed.
-pub fn dense_namespace(name: &str, section_size: u32, max_uid: u64, step: u32) -> NamespaceSpec {
-    NamespaceSpec {
-        step,
-        limits: NamespaceLimits {
-            step_max: step,
-            ..NamespaceLimits::DEFAULT
-        },
-        ..NamespaceSpec::new(
-            name,
-            Geometry::Dense {
-                section_size,
-                max_uid,
-            },
-        )
-    }
-}
-
-pub async fn create_namespace(allocs: &[AllocServer], spec: &NamespaceSpec) {
-    let admin = new_client(allocs).admin();
-    admin.create_namespace(spec).await.unwrap();
-}
-
-pub fn next_request(namespace: &str, uid: u64) -> v1::NextRequest {
-    v1::NextRequest {
-        namespace: namespace.into(),
-        key_kind: Some(KeyKind::Uid(uid)),
-        ..v1::NextRequest::default()
-    }
-}
-
-/// Marks a request as forwarded by an AllocSvr: it is answered at once or rejected.
-pub fn mark_forwarded(request: v1::NextRequest) -> v1::NextRequest {
-    v1::NextRequest {
-        forwarded: true,
-        ..request
-    }
-}
-
-/// Returns code, detail and text of a rejected call.
-pub fn expect_rejection<T: std::fmt::Debug>(
-    answer: Result<tonic::Response<T>, tonic::Status>,
-) -> (tonic::Code, Reason, String) {
-    let fault = RpcError::from_status(&answer.expect_err("should be rejected"));
-    (fault.code, fault.reason(), fault.message)
-}
-
-/// Waits for a condition, with the usual timeout.
-pub async fn wait_until<T>(what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
-    wait_until_within(TEST_TIMEOUT, what, found).await
-}
-
-/// Waits for a condition, with its own timeout.
-pub async fn wait_until_within<T>(
-    timeout: Duration,
-    what: &str,
-    mut found: impl AsyncFnMut() -> Option<T>,
-) -> T {
-    let deadline = Instant::now() + timeout;
-    loop {
-        if let Some(found) = found().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "timed out waiting for {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }

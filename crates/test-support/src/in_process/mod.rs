@@ -1,17 +1,23 @@
 //! Clusters within the process of the test, and test doubles for clocks and networks.
 
+mod alloc_servers;
 mod call_history;
 mod cuttable_link;
 mod in_process_cluster;
+mod loopback;
 mod memory_net;
+mod requests;
 mod test_clock;
 
+pub use alloc_servers::{
+    new_caller, new_client, read_counter, read_counters, start_alloc, wait_until_assigned,
+};
 pub use call_history::{HistoryClock, check_history, current_answer, next_answer, raise_answer};
 pub use cuttable_link::CuttableLink;
-pub use in_process_cluster::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, any_port, create_namespace, dense_namespace,
-    expect_rejection, http_url, mark_forwarded, new_caller, new_client, new_runtime, next_request,
-    read_counter, read_counters, start_alloc, wait_until, wait_until_settled, wait_until_within,
-};
+pub use in_process_cluster::{InProcessCluster, LEASE, SLOTS, new_runtime};
+pub use loopback::{any_port, http_url};
 pub use memory_net::MemoryNet;
+pub use requests::{
+    create_namespace, dense_namespace, expect_rejection, mark_forwarded, next_request,
+};
 pub use test_clock::TestClock;

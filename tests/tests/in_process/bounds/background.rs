@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, new_caller, new_client, new_runtime, next_request,
-    read_counter, wait_until, wait_until_settled,
+    InProcessCluster, LEASE, new_caller, new_client, new_runtime, next_request, read_counter,
+    wait_until_assigned,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 /// Lease renewals that must succeed during that time: more than one lease's worth.
 const RENEWALS: u64 = 12;
@@ -25,7 +26,7 @@ async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
     let started = AllocServer::start_in(cluster.alloc_options("a1"), environment).await;
     let allocs = [started.unwrap()];
     let alloc = &allocs[0];
-    wait_until_settled(&allocs).await;
+    wait_until_assigned(&allocs).await;
     let mut plain = new_caller(alloc).await;
     let client = new_client(&allocs).with_deadline(TEST_TIMEOUT);
     let first = plain
@@ -48,7 +49,7 @@ async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
     let before = read_counter(alloc, "renewals").await;
     let sessions = read_counter(alloc, "sessions_opened").await;
     let mut last = first;
-    wait_until("keep-alives", async || {
+    wait_until("keep-alives", TEST_TIMEOUT, async || {
         let one = tokio::time::timeout(LEASE / 3, plain.next(next_request("", 5))).await;
         let one = one.expect("at once").unwrap().into_inner().first;
         let two = tokio::time::timeout(LEASE / 3, client.next("", 5, 1)).await;

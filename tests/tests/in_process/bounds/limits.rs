@@ -13,9 +13,10 @@ use seqsvr_proto::v1::{DescribeRequest, NextManyRequest, PipeRequest, pipe_reque
 use seqsvr_store::StoreServer;
 use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, any_port, expect_rejection, http_url, new_client, next_request,
-    read_counter, start_alloc, wait_until, wait_until_settled,
+    read_counter, start_alloc, wait_until_assigned,
 };
 use seqsvr_test_support::raw_http2::{Http2Event, RawHttp2};
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::transport::Channel;
 
 async fn connect_caller(address: SocketAddr) -> SequenceClient<Channel> {
@@ -33,7 +34,7 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
     let address = alloc.local_addr();
     // Requests the table over one connection until it is complete.
     let mut served = vec![connect_caller(address).await];
-    wait_until("numbers", async || {
+    wait_until("numbers", TEST_TIMEOUT, async || {
         served[0].next(next_request("", 1)).await.ok()
     })
     .await;
@@ -44,7 +45,7 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
         one.next(next_request("", 1)).await.unwrap();
     }
     // Rejected at its first call or on connect: the reason may arrive with either.
-    let rejection = wait_until("a rejection with the reason", async || {
+    let rejection = wait_until("a rejection with the reason", TEST_TIMEOUT, async || {
         let text = match SequenceClient::connect(http_url(address)).await {
             Ok(mut more) => format!("{:?}", more.next(next_request("", 1)).await.unwrap_err()),
             Err(error) => format!("{error:?}"),
@@ -57,20 +58,24 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
         one.next(next_request("", 1)).await.unwrap();
     }
     served.pop();
-    let mut late = wait_until("the place that is free again", async || {
+    let mut late = wait_until("the place that is free again", TEST_TIMEOUT, async || {
         let mut late = SequenceClient::connect(http_url(address)).await.ok()?;
         late.next(next_request("", 1)).await.ok().map(|_| late)
     })
     .await;
     late.next(next_request("", 1)).await.unwrap();
     drop(served);
-    let rejections = wait_until("a place for the counting caller", async || {
-        let mut admin = seqsvr_proto::v1::admin_client::AdminClient::connect(http_url(address))
-            .await
-            .ok()?;
-        let status = admin.node_status(seqsvr_proto::v1::NodeStatusRequest {});
-        Some(status.await.ok()?.into_inner().counters["connections_refused"])
-    })
+    let rejections = wait_until(
+        "a place for the counting caller",
+        TEST_TIMEOUT,
+        async || {
+            let mut admin = seqsvr_proto::v1::admin_client::AdminClient::connect(http_url(address))
+                .await
+                .ok()?;
+            let status = admin.node_status(seqsvr_proto::v1::NodeStatusRequest {});
+            Some(status.await.ok()?.into_inner().counters["connections_refused"])
+        },
+    )
     .await;
     assert!(rejections >= 1);
     drop(late);
@@ -89,7 +94,7 @@ async fn store_connection_over_limit_is_rejected() {
     let address = store.local_addr();
     let mut one = StoreClient::connect(http_url(address)).await.unwrap();
     one.describe(DescribeRequest {}).await.unwrap();
-    wait_until("a rejection with the reason", async || {
+    wait_until("a rejection with the reason", TEST_TIMEOUT, async || {
         let text = match StoreClient::connect(http_url(address)).await {
             Ok(mut more) => format!("{:?}", more.describe(DescribeRequest {}).await.unwrap_err()),
             Err(error) => format!("{error:?}"),
@@ -109,7 +114,7 @@ async fn calls_over_connection_limit_wait_for_earlier_ones() {
         ..cluster.alloc_options("a1")
     })
     .await;
-    wait_until_settled(std::slice::from_ref(&alloc)).await;
+    wait_until_assigned(std::slice::from_ref(&alloc)).await;
     let channel = Channel::from_shared(http_url(alloc.local_addr()))
         .unwrap()
         .connect()
@@ -151,7 +156,7 @@ async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
     })
     .await;
     let allocs = [alloc];
-    wait_until_settled(&allocs).await;
+    wait_until_assigned(&allocs).await;
     let mut plain = connect_caller(allocs[0].local_addr()).await;
     let many = |n: u64| NextManyRequest {
         uids: (0..n).collect(),

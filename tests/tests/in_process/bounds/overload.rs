@@ -8,9 +8,10 @@ use std::time::Duration;
 use seqsvr_client::{Client, Code, Key, NextItem, Reason};
 use seqsvr_proto::v1::{NextManyRequest, NextManyResponse};
 use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, expect_rejection, new_caller, next_request,
-    read_counter, start_alloc, wait_until, wait_until_settled,
+    InProcessCluster, LEASE, expect_rejection, new_caller, next_request, read_counter, start_alloc,
+    wait_until_assigned,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Request;
 
 const ITEMS: u64 = 100;
@@ -47,7 +48,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     })
     .await;
     let allocs = [alloc.clone()];
-    wait_until_settled(&allocs).await;
+    wait_until_assigned(&allocs).await;
     let mut one = new_caller(&alloc).await;
     one.next(next_request("", 7)).await.unwrap();
     cluster.stop_stores().await;
@@ -66,7 +67,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
         waiting.push(tokio::spawn(
             async move { connection.next_many(request).await },
         ));
-        wait_until("places taken", async || {
+        wait_until("places taken", TEST_TIMEOUT, async || {
             (read_counter(&alloc, "waiting").await == n * ITEMS).then_some(())
         })
         .await;
@@ -112,7 +113,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
             Err(status) => assert_eq!(status.code(), Code::Cancelled, "{status:?}"),
         }
     }
-    wait_until("places given back", async || {
+    wait_until("places given back", TEST_TIMEOUT, async || {
         (read_counter(&alloc, "waiting").await == 0).then_some(())
     })
     .await;
@@ -131,7 +132,7 @@ async fn client_retries_after_the_hint() {
     })
     .await;
     let allocs = [alloc.clone()];
-    wait_until_settled(&allocs).await;
+    wait_until_assigned(&allocs).await;
     let client = Client::new(seqsvr_client::Options {
         items_max: ITEMS as usize,
         ..seqsvr_client::Options::new([alloc.local_addr().to_string()])

@@ -10,9 +10,8 @@ use seqsvr_client::Key;
 use seqsvr_gateway::http::dashboard_routes;
 use seqsvr_gateway::{HttpOptions, HttpServer};
 use seqsvr_net::TcpTransport;
-use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, any_port, new_client, wait_until,
-};
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, any_port, new_client};
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -108,7 +107,7 @@ async fn dashboard_requests_return_what_it_shows() {
     }
 
     // A section in use is among the hottest after two samples.
-    let view = wait_until("a hot section", async || {
+    let view = wait_until("a hot section", TEST_TIMEOUT, async || {
         client.next("", 42, 1).await.unwrap();
         let view = get_json(&endpoint, "/v1/cluster").await;
         let nodes = view["nodes"].as_array().unwrap();
@@ -135,7 +134,7 @@ async fn dashboard_requests_return_what_it_shows() {
             .unwrap()
     };
     let mut times = BTreeSet::new();
-    wait_until("three answers", async || {
+    wait_until("three answers", TEST_TIMEOUT, async || {
         times.extend(join_all((0..40).map(|_| at())).await);
         (times.len() >= 3).then_some(())
     })
@@ -159,7 +158,7 @@ async fn dashboard_without_a_store_shows_the_allocs_data() {
     assert_eq!(view["store_error"], Value::Null);
     cluster.stop_stores().await;
     for (endpoint, had_store_before) in [(&endpoint, true), (&later, false)] {
-        let view = wait_until("it to notice", async || {
+        let view = wait_until("it to notice", TEST_TIMEOUT, async || {
             let view = get_json(endpoint, "/v1/cluster").await;
             view["store_error"].is_string().then_some(view)
         })

@@ -6,9 +6,8 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, http_url, wait_until,
-};
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, http_url};
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Code;
 use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
@@ -84,10 +83,14 @@ async fn wait_for_health(address: SocketAddr, services: &[&str], awaited: Servin
         let request = HealthCheckRequest {
             service: (*service).to_owned(),
         };
-        wait_until(&format!("{service:?} {awaited:?}"), async || {
-            let response = client.check(request.clone()).await.unwrap().into_inner();
-            (response.status() == awaited).then_some(())
-        })
+        wait_until(
+            &format!("{service:?} {awaited:?}"),
+            TEST_TIMEOUT,
+            async || {
+                let response = client.check(request.clone()).await.unwrap().into_inner();
+                (response.status() == awaited).then_some(())
+            },
+        )
         .await;
     }
 }

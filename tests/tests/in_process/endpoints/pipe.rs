@@ -11,9 +11,10 @@ use seqsvr_proto::v1::{
     pipe_request, pipe_response,
 };
 use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, create_namespace, dense_namespace, new_caller,
-    new_client, read_counter, wait_until_settled,
+    InProcessCluster, LEASE, create_namespace, dense_namespace, new_caller, new_client,
+    read_counter, wait_until_assigned,
 };
+use seqsvr_test_support::wait::TEST_TIMEOUT;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Streaming;
@@ -328,7 +329,7 @@ async fn pipe_of_stopping_alloc_answers_received_frames() {
         .await
         .expect("nothing keeps it")
         .unwrap();
-    wait_until_settled(std::slice::from_ref(&staying)).await;
+    wait_until_assigned(std::slice::from_ref(&staying)).await;
     for uid in &uids {
         assert_eq!(sdk.next("", *uid, 1).await.unwrap().first, 6);
     }

@@ -11,9 +11,9 @@ use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{RedisOptions, RedisServer};
 use seqsvr_net::TcpTransport;
 use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, any_port, create_namespace, dense_namespace,
-    read_counter, wait_until,
+    InProcessCluster, LEASE, any_port, create_namespace, dense_namespace, read_counter,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -398,7 +398,7 @@ async fn redis_endpoint_enforces_limits_and_closes_in_order() {
     assert!(hello.starts_with("*14\r\n"), "{hello}");
     // A third connection that sends nothing; a fourth is over the limit.
     let silent = RespCaller::connect(at).await;
-    let rejection = wait_until("a rejection", async || {
+    let rejection = wait_until("a rejection", TEST_TIMEOUT, async || {
         let received = RespCaller::connect(at).await.read_to_end().await;
         (received == "-ERR max number of clients reached (--redis-connections-max)\r\n")
             .then_some(())

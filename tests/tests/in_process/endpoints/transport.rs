@@ -13,7 +13,8 @@ use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_store::StoreServer;
-use seqsvr_test_support::in_process::{MemoryNet, wait_until};
+use seqsvr_test_support::in_process::MemoryNet;
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 /// Addresses of a documentation network (RFC 5737), where no host exists.
 fn test_address(host: u8, port: u16) -> SocketAddr {
@@ -75,7 +76,7 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
         slots: 64,
     };
     let first = channels.get(&test_address(1, 7800).to_string()).unwrap();
-    wait_until("the cluster to be made", async || {
+    wait_until("the cluster to be made", TEST_TIMEOUT, async || {
         StoreClient::new(first.clone())
             .init(init.clone())
             .await
@@ -108,10 +109,10 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
         let status = admin.cluster_status().await.ok()?;
         status.stores.iter().find(|s| s.leader).map(|s| s.id)
     };
-    let old = wait_until("a leader", leader).await;
+    let old = wait_until("a leader", TEST_TIMEOUT, leader).await;
     net.partition(&format!("s{old}"));
     take("the leader is parted").await;
-    let new = wait_until("another leader", async || {
+    let new = wait_until("another leader", TEST_TIMEOUT, async || {
         leader().await.filter(|id| *id != old)
     })
     .await;

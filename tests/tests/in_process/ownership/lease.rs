@@ -14,8 +14,9 @@ use seqsvr_proto::v1::NextRequest;
 use seqsvr_test_support::in_process::{
     CuttableLink, InProcessCluster, LEASE, TestClock, create_namespace, dense_namespace,
     expect_rejection, mark_forwarded, new_caller, new_client, next_request, read_counter,
-    wait_until, wait_until_settled,
+    wait_until_assigned,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 /// Starts an AllocSvr whose clock and link to the stores the test controls.
 pub(crate) async fn start_controlled_alloc(
@@ -31,7 +32,7 @@ pub(crate) async fn start_controlled_alloc(
         ..AllocEnvironment::system()
     };
     let alloc = AllocServer::start_in(options, environment).await.unwrap();
-    wait_until_settled(std::slice::from_ref(&alloc)).await;
+    wait_until_assigned(std::slice::from_ref(&alloc)).await;
     (alloc, clock, link)
 }
 
@@ -136,7 +137,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
 
     link.heal();
     clock.thaw();
-    let last = wait_until("the old one to send on", async || {
+    let last = wait_until("the old one to send on", TEST_TIMEOUT, async || {
         let answer = stale.next(causal.clone()).await.ok()?;
         Some(answer.into_inner().first)
     })

@@ -10,10 +10,11 @@ use std::time::Duration;
 use seqsvr_check::{CallKind, SequenceName};
 use seqsvr_client::CurrentKind;
 use seqsvr_test_support::in_process::{
-    HistoryClock, InProcessCluster, LEASE, TEST_TIMEOUT, check_history, create_namespace,
-    dense_namespace, new_caller, new_client, next_answer, next_request, read_counter, start_alloc,
-    wait_until, wait_until_settled,
+    HistoryClock, InProcessCluster, LEASE, check_history, create_namespace, dense_namespace,
+    new_caller, new_client, next_answer, next_request, read_counter, start_alloc,
+    wait_until_assigned,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Request;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,12 +53,12 @@ async fn idle_section_is_closed_and_reopened_without_a_jump() {
     })
     .await;
     let allocs = [alloc];
-    wait_until_settled(&allocs).await;
+    wait_until_assigned(&allocs).await;
     let client = new_client(&allocs);
     for round in 0..3 {
         let taken = client.next("", 1, 2).await.unwrap();
         assert_eq!(taken.first, 2 * round + 1);
-        wait_until("the section to be closed", async || {
+        wait_until("the section to be closed", TEST_TIMEOUT, async || {
             (read_counter(&allocs[0], "closes").await > round).then_some(())
         })
         .await;
@@ -80,7 +81,7 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
     })
     .await;
     let allocs = [alloc];
-    wait_until_settled(&allocs).await;
+    wait_until_assigned(&allocs).await;
     create_namespace(&allocs, &dense_namespace("hot", 10, 1_000, 1_000)).await;
     let client = new_client(&allocs);
     let stop = Arc::new(AtomicBool::new(false));
@@ -103,7 +104,7 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
             })
         })
         .collect();
-    wait_until("busy sections to be closed", async || {
+    wait_until("busy sections to be closed", TEST_TIMEOUT, async || {
         (read_counter(&allocs[0], "closes").await >= 8).then_some(())
     })
     .await;
@@ -146,14 +147,14 @@ async fn callers_that_give_up_leave_no_state_behind() {
             })
         })
         .collect();
-    wait_until("callers to wait for the window", async || {
+    wait_until("callers to wait for the window", TEST_TIMEOUT, async || {
         (read_counter(&allocs[0], "waited_for_refill").await >= 190).then_some(())
     })
     .await;
     for caller in &begun {
         caller.abort();
     }
-    wait_until("the waiting to end", async || {
+    wait_until("the waiting to end", TEST_TIMEOUT, async || {
         (read_counter(&allocs[0], "waiting_for_refill").await == 0).then_some(())
     })
     .await;
@@ -188,7 +189,7 @@ async fn planned_stop_under_load_fails_no_call() {
             })
         })
         .collect();
-    wait_until("some numbers of both", async || {
+    wait_until("some numbers of both", TEST_TIMEOUT, async || {
         for alloc in &allocs {
             (read_counter(alloc, "numbers").await > 100).then_some(())?;
         }
@@ -197,8 +198,8 @@ async fn planned_stop_under_load_fails_no_call() {
     .await;
     let before = read_counter(&allocs[1], "numbers").await;
     allocs[0].shutdown().await;
-    wait_until_settled(&allocs[1..]).await;
-    wait_until("the other to go on", async || {
+    wait_until_assigned(&allocs[1..]).await;
+    wait_until("the other to go on", TEST_TIMEOUT, async || {
         (read_counter(&allocs[1], "numbers").await > before + 500).then_some(())
     })
     .await;

@@ -19,8 +19,9 @@ use seqsvr_proto::v1::{
 use seqsvr_test_support::in_process::{
     HistoryClock, InProcessCluster, LEASE, check_history, create_namespace, dense_namespace,
     expect_rejection, http_url, new_caller, new_client, next_answer, next_request, read_counter,
-    start_alloc, wait_until, wait_until_settled,
+    start_alloc, wait_until_assigned,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tokio::task::JoinHandle;
 
 /// Sections in use, each by one uid, so that a sequence that skips no number rises by one.
@@ -82,7 +83,7 @@ impl MoveLoad {
     /// Waits for this many more answers.
     async fn wait_for_answers(&self, answers: u64) {
         let wanted = self.answered.load(Relaxed) + answers;
-        wait_until("more calls to be answered", async || {
+        wait_until("more calls to be answered", TEST_TIMEOUT, async || {
             assert!(
                 !self.tasks.iter().any(JoinHandle::is_finished),
                 "a call failed"
@@ -203,7 +204,7 @@ async fn drained_slots_leave_and_return_when_undone() {
         undo: false,
         forwarded: false,
     };
-    wait_until("a2 to be drained", async || {
+    wait_until("a2 to be drained", TEST_TIMEOUT, async || {
         let left = admin.drain(request.clone()).await.unwrap().into_inner();
         (left.slots == 0).then_some(())
     })
@@ -233,7 +234,7 @@ async fn drained_slots_leave_and_return_when_undone() {
         ..request
     };
     admin.drain(undo).await.unwrap();
-    wait_until("a2 to have its share again", async || {
+    wait_until("a2 to have its share again", TEST_TIMEOUT, async || {
         (slots_of(&allocs[0], "a2").await >= 30).then_some(())
     })
     .await;
@@ -260,19 +261,21 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
     .await;
     load.wait_for_answers(1_000).await;
     let third = start_alloc(cluster.alloc_options("a3")).await;
-    wait_until("the share of the third", async || {
+    wait_until("the share of the third", TEST_TIMEOUT, async || {
         let status = cluster_status(&first).await;
         let even = status.moves_planned == 0;
         (even && slots_of(&first, "a3").await >= 20).then_some(())
     })
     .await;
-    wait_until_settled(&[first.clone(), second.clone(), third.clone()]).await;
+    wait_until_assigned(&[first.clone(), second.clone(), third.clone()]).await;
     load.wait_for_answers(1_000).await;
     let discarded = read_counter(&second, "burned").await;
     second.shutdown().await;
-    wait_until("the end of the second's session", async || {
-        (cluster_status(&first).await.sessions.len() == 2).then_some(())
-    })
+    wait_until(
+        "the end of the second's session",
+        TEST_TIMEOUT,
+        async || (cluster_status(&first).await.sessions.len() == 2).then_some(()),
+    )
     .await;
     assert_eq!(
         cluster_status(&first).await.free_slots,

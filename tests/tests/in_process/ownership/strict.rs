@@ -17,9 +17,10 @@ use seqsvr_proto::v1::{current_request, next_request};
 use seqsvr_test_support::in_process::{
     CuttableLink, HistoryClock, InProcessCluster, LEASE, TestClock, check_history,
     create_namespace, current_answer, dense_namespace, expect_rejection, http_url, mark_forwarded,
-    new_caller, new_client, next_answer, next_request, read_counter, start_alloc, wait_until,
-    wait_until_settled,
+    new_caller, new_client, next_answer, next_request, read_counter, start_alloc,
+    wait_until_assigned,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 /// Returns a request with a timeout of one second.
 fn with_short_timeout<T>(request: T) -> tonic::Request<T> {
@@ -55,7 +56,7 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
     let old = AllocServer::start_in(cluster.alloc_options("a1"), environment)
         .await
         .unwrap();
-    wait_until_settled(std::slice::from_ref(&old)).await;
+    wait_until_assigned(std::slice::from_ref(&old)).await;
     let mut plain_caller = new_caller(&old).await;
     let first = plain_caller
         .next(strict_request(1))
@@ -68,7 +69,7 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
     let new = start_alloc(cluster.alloc_options("a2")).await;
     let takes = new_caller(&new).await;
     // Until the takeover, the new AllocSvr forwards the call to the old owner.
-    let taken = wait_until("an answer of the new owner", async || {
+    let taken = wait_until("an answer of the new owner", TEST_TIMEOUT, async || {
         let taken = takes
             .clone()
             .next(next_request("", 1))
@@ -110,6 +111,7 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
     // It reaches the stores again, and learns that it was deposed.
     let next = wait_until(
         "an answer of the new owner through the old one",
+        TEST_TIMEOUT,
         async || {
             let next = plain_caller.next(strict_request(1)).await.ok()?;
             Some(next.into_inner().first)
@@ -222,9 +224,11 @@ async fn set_strictness(owner: &AllocServer, name: &str, strict: bool) {
     let admin = new_client(std::slice::from_ref(owner)).admin();
     let altered = admin.alter_namespace(name, alter).await.unwrap();
     assert_eq!(altered.spec.limits.strict, strict);
-    wait_until("the owner to have the new table", async || {
-        (read_counter(owner, "table_version").await >= altered.version).then_some(())
-    })
+    wait_until(
+        "the owner to have the new table",
+        TEST_TIMEOUT,
+        async || (read_counter(owner, "table_version").await >= altered.version).then_some(()),
+    )
     .await;
 }
 
@@ -243,7 +247,7 @@ async fn strict_namespace_makes_every_call_strict() {
         .await
         .unwrap();
     let allocs = [owner];
-    wait_until_settled(&allocs).await;
+    wait_until_assigned(&allocs).await;
     let mut born = dense_namespace("born", 10, 1_000, 100);
     born.limits.strict = true;
     create_namespace(&allocs, &born).await;

@@ -4,11 +4,12 @@
 
 use std::time::Instant;
 
+use futures::future::join_all;
 use seqsvr_client::NextItem;
 use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, create_namespace, dense_namespace, new_client,
-    read_counter, wait_until,
+    InProcessCluster, LEASE, create_namespace, dense_namespace, new_client, read_counter,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 const SECTIONS: u64 = 10_000;
 const STEP: u32 = 100;
@@ -40,18 +41,19 @@ async fn raises_of_ten_thousand_sections_are_coalesced() {
         each
     };
     assert_eq!(raises().await, [0, 0], "opening raises nothing");
-    let before = cluster.read_store_counters().await;
+    let store_counters = || join_all((0..3).map(|store| cluster.store_counters(store)));
+    let before = store_counters().await;
 
     // Half of each window at once: a raise is due on every section.
     let began = Instant::now();
     take(STEP / 2).await;
-    wait_until("all raises", async || {
+    wait_until("all raises", TEST_TIMEOUT, async || {
         (raises().await.iter().sum::<u64>() >= SECTIONS).then_some(())
     })
     .await;
     let took = began.elapsed();
     let each = raises().await;
-    let after = cluster.read_store_counters().await;
+    let after = store_counters().await;
     assert!(each.iter().all(|n| *n > SECTIONS / 4), "{each:?}");
     for (i, (before, after)) in before.iter().zip(&after).enumerate() {
         let grew = |name: &str| after[name] - before[name];

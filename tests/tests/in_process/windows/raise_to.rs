@@ -11,8 +11,9 @@ use seqsvr_client::{Client, Reason};
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_test_support::in_process::{
     HistoryClock, InProcessCluster, LEASE, check_history, create_namespace, current_answer,
-    dense_namespace, new_client, next_answer, raise_answer, wait_until,
+    dense_namespace, new_client, next_answer, raise_answer,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 const NEIGHBORS: u64 = 6;
 const RAISES: u64 = 300;
@@ -48,7 +49,7 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
     for _ in 0..3 {
         tasks.push(tokio::spawn(shared.clone().run_raises()));
     }
-    wait_until("the raises", async || {
+    wait_until("the raises", TEST_TIMEOUT, async || {
         (shared.raised.load(Relaxed) >= RAISES).then_some(())
     })
     .await;

@@ -14,8 +14,9 @@ use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, Reason};
 use seqsvr_test_support::in_process::{
     HistoryClock, InProcessCluster, LEASE, check_history, create_namespace, dense_namespace,
-    new_caller, next_request, read_counters, wait_until_within,
+    new_caller, next_request, read_counters,
 };
+use seqsvr_test_support::wait::wait_until;
 use tokio::runtime::Runtime;
 use tonic::Request;
 use tonic::transport::Channel;
@@ -169,14 +170,14 @@ async fn run_load(
     match end {
         StopCondition::After(time) => tokio::time::sleep(time).await,
         StopCondition::Waited => {
-            wait_until_within(timeout, "a call to wait for a window", async || {
+            wait_until("a call to wait for a window", timeout, async || {
                 let waited = read_counters(alloc.local_addr()).await["waited_for_refill"];
                 (waited > 0).then_some(())
             })
             .await;
         }
         StopCondition::Number(last) => {
-            wait_until_within(timeout, "the last window", async || {
+            wait_until("the last window", timeout, async || {
                 let done = greatest.load(Relaxed) >= last;
                 (done || callers.iter().all(|c| c.is_finished())).then_some(())
             })

@@ -9,8 +9,9 @@ use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{self, AlterNamespaceRequest, CurrentKind};
 use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, create_namespace, dense_namespace, http_url, new_caller, next_request,
-    read_counter, wait_until,
+    read_counter,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Request;
 
 use crate::ownership::lease::start_controlled_alloc;
@@ -47,7 +48,7 @@ async fn waiting_open_after_lowered_step_is_sent_again() {
             .next(with_call_timeout(next_request("lowered", 500)))
             .await
     });
-    wait_until("the call to wait", async || {
+    wait_until("the call to wait", TEST_TIMEOUT, async || {
         (read_counter(&alloc, "waiting").await == 1).then_some(())
     })
     .await;
@@ -89,18 +90,18 @@ async fn raise_to_of_departed_caller_leaves_no_window_open() {
         ..v1::RaiseToRequest::default()
     };
     let call = tokio::spawn(async move { other.raise_to(with_call_timeout(raise)).await });
-    wait_until("the call to wait", async || {
+    wait_until("the call to wait", TEST_TIMEOUT, async || {
         (read_counter(&alloc, "waiting").await == 1).then_some(())
     })
     .await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    wait_until("the call to be gone", async || {
+    wait_until("the call to be gone", TEST_TIMEOUT, async || {
         (read_counter(&alloc, "waiting").await == 0).then_some(())
     })
     .await;
     link.heal();
-    wait_until("the counter to be set", async || {
+    wait_until("the counter to be set", TEST_TIMEOUT, async || {
         let current = v1::CurrentRequest {
             key_kind: Some(v1::current_request::KeyKind::Uid(7)),
             ..v1::CurrentRequest::default()

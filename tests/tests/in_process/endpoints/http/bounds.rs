@@ -5,9 +5,8 @@
 use std::time::{Duration, Instant};
 
 use seqsvr_gateway::HttpOptions;
-use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, TEST_TIMEOUT, any_port, wait_until,
-};
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, any_port};
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -31,7 +30,7 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
     let silent = HttpCaller::connect(at).await;
     let mut half = HttpCaller::connect(at).await;
     half.send("GET /v1/next?uid=1 HT").await;
-    wait_until("a rejection", async || {
+    wait_until("a rejection", TEST_TIMEOUT, async || {
         let response = HttpCaller::connect(at).await.read_to_end().await;
         (response.starts_with("HTTP/1.1 503 ") && response.ends_with("or wait")).then_some(())
     })

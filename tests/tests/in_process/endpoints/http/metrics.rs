@@ -12,8 +12,9 @@ use seqsvr_net::TcpTransport;
 use seqsvr_store::StoreServer;
 use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, any_port, new_caller, new_client, next_request, read_counter,
-    read_counters, wait_until,
+    read_counters,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 use super::{HttpAnswer, HttpCaller};
 
@@ -137,11 +138,11 @@ async fn metrics_in_output_docs_and_dashboards_are_the_same() {
     let cluster = InProcessCluster::start(3, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
     let mut endpoints = vec![open_alloc_endpoint(&allocs[0]).await];
-    for store in &cluster.stores {
-        endpoints.push(open_store_endpoint(store).await);
+    for store in 0..3 {
+        endpoints.push(open_store_endpoint(cluster.store(store)).await);
     }
     // The leader reports followers once it has received an answer from them.
-    let served = wait_until("all metrics", async || {
+    let served = wait_until("all metrics", TEST_TIMEOUT, async || {
         let mut served = BTreeMap::new();
         for endpoint in &endpoints {
             served.extend(parse_described(&scrape_metrics(endpoint).await));
@@ -181,8 +182,8 @@ async fn metrics_in_output_docs_and_dashboards_are_the_same() {
         let names = metric("seqsvr_alloc_", name);
         assert!(names.iter().any(|n| served.contains_key(n)), "{names:?}");
     }
-    for status in cluster.read_store_counters().await {
-        for name in status.keys() {
+    for store in 0..3 {
+        for name in cluster.store_counters(store).await.keys() {
             let by_store = name.starts_with("raft_lag_") || name.starts_with("raft_heard_ms_");
             let prefix = if name.starts_with("raft_") {
                 "seqsvr_"

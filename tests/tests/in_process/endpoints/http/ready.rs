@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use seqsvr_gateway::HttpServer;
-use seqsvr_test_support::in_process::{InProcessCluster, LEASE, any_port, start_alloc, wait_until};
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, any_port, start_alloc};
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tokio::time::sleep;
 
 use super::metrics::{get_once, open_alloc_endpoint, open_store_endpoint};
@@ -26,7 +27,7 @@ async fn read_checks(endpoint: &HttpServer, path: &str) -> (Vec<String>, Vec<Str
 }
 
 async fn wait_until_failed(endpoint: &HttpServer, wanted: &[&str]) {
-    wait_until(&format!("{wanted:?} to fail"), async || {
+    wait_until(&format!("{wanted:?} to fail"), TEST_TIMEOUT, async || {
         let (_, failed) = read_checks(endpoint, "/readyz").await;
         (failed == wanted).then_some(())
     })
@@ -36,7 +37,7 @@ async fn wait_until_failed(endpoint: &HttpServer, wanted: &[&str]) {
 }
 
 async fn wait_until_ready(endpoint: &HttpServer, count: usize) {
-    wait_until("readiness", async || {
+    wait_until("readiness", TEST_TIMEOUT, async || {
         let (ok, failed) = read_checks(endpoint, "/readyz").await;
         (failed.is_empty() && ok.len() == count).then_some(())
     })
@@ -58,15 +59,15 @@ async fn readiness_without_a_majority_fails() {
     let mut cluster = InProcessCluster::start(3, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
     let alloc = open_alloc_endpoint(&allocs[0]).await;
-    let store = open_store_endpoint(&cluster.stores[0]).await;
+    let store = open_store_endpoint(cluster.store(0)).await;
     wait_until_ready(&alloc, 4).await;
     wait_until_ready(&store, 4).await;
     assert_stays_ready(&store).await;
     // Two of three are a majority.
-    cluster.stop_store().await;
+    cluster.stop_store(2).await;
     wait_until_ready(&store, 4).await;
     wait_until_ready(&alloc, 4).await;
-    cluster.stop_store().await;
+    cluster.stop_store(1).await;
     // While the lease is valid.
     wait_until_failed(&alloc, &["store"]).await;
     wait_until_failed(&store, &["leader"]).await;
@@ -79,7 +80,7 @@ async fn readiness_without_a_majority_fails() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readiness_of_single_store_holds_and_of_unjoined_nodes_fails() {
     let cluster = InProcessCluster::start(1, LEASE).await;
-    let alone = open_store_endpoint(&cluster.stores[0]).await;
+    let alone = open_store_endpoint(cluster.store(0)).await;
     wait_until_ready(&alone, 4).await;
     assert_stays_ready(&alone).await;
     let dir = tempfile::tempdir().unwrap();
