@@ -174,18 +174,20 @@ impl ServerProcess {
         self.child = Some(child.expect("the binary starts"));
     }
 
-    /// Sends SIGKILL without waiting for the end.
+    /// Kills the process with SIGKILL and waits until it has ended. Does nothing if it was killed
+    /// before.
     pub fn kill(&mut self) {
-        if let Some(child) = &mut self.child {
+        if let Some(mut child) = self.child.take() {
             child.kill().expect("it can be killed");
+            child.wait().expect("it can be waited for");
         }
     }
 
-    /// Waits until a killed process has ended.
-    pub fn reap(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.wait().expect("it can be waited for");
-        }
+    /// Stops the process in order with SIGTERM and waits until it has ended. Panics after
+    /// `timeout`.
+    pub async fn stop(&mut self, timeout: Duration) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait_for_exit(timeout).await
     }
 
     /// Returns whether the process ended without being killed by the test.
@@ -194,13 +196,13 @@ impl ServerProcess {
         child.is_some_and(|c| c.try_wait().is_ok_and(|status| status.is_some()))
     }
 
-    /// Returns the process id. Panics after `reap`.
+    /// Returns the process id. Panics after the process was killed.
     pub fn pid(&self) -> Pid {
         let child = self.child.as_ref();
         Pid::from_child(child.unwrap_or_else(|| panic!("{} does not run", self.name)))
     }
 
-    /// Sends a signal: TERM for a clean end, STOP to pause, CONT to continue.
+    /// Sends a signal: STOP to pause, CONT to continue.
     pub fn signal(&self, signal: Signal) {
         // Not reaped yet, so no other process has this id.
         kill_process(self.pid(), signal).expect("it can be signalled");

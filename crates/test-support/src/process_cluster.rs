@@ -12,6 +12,10 @@ use crate::wait::wait_until;
 
 /// Maximum time until every slot of a new or restarted cluster has an owner.
 const ASSIGNMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time until a process has ended after SIGTERM.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time until a restarted store has applied what the others have.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Ports of one AllocSvr.
 #[derive(Clone, Copy, Debug)]
@@ -208,13 +212,43 @@ impl ProcessCluster {
     /// Kills a StoreSvr with SIGKILL and waits until it has ended.
     pub fn kill_store(&mut self, index: usize) {
         self.stores[index].kill();
-        self.stores[index].reap();
+    }
+
+    /// Stops a StoreSvr in order. It must report success.
+    pub async fn stop_store(&mut self, index: usize) {
+        let status = self.stores[index].stop(STOP_TIMEOUT).await;
+        assert!(status.success(), "store {}: {status}", index + 1);
+    }
+
+    /// Restarts a killed or stopped StoreSvr and waits until it has caught up.
+    pub async fn restart_store(&mut self, index: usize) {
+        self.stores[index].restart();
+        self.wait_until_caught_up(index).await;
+    }
+
+    /// Waits until a running StoreSvr has applied what the leader has applied by now. Panics if it
+    /// ends.
+    pub async fn wait_until_caught_up(&mut self, index: usize) {
+        let admin = self.new_client().admin();
+        let applied_index = async |address: &str| {
+            let status = admin.node_status(address).await.ok()?;
+            Some(status.counters["raft_applied_index"])
+        };
+        let goal = wait_until("the leader's status", CATCH_UP_TIMEOUT, async || {
+            applied_index(&self.store_addresses[self.leader().await]).await
+        })
+        .await;
+        wait_until("the store to catch up", CATCH_UP_TIMEOUT, async || {
+            assert!(!self.stores[index].has_ended(), "the restarted store ended");
+            let applied = applied_index(&self.store_addresses[index]).await?;
+            (applied >= goal).then_some(())
+        })
+        .await;
     }
 
     /// Kills an AllocSvr with SIGKILL and waits until it has ended.
     pub fn kill_alloc(&mut self, index: usize) {
         self.allocs[index].kill();
-        self.allocs[index].reap();
     }
 
     /// Panics if a process ended that the scenario did not kill.
@@ -225,7 +259,7 @@ impl ProcessCluster {
     }
 
     /// Waits for a StoreSvr leader and returns its index.
-    pub async fn wait_for_leader(&self) -> usize {
+    pub async fn leader(&self) -> usize {
         let admin = self.new_client().admin();
         wait_until(
             "a leader among the stores",
@@ -239,14 +273,18 @@ impl ProcessCluster {
         .await
     }
 
+    /// Returns a counter of the process at this address. Panics if it does not answer.
+    pub async fn counter(&self, address: &str, name: &str) -> u64 {
+        let status = self.new_client().admin().node_status(address).await;
+        status.expect("it answers").counters[name]
+    }
+
     /// Returns the sum of a counter over the processes at these addresses. Panics if one of them
     /// does not answer.
     pub async fn sum_counter(&self, addresses: &[String], name: &str) -> u64 {
-        let admin = self.new_client().admin();
         let mut sum = 0;
         for address in addresses {
-            let status = admin.node_status(address).await.expect("it answers");
-            sum += status.counters[name];
+            sum += self.counter(address, name).await;
         }
         sum
     }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use seqsvr_test_support::process::{ServerProcess, Signal, free_ports, run_command};
+use seqsvr_test_support::process::{ServerProcess, free_ports, run_command};
 
 use crate::scenario::ScenarioOutcome;
 
@@ -69,7 +69,6 @@ pub async fn dev() -> ScenarioOutcome {
 
     // 3. Kill it. A command that starts before the restart waits for it.
     dev.kill();
-    dev.reap();
     // The command starts while no server runs: it waits and logs the reason.
     let restart = async {
         tokio::time::sleep(COMMAND_LEAD_TIME).await;
@@ -90,8 +89,7 @@ pub async fn dev() -> ScenarioOutcome {
     assert!(command_log.contains("waiting: "), "{command_log:?}");
 
     // 5. SIGTERM ends it.
-    dev.signal(Signal::TERM);
-    let status = dev.wait_for_exit(EXIT_TIMEOUT).await;
+    let status = dev.stop(EXIT_TIMEOUT).await;
     assert!(status.success(), "{status}");
     outcome
 }

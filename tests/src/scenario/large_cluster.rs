@@ -114,14 +114,13 @@ async fn measure_store_restarts(outcome: &mut ScenarioOutcome, cluster: &mut Pro
             i + 1,
             began.elapsed()
         ));
-        cluster.wait_for_leader().await;
+        cluster.leader().await;
     }
     judge_duration(outcome, "a store serves", best, STORE_START_LIMIT);
 
     // 2. All stores at once.
     for store in &mut cluster.stores {
         store.kill();
-        store.reap();
     }
     let began = Instant::now();
     for store in &mut cluster.stores {
@@ -193,7 +192,7 @@ async fn measure_takeover(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCl
         let before = count_timer_restarts(cluster).await;
         admin.drain(names[heir], true).await.expect("it is undone");
         let killed = Instant::now();
-        cluster.allocs[victim].kill();
+        cluster.kill_alloc(victim);
 
         // 3. A key of each slot must be served elsewhere.
         for answer in client.next_many("default", &of_each).await {
@@ -201,7 +200,6 @@ async fn measure_takeover(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCl
             outcome.add_call(killed.elapsed());
         }
         let took = killed.elapsed();
-        cluster.allocs[victim].reap();
         let restarted_timers = count_timer_restarts(cluster).await - before;
         outcome.note(format!(
             "{} slots of a dead owner are served {took:.2?} after its end, with W = {TAKEOVER_WAIT:.2?}; timers restarted: {restarted_timers}",

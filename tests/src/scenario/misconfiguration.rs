@@ -76,7 +76,6 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     let mut other = ProcessCluster::start(3, 1, 3_000).await;
     for process in other.all_processes() {
         process.kill();
-        process.reap();
     }
     let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let client = cluster.new_client();
@@ -107,7 +106,7 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     assert_eq!(read_identity(&theirs), kept, "the identity is as it was");
     cluster.stores[2].set_arg("--data-dir", &own);
     cluster.stores[2].restart();
-    let leader = cluster.wait_for_leader().await;
+    let leader = cluster.leader().await;
     assert_ne!(leader, 2, "it was away");
 
     // 5. The leader dies: the cluster has a majority only with that store.
@@ -142,7 +141,7 @@ pub async fn copied_store() -> ScenarioOutcome {
     let mut last = outcome.measure_call(client.next("", 42, 1)).await.last;
 
     // 2. Start a store on a copy of a living follower's directory: it refuses.
-    let store = (cluster.wait_for_leader().await + 1) % 3;
+    let store = (cluster.leader().await + 1) % 3;
     let data = cluster.stores[store].arg("--data-dir").to_owned();
     let copy = format!("{data}-copy");
     let copied = std::process::Command::new("cp")
@@ -184,7 +183,7 @@ pub async fn copied_store() -> ScenarioOutcome {
             assert_eq!(numbers.first, last + 1, "no window was lost");
             numbers.last
         };
-        if cluster.wait_for_leader().await == store {
+        if cluster.leader().await == store {
             let _ = client.admin().transfer_leader(None).await;
         }
         twin.has_ended().then_some(())

@@ -64,7 +64,6 @@ pub async fn address_reused() -> ScenarioOutcome {
 
         // 3. Kill `dev` and start it on another directory at the same ports.
         first.kill();
-        first.reap();
         let _second = start_dev(dir.path(), "second", ports).await;
 
         // 4. The bench ends with an error that names the other cluster.

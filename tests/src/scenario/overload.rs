@@ -16,7 +16,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seqsvr_proto::v1::{NextRequest, next_request::KeyKind};
 use seqsvr_test_support::callers::TestCaller;
 use seqsvr_test_support::history::History;
-use seqsvr_test_support::process::Signal;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::process_stats::ProcessStats;
 use seqsvr_test_support::raw_http2::{Http2Event, RawHttp2};
@@ -56,8 +55,7 @@ pub async fn ten_thousand_connections() -> ScenarioOutcome {
     let mut cluster = ProcessCluster::start(1, 1, 3_000).await;
     let alloc = &mut cluster.allocs[0];
     alloc.set_arg("--connections-max", &CONNECTIONS_MAX.to_string());
-    alloc.signal(Signal::TERM);
-    alloc.wait_for_exit(TEST_TIMEOUT).await;
+    alloc.stop(TEST_TIMEOUT).await;
     alloc.restart();
     cluster.wait_until_assigned(1).await;
     let (address, pid) = (cluster.alloc_addresses[0].clone(), cluster.allocs[0].pid());
@@ -84,9 +82,7 @@ pub async fn ten_thousand_connections() -> ScenarioOutcome {
         .collect::<Vec<RawHttp2>>()
         .await;
     let took = began.elapsed();
-    let held = cluster
-        .sum_counter(std::slice::from_ref(&address), "connections")
-        .await;
+    let held = cluster.counter(&address, "connections").await;
     assert!(held >= CONNECTIONS, "only {held} are held");
     let each = memory().saturating_sub(before) / CONNECTIONS;
     outcome.note(format!(

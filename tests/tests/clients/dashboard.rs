@@ -61,7 +61,6 @@ async fn dashboard_shows_a_cluster_that_loses_its_parts() {
         };
         for process in processes {
             process.kill();
-            process.reap();
         }
         faults += 1;
         // The script may have given up.

@@ -9,7 +9,7 @@ use crate::state::applied_state::AppliedState;
 use crate::state::checkpoints::CHECKPOINT_ENTRIES;
 use crate::state::sled_rows::SledRows;
 use crate::tests::running_node::{
-    RunningNode, session_batch, start_cluster, wait_for_leader, wait_until, wait_until_equal,
+    RunningNode, leader, session_batch, start_cluster, wait_until, wait_until_equal,
     wait_until_unlocked, write_session,
 };
 
@@ -40,7 +40,7 @@ async fn run_diverged(leads: bool) {
     let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a").await;
     wait_until_equal(&nodes, ["a"].into_iter()).await;
-    let at = (wait_for_leader(&nodes).await + 1) % 3;
+    let at = (leader(&nodes).await + 1) % 3;
     let options = nodes.remove(at).kill().await;
     wait_until_unlocked(&options.data_dir).await;
     change_row_on_disk(&options);
@@ -50,8 +50,8 @@ async fn run_diverged(leads: bool) {
             .with_state(|s| s.find_session("never-opened").is_some())
     };
     assert_eq!(nodes.iter().filter(|n| strange(n)).count(), 1);
-    while leads && nodes[wait_for_leader(&nodes).await].options.node != options.node {
-        let at = wait_for_leader(&nodes).await;
+    while leads && nodes[leader(&nodes).await].options.node != options.node {
+        let at = leader(&nodes).await;
         // The transfer may fail, or another node may lead already.
         let _ = nodes[at].node.transfer_leader(Some(options.node)).await;
     }
@@ -60,7 +60,7 @@ async fn run_diverged(leads: bool) {
         if nodes[2].node.watch_failure().borrow().is_some() {
             break;
         }
-        let at = wait_for_leader(&nodes).await;
+        let at = leader(&nodes).await;
         let write = nodes[at].node.propose(session_batch(&format!("n{i}")));
         // The leader may be the node that ends.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(3), write).await;

@@ -6,8 +6,8 @@ use seqsvr_core::state::State;
 use seqsvr_raft::{ConfirmError, ProposeError, RaftRole};
 
 use crate::support::running_node::{
-    RunningNode, session_batch, start_cluster, start_cluster_with_slots, wait_for_leader,
-    wait_until, wait_until_equal, write_session,
+    RunningNode, leader, session_batch, start_cluster, start_cluster_with_slots, wait_until,
+    wait_until_equal, write_session,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -19,7 +19,7 @@ async fn writes_survive_loss_of_follower_and_of_leader() {
         write_session(&nodes, name).await;
     }
 
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     let (led, address) = (nodes[at].options.node, nodes[at].options.address.clone());
     let follower = (at + 1) % 3;
     wait_until("the follower knows the leader", || {
@@ -47,16 +47,16 @@ async fn writes_survive_loss_of_follower_and_of_leader() {
     nodes.push(RunningNode::restart(gone).await.unwrap());
     wait_until_equal(&nodes, names[..20].iter().map(String::as_str)).await;
 
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     let term = nodes[at].node.counters().term;
     let gone = nodes.remove(at).kill().await;
     let lost = tokio::time::Instant::now();
-    wait_for_leader(&nodes).await;
+    leader(&nodes).await;
     println!("a new leader is ready after {:?}", lost.elapsed());
     for name in &names[20..] {
         write_session(&nodes, name).await;
     }
-    assert!(nodes[wait_for_leader(&nodes).await].node.counters().term > term);
+    assert!(nodes[leader(&nodes).await].node.counters().term > term);
     nodes.push(RunningNode::restart(gone).await.unwrap());
     wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
 
@@ -83,7 +83,7 @@ async fn follower_behind_purged_log_receives_snapshot() {
     })
     .await;
     write_session(&nodes, "first").await;
-    let follower = (wait_for_leader(&nodes).await + 1) % 3;
+    let follower = (leader(&nodes).await + 1) % 3;
     let gone = nodes.remove(follower).kill().await;
     let names: Vec<String> = (0..300).map(|i| format!("n{i}")).collect();
     for name in &names {
@@ -135,7 +135,7 @@ async fn confirm_needs_round_that_started_after_the_call() {
     })
     .await;
     write_session(&nodes, "a").await;
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     nodes.swap(0, at);
     nodes[0].node.confirm_leadership().await.unwrap();
     for node in nodes.drain(1..) {
@@ -158,7 +158,7 @@ async fn concurrent_confirms_return_current_index() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a").await;
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     let before = nodes[at].node.watch_applied().borrow().index;
     let alone = tokio::time::Instant::now();
     for _ in 0..50 {
@@ -178,7 +178,7 @@ async fn isolated_node_does_not_raise_its_term() {
     let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a").await;
     wait_until_equal(&nodes, ["a"].into_iter()).await;
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     let alone = nodes.remove((at + 1) % 3);
     let mut gone = Vec::new();
     for node in nodes {

@@ -6,8 +6,7 @@ use seqsvr_raft::{GroupMember, Options};
 use tokio::time::Instant;
 
 use crate::support::running_node::{
-    RunningNode, start_cluster, start_node, wait_for_leader, wait_until, wait_until_equal,
-    write_session,
+    RunningNode, leader, start_cluster, start_node, wait_until, wait_until_equal, write_session,
 };
 
 fn at_level_1(options: &mut Options) {
@@ -36,7 +35,7 @@ pub(crate) async fn wait_for_level(nodes: &[RunningNode], level: u32, next_store
 
 /// Adds a node at the current leader.
 pub(crate) async fn add_at_leader(nodes: &[RunningNode], member: &GroupMember) {
-    let at = wait_for_leader(nodes).await;
+    let at = leader(nodes).await;
     let added = nodes[at]
         .node
         .add_member(member.id, &member.address, member.incarnation);

@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use crate::support::running_node::{
-    RunningNode, TEST_TIMEOUT, start_cluster, wait_for_leader, wait_until_equal, write_session,
+    RunningNode, TEST_TIMEOUT, leader, start_cluster, wait_until_equal, write_session,
 };
 
 /// Accepts connections at `address` and reads what comes, without an answer.
@@ -31,7 +31,7 @@ async fn hang_at(address: &str) -> tokio::task::JoinHandle<()> {
 }
 
 async fn confirm(nodes: &[RunningNode]) {
-    let node: &RaftNode = &nodes[wait_for_leader(nodes).await].node;
+    let node: &RaftNode = &nodes[leader(nodes).await].node;
     node.confirm_leadership().await.expect("a quorum answers");
 }
 
@@ -40,14 +40,14 @@ async fn hung_member_can_be_removed_and_group_continues() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = start_cluster(dir.path(), 4, |_| {}).await;
     write_session(&nodes, "before").await;
-    let at = (wait_for_leader(&nodes).await + 1) % nodes.len();
+    let at = (leader(&nodes).await + 1) % nodes.len();
     let hung = nodes.remove(at).kill().await;
     let hanging = hang_at(&hung.address).await;
     // Calls to it are under way, and none of them is answered.
     for i in 0..20 {
         write_session(&nodes, &format!("while-{i}")).await;
     }
-    let led = wait_for_leader(&nodes).await;
+    let led = leader(&nodes).await;
     let removed =
         tokio::time::timeout(TEST_TIMEOUT, nodes[led].node.remove_member(hung.node)).await;
     removed.expect("the leader hangs").expect("removed");

@@ -9,7 +9,7 @@ use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason, RaftRequest};
 use tonic::Code;
 
 use crate::support::running_node::{
-    CLUSTER, RunningNode, start_cluster, start_node, wait_for_leader, wait_until, wait_until_equal,
+    CLUSTER, RunningNode, leader, start_cluster, start_node, wait_until, wait_until_equal,
     write_session,
 };
 
@@ -127,7 +127,7 @@ async fn wiped_voter_stays_out() {
     let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a").await;
     wait_until_equal(&nodes, ["a"].into_iter()).await;
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     let old = nodes[(at + 1) % 3].member();
     let wiped = nodes.remove((at + 1) % 3).kill().await;
     std::fs::remove_dir_all(&wiped.data_dir).unwrap();
@@ -141,7 +141,7 @@ async fn wiped_voter_stays_out() {
         refusal.unwrap().reason(),
         RaftRefusalReason::WrongIncarnation
     );
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     let gone = nodes.remove(at).kill().await;
     // The time of five elections: without a quorum of true members no node leads.
     tokio::time::sleep(Duration::from_secs(3)).await;

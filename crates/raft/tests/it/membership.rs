@@ -6,8 +6,8 @@ use seqsvr_raft::{MemberError, Options, RaftNode};
 use tokio::time::Instant;
 
 use crate::support::running_node::{
-    RunningNode, TEST_TIMEOUT, start_cluster, start_node, wait_for_leader, wait_until,
-    wait_until_equal, write_session,
+    RunningNode, TEST_TIMEOUT, leader, start_cluster, start_node, wait_until, wait_until_equal,
+    write_session,
 };
 
 /// Keeps only a few entries, so that a new node receives a snapshot, and then entries.
@@ -24,7 +24,7 @@ async fn call_leader(
 ) -> Result<(), MemberError> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
-        let at = wait_for_leader(nodes).await;
+        let at = leader(nodes).await;
         match call(&nodes[at].node).await {
             Err(MemberError::NotLeader { .. } | MemberError::Unfinished(_)) => {
                 assert!(Instant::now() < deadline, "called for too long");
@@ -52,7 +52,7 @@ fn take_node(nodes: &mut Vec<RunningNode>, id: u64) -> RunningNode {
 }
 
 async fn leader_id(nodes: &[RunningNode]) -> u64 {
-    nodes[wait_for_leader(nodes).await].options.node
+    nodes[leader(nodes).await].options.node
 }
 
 /// Waits until every node has exactly these members, all of them voters.
@@ -103,7 +103,7 @@ async fn group_grows_from_one_to_five_and_shrinks_to_one() {
     take_node(&mut nodes, led).kill().await;
     names.push(String::from("without-its-leader"));
     write_session(&nodes, names.last().unwrap()).await;
-    let at = (wait_for_leader(&nodes).await + 1) % nodes.len();
+    let at = (leader(&nodes).await + 1) % nodes.len();
     let dead = nodes.remove(at).kill().await.node;
     remove_at_leader(&nodes, dead).await.unwrap();
     names.push(String::from("without-the-dead"));
@@ -112,7 +112,7 @@ async fn group_grows_from_one_to_five_and_shrinks_to_one() {
     wait_for_voters(&nodes, &ids).await;
     wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
     while nodes.len() > 1 {
-        let at = (wait_for_leader(&nodes).await + 1) % nodes.len();
+        let at = (leader(&nodes).await + 1) % nodes.len();
         let id = nodes[at].options.node;
         remove_at_leader(&nodes, id).await.unwrap();
         // A repetition does no harm.
@@ -164,7 +164,7 @@ async fn leadership_is_transferred_ten_times() {
     })
     .await;
     assert!(rejection_text(none).contains("the voters are 1, 2, 3"));
-    let at = (wait_for_leader(&nodes).await + 1) % 3;
+    let at = (leader(&nodes).await + 1) % 3;
     let dead = nodes.remove(at).kill().await;
     let terms = |nodes: &[RunningNode]| nodes.iter().map(|n| n.node.counters().term).max();
     let term = terms(&nodes);
@@ -200,9 +200,9 @@ async fn dead_member_can_be_replaced_and_living_one_not_removed() {
     for name in &names {
         write_session(&nodes, name).await;
     }
-    let at = (wait_for_leader(&nodes).await + 1) % 3;
+    let at = (leader(&nodes).await + 1) % 3;
     let dead = nodes.remove(at).kill().await.node;
-    let led = wait_for_leader(&nodes).await;
+    let led = leader(&nodes).await;
     let alive = nodes[1 - led].options.node;
     // For 3 s after its last answer the dead one counts as alive. The test cannot poll for that,
     // because a removal that comes earlier is accepted.
@@ -239,7 +239,7 @@ async fn wiped_voter_is_rejected_under_old_id_and_accepted_under_new_one() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a").await;
-    let at = (wait_for_leader(&nodes).await + 1) % 3;
+    let at = (leader(&nodes).await + 1) % 3;
     let old = nodes[at].member();
     let options = nodes.remove(at).kill().await;
     std::fs::remove_dir_all(&options.data_dir).unwrap();
@@ -278,10 +278,10 @@ async fn removed_node_that_keeps_running_disturbs_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a").await;
-    let id = nodes[(wait_for_leader(&nodes).await + 1) % 3].options.node;
+    let id = nodes[(leader(&nodes).await + 1) % 3].options.node;
     remove_at_leader(&nodes, id).await.unwrap();
     let removed = take_node(&mut nodes, id);
-    let term = nodes[wait_for_leader(&nodes).await].node.counters().term;
+    let term = nodes[leader(&nodes).await].node.counters().term;
     let assert_no_disturbance = async |removed: &RunningNode, what: &str| {
         // Not a wait for an event: the time that several elections would take.
         let deadline = Instant::now() + Duration::from_secs(3);

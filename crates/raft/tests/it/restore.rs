@@ -13,8 +13,8 @@ use seqsvr_raft::backup::{self, StateBackup};
 use seqsvr_raft::{Error, RaftNode, restore};
 
 use crate::support::running_node::{
-    RunningNode, bind_loopback, start_cluster, start_node, wait_for_leader, wait_until,
-    wait_until_equal, wait_until_unlocked, write_session,
+    RunningNode, bind_loopback, leader, start_cluster, start_node, wait_until, wait_until_equal,
+    wait_until_unlocked, write_session,
 };
 
 const NEW_CLUSTER: ClusterId = ClusterId(0xbeef);
@@ -80,7 +80,7 @@ async fn backup_is_restored_as_new_cluster() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(&dir.path().join("old"), 3, |_| {}).await;
     write_session(&nodes, "a1").await;
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     assert_eq!(open_section(&nodes[at].node).await, 0);
     let index = nodes[at].node.confirm_leadership().await.unwrap();
     let taken = nodes[at].node.backup(TAKEN_AT).unwrap();
@@ -195,7 +195,7 @@ async fn usage_report_counts_entries_applied_by_each_store() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a1").await;
-    let at = wait_for_leader(&nodes).await;
+    let at = leader(&nodes).await;
     open_section(&nodes[at].node).await;
     let index = nodes[at].node.watch_applied().borrow().index;
     for one in &nodes {
@@ -222,7 +222,7 @@ async fn usage_report_skips_entries_replayed_at_start() {
     // Without its rows it applies the whole log.
     std::fs::remove_dir_all(options.data_dir.join("state")).unwrap();
     nodes.push(RunningNode::restart(options).await.unwrap());
-    wait_for_leader(&nodes).await;
+    leader(&nodes).await;
     let node = &nodes[0].node;
     wait_until("the section is there", || {
         node.with_state(|s| s.section(test_section()).is_some())

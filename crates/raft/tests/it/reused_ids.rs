@@ -9,8 +9,7 @@ use tempfile::TempDir;
 use crate::format_level::{add_at_leader, wait_for_level};
 use crate::support::cuttable_links::CuttableLinks;
 use crate::support::running_node::{
-    CLUSTER, RunningNode, bind_loopback, wait_for_leader, wait_until, wait_until_equal,
-    write_session,
+    CLUSTER, RunningNode, bind_loopback, leader, wait_until, wait_until_equal, write_session,
 };
 
 const LAST_LINE: &str = "another process has this id";
@@ -98,7 +97,7 @@ impl ReplacedLeaderSetup {
         let old = self.nodes.remove(2);
         self.links.cut(&old.options.address);
         write_session(&self.nodes, "without").await;
-        let at = wait_for_leader(&self.nodes).await;
+        let at = leader(&self.nodes).await;
         self.nodes[at].node.remove_member(3).await.unwrap();
         let new = self
             .start_store(3, "new-3", |o| o.level_max = level_max)
@@ -120,7 +119,7 @@ fn term(node: &RunningNode) -> u64 {
 /// Hands the leadership over until the node of that id leads.
 async fn transfer_until_leader(nodes: &[RunningNode], id: u64) {
     loop {
-        let at = wait_for_leader(nodes).await;
+        let at = leader(nodes).await;
         if nodes[at].options.node == id {
             return;
         }

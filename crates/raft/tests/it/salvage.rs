@@ -8,8 +8,7 @@ use seqsvr_raft::{Error, backup, salvage};
 
 use crate::restore::{close_section, open_section, test_section};
 use crate::support::running_node::{
-    start_cluster, wait_for_leader, wait_until, wait_until_equal, wait_until_unlocked,
-    write_session,
+    leader, start_cluster, wait_until, wait_until_equal, wait_until_unlocked, write_session,
 };
 
 /// Returns the bytes of all files below a directory, without the lock.
@@ -39,7 +38,7 @@ async fn salvage_backs_up_state_of_surviving_data_dir() {
     })
     .await;
     write_session(&nodes, "owner").await;
-    open_section(&nodes[wait_for_leader(&nodes).await].node).await;
+    open_section(&nodes[leader(&nodes).await].node).await;
     let mut names = Vec::new();
     for i in 0..100 {
         names.push(format!("n{i}"));
@@ -96,7 +95,7 @@ async fn salvage_of_uncommitted_close_does_not_lower_max_seq() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = start_cluster(dir.path(), 2, |_| {}).await;
     write_session(&nodes, "owner").await;
-    let led = wait_for_leader(&nodes).await;
+    let led = leader(&nodes).await;
     open_section(&nodes[led].node).await;
     wait_until_equal(&nodes, ["owner"].into_iter()).await;
     let max_seq = |state: &State| state.section(test_section()).unwrap().max_seq;

@@ -15,8 +15,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::support::running_node::{
-    CLUSTER, LEASE_MS, RunningNode, SLOTS, TEST_TIMEOUT, bind_loopback, wait_for_leader,
-    wait_until, wait_until_equal, write_session,
+    CLUSTER, LEASE_MS, RunningNode, SLOTS, TEST_TIMEOUT, bind_loopback, leader, wait_until,
+    wait_until_equal, write_session,
 };
 
 /// A link that passes this many bytes a second towards a node, each part of them after a delay, and
@@ -108,7 +108,7 @@ async fn start_three_with_slow_link(
         .await;
     made.unwrap();
     // The third must not lead: its own calls are not slow.
-    while wait_for_leader(&nodes).await == 2 {
+    while leader(&nodes).await == 2 {
         let _ = nodes[2].node.transfer_leader(Some(1)).await;
     }
     (nodes, link)
@@ -154,7 +154,7 @@ async fn slow_follower_does_not_hold_up_log_purge() {
     })
     .await;
     link.set(24 << 10);
-    let led = wait_for_leader(&nodes).await;
+    let led = leader(&nodes).await;
     let node = &nodes[led].node;
     // The purge passes the entry that the follower has, although entries pass without a failure.
     let deadline = tokio::time::Instant::now() + TEST_TIMEOUT;
@@ -185,7 +185,7 @@ async fn long_entries_pass_slow_link() {
     let dir = tempfile::tempdir().unwrap();
     let (mut nodes, link) = start_three_with_slow_link(dir.path(), |_| {}).await;
     write_session(&nodes, "first").await;
-    let led = wait_for_leader(&nodes).await;
+    let led = leader(&nodes).await;
     let id = nodes[led].options.node;
     let late = nodes.pop().unwrap();
     assert_ne!(late.options.node, id);
@@ -245,7 +245,7 @@ async fn slow_votes_elect_leader_with_longer_election_timeout() {
         node.options.address.clone_from(&link.address);
         nodes.push(node);
     }
-    wait_for_leader(&nodes).await;
+    leader(&nodes).await;
     write_session(&nodes, "last").await;
 }
 
@@ -263,9 +263,9 @@ async fn slow_snapshot_is_followed_by_entries() {
     })
     .await;
     write_session(&nodes, "first").await;
-    assert_ne!(nodes[wait_for_leader(&nodes).await].options.node, 3);
+    assert_ne!(nodes[leader(&nodes).await].options.node, 3);
     let mut options = nodes.pop().unwrap().kill().await;
-    let leading = nodes[wait_for_leader(&nodes).await].node.clone();
+    let leading = nodes[leader(&nodes).await].node.clone();
     for n in 0..100 {
         let spec = |i| {
             NamespaceSpec::new(

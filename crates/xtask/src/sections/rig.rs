@@ -149,7 +149,6 @@ impl Rig {
         for member in self.members.iter_mut().filter(|m| m.id == id) {
             if let Some(mut process) = member.process.take() {
                 process.kill();
-                process.reap();
             }
         }
         let removed = self.stores()?.admin().remove_member(id).await;

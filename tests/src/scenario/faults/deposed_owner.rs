@@ -46,7 +46,6 @@ pub async fn deposed_owner() -> ScenarioOutcome {
     cluster.allocs[0].signal(Signal::STOP);
     for store in &mut cluster.stores {
         store.kill();
-        store.reap();
     }
     for store in &mut cluster.stores {
         store.restart();

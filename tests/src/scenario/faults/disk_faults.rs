@@ -63,7 +63,6 @@ impl DiskFaultCluster {
         let root = cluster.dir().to_owned();
         for process in &mut cluster.stores {
             process.kill();
-            process.reap();
             let data = PathBuf::from(process.arg("--data-dir"));
             let copied = data.with_extension("old");
             replace_by_copy(&data, &copied);
@@ -126,31 +125,6 @@ impl DiskFaultCluster {
             self.cluster.stores[store].signal(Signal::CONT);
         }
     }
-
-    fn kill_store(&mut self, store: usize) {
-        self.cluster.stores[store].kill();
-        self.cluster.stores[store].reap();
-    }
-
-    /// Restarts a store and waits until it has applied what the leader has applied by now.
-    async fn restart_and_rejoin(&mut self, store: usize) {
-        let applied = async |cluster: &ProcessCluster, store: usize| {
-            let admin = cluster.new_client().admin();
-            let status = admin.node_status(&cluster.store_addresses[store]).await;
-            status.ok().map(|s| s.counters["raft_applied_index"])
-        };
-        let goal = wait_until("the leader's status", TEST_TIMEOUT, async || {
-            applied(&self.cluster, self.cluster.wait_for_leader().await).await
-        })
-        .await;
-        self.cluster.stores[store].restart();
-        wait_until("the repaired store to catch up", TEST_TIMEOUT, async || {
-            let process = &mut self.cluster.stores[store];
-            assert!(!process.has_ended(), "the repaired store ended");
-            (applied(&self.cluster, store).await? >= goal).then_some(())
-        })
-        .await;
-    }
 }
 
 /// Waits until the store ends by itself with an error, whose last line names the path and has these
@@ -201,7 +175,7 @@ pub async fn disk_faults_of_one_store() -> ScenarioOutcome {
     if !setup.disks.is_empty() {
         for fault in [LiveFault::Full, LiveFault::ReadOnly, LiveFault::Dead] {
             for leads in [true, false] {
-                let leader = setup.cluster.wait_for_leader().await;
+                let leader = setup.cluster.leader().await;
                 let store = if leads { leader } else { (leader + 1) % 3 };
                 fail_disk_of_one_store(&mut setup, &load, store, fault, &mut outcome).await;
             }
@@ -226,7 +200,7 @@ async fn damage_one_store(
     case: &DamageCase,
     outcome: &mut ScenarioOutcome,
 ) {
-    setup.kill_store(store);
+    setup.cluster.kill_store(store);
     let before = load.answered_calls();
     let data = setup.data_dir(store);
     let good = setup.cluster.dir().join("good");
@@ -250,7 +224,7 @@ async fn damage_one_store(
     outcome.calls_during_fault += load.answered_calls() - before;
     outcome.note(format!("{}: {last}", case.name));
     replace_by_copy(&good, &data);
-    setup.restart_and_rejoin(store).await;
+    setup.cluster.restart_store(store).await;
 }
 
 /// Damages rows, which are only a shortcut: the store quarantines and rebuilds them, and logs it.
@@ -261,11 +235,11 @@ async fn damage_rows_of_one_store(
     case: &DamageCase,
     outcome: &mut ScenarioOutcome,
 ) {
-    setup.kill_store(store);
+    setup.cluster.kill_store(store);
     let before = load.answered_calls();
     (case.damage)(&setup.damage_point(store));
     let log_length = setup.cluster.stores[store].log().len();
-    setup.restart_and_rejoin(store).await;
+    setup.cluster.restart_store(store).await;
     load.wait_for_calls(CALLS_DURING_FAULT, TEST_TIMEOUT).await;
     outcome.calls_during_fault += load.answered_calls() - before;
     let log = setup.cluster.stores[store].log().split_off(log_length);
@@ -312,7 +286,7 @@ async fn fail_disk_of_one_store(
     outcome: &mut ScenarioOutcome,
 ) {
     let before = load.answered_calls();
-    let was_leader = setup.cluster.wait_for_leader().await == store;
+    let was_leader = setup.cluster.leader().await == store;
     let data = setup.data_dir(store);
     setup.inject_fault([store], fault).await;
     let injected = Instant::now();
@@ -333,5 +307,5 @@ async fn fail_disk_of_one_store(
     let who = if was_leader { "leader" } else { "follower" };
     outcome.note(format!("{fault:?}, {who}, ended after {took:.1?}: {last}"));
     fault.repair(&mut setup.disks[store]);
-    setup.restart_and_rejoin(store).await;
+    setup.cluster.restart_store(store).await;
 }

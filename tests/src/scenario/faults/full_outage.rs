@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use seqsvr_test_support::history::History;
+use seqsvr_test_support::process::{ServerProcess, Signal};
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use seqsvr_test_support::test_keys;
@@ -35,8 +36,10 @@ pub async fn full_outage() -> ScenarioOutcome {
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
 
     // 2. Kill all processes at once, then restart all.
-    cluster.all_processes().for_each(|p| p.kill());
-    cluster.all_processes().for_each(|p| p.reap());
+    for process in cluster.all_processes() {
+        process.signal(Signal::KILL);
+    }
+    cluster.all_processes().for_each(ServerProcess::kill);
     let before = load.answered_calls();
     cluster.all_processes().for_each(|p| p.restart());
     let restarted = Instant::now();

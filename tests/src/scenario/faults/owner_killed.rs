@@ -67,7 +67,7 @@ async fn kill_owner() -> (ScenarioOutcome, Duration, u64) {
 
     // 2. Kill the owner of `of_victim`.
     let killed = Instant::now();
-    cluster.allocs[0].kill();
+    cluster.kill_alloc(0);
 
     // 3. A sample of its keys must be served elsewhere.
     let patient = client.with_deadline(TEST_TIMEOUT);
@@ -107,7 +107,6 @@ async fn kill_owner() -> (ScenarioOutcome, Duration, u64) {
     }
 
     // 5. No call for other keys failed, and the history holds.
-    cluster.allocs[0].reap();
     cluster.assert_none_ended();
     let (victims, others) = (victims.stop().await, others.stop().await);
     let after = victims.answered + others.answered - before - during;

@@ -83,7 +83,7 @@ async fn pause_processes(stores: &[usize], owner: bool) -> ScenarioOutcome {
 
     // 2. Choose the stores, and connect to a1 before the pause, so that later requests wait in its
     // sockets.
-    let leader = cluster.wait_for_leader().await;
+    let leader = cluster.leader().await;
     let stopped: Vec<usize> = stores.iter().map(|i| (leader + i) % 3).collect();
     let mut waiting = Vec::new();
     let test_keys = crate::scenario::wait_for_owned_keys(&client, "a1", QUEUED_REQUESTS).await;

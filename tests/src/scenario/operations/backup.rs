@@ -185,7 +185,6 @@ pub async fn backup_restore() -> ScenarioOutcome {
     cluster.allocs[SURVIVING_ALLOC].signal(Signal::STOP);
     for process in cluster.stores.iter_mut().chain([&mut cluster.allocs[0]]) {
         process.kill();
-        process.reap();
     }
 
     // 5. Rejected restores create nothing.
@@ -290,8 +289,7 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
     let raised = outcome.measure_call(client.raise_to("", 42, 50_000_000, false));
     raised.await;
     for _ in 0..3 {
-        cluster.allocs[0].signal(Signal::TERM);
-        cluster.allocs[0].wait_for_exit(TEST_TIMEOUT).await;
+        cluster.allocs[0].stop(TEST_TIMEOUT).await;
         cluster.allocs[0].restart();
         cluster.wait_until_assigned(1).await;
     }
@@ -301,7 +299,6 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
     // 2. Lose the cluster, and restore it with the least margins.
     for process in cluster.all_processes() {
         process.kill();
-        process.reap();
     }
 
     let dir = cluster.dir().join("restored-1");

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use seqsvr_test_support::history::History;
-use seqsvr_test_support::process::{Signal, run_command};
+use seqsvr_test_support::process::run_command;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use seqsvr_test_support::test_keys;
@@ -51,10 +51,10 @@ pub async fn members() -> ScenarioOutcome {
 
     // 3. The leadership moves ten times.
     for n in 0..10 {
-        let to = (cluster.wait_for_leader().await as u64 + 2) % 5 + 1;
+        let to = (cluster.leader().await as u64 + 2) % 5 + 1;
         let began = Instant::now();
         run_member_command(&cluster, &["transfer", &to.to_string()]).await;
-        assert_eq!(cluster.wait_for_leader().await as u64 + 1, to);
+        assert_eq!(cluster.leader().await as u64 + 1, to);
         let took = began.elapsed();
         outcome.note(format!(
             "leadership {} of 10 moved to {to} in {took:.2?}",
@@ -94,11 +94,11 @@ pub async fn members() -> ScenarioOutcome {
     outcome.note(format!("{raised} raises since store 3 died"));
 
     // 6. A leader dies when no store of the AllocSvrs' configuration is left.
-    let led = cluster.wait_for_leader().await;
+    let led = cluster.leader().await;
     cluster.kill_store(led);
     let killed = Instant::now();
     let next = wait_until("another leader", TEST_TIMEOUT, async || {
-        let now = cluster.wait_for_leader().await;
+        let now = cluster.leader().await;
         (now != led).then_some(now)
     })
     .await;
@@ -166,7 +166,7 @@ pub async fn invalid_members_rejected() -> ScenarioOutcome {
 
     // 3. Wait for format level 2, which records used ids and needs no operator.
     wait_until("format level 2", TEST_TIMEOUT, async || {
-        let leader = cluster.wait_for_leader().await;
+        let leader = cluster.leader().await;
         let admin = cluster.new_client().admin();
         let status = admin.node_status(&cluster.store_addresses[leader]).await;
         let level = status.ok()?.counters.get("raft_format_level").copied();
@@ -175,7 +175,7 @@ pub async fn invalid_members_rejected() -> ScenarioOutcome {
     .await;
 
     // 4. A voter whose disk was wiped returns under its old id.
-    let wiped = (cluster.wait_for_leader().await + 1) % 3;
+    let wiped = (cluster.leader().await + 1) % 3;
     let id = wiped + 1;
     cluster.kill_store(wiped);
     let dir = cluster.stores[wiped].arg("--data-dir").to_owned();
@@ -204,7 +204,7 @@ pub async fn invalid_members_rejected() -> ScenarioOutcome {
     // directory.
     run_member_command(&cluster, &["remove", &id.to_string()]).await;
     assert_member_rejected(&cluster, &["add", &again], 1, "ids are never reused").await;
-    stop_store(&mut cluster, wiped).await;
+    cluster.stop_store(wiped).await;
     std::fs::remove_dir_all(&dir).expect("the directory can be removed");
     cluster.stores[wiped].set_arg("--id", "4");
     cluster.stores[wiped].restart();
@@ -235,7 +235,7 @@ async fn join_store(cluster: &mut ProcessCluster, id: u16, outcome: &mut Scenari
 
 /// Removes a running store, waits until it logs its removal, and stops it.
 async fn remove_store(cluster: &mut ProcessCluster, id: usize, outcome: &mut ScenarioOutcome) {
-    let led = cluster.wait_for_leader().await + 1;
+    let led = cluster.leader().await + 1;
     let began = Instant::now();
     run_member_command(cluster, &["remove", &id.to_string()]).await;
     let took = began.elapsed();
@@ -243,18 +243,12 @@ async fn remove_store(cluster: &mut ProcessCluster, id: usize, outcome: &mut Sce
     outcome.note(format!("{was}store {id} removed in {took:.2?}"));
     let removed = "this node was removed from the cluster";
     wait_for_log(cluster, id - 1, removed, 1).await;
-    stop_store(cluster, id - 1).await;
+    cluster.stop_store(id - 1).await;
     // After a restart it logs its removal again, and harms nothing.
     let times = cluster.stores[id - 1].log().matches(removed).count();
     cluster.stores[id - 1].restart();
     wait_for_log(cluster, id - 1, removed, times + 1).await;
-    stop_store(cluster, id - 1).await;
-}
-
-async fn stop_store(cluster: &mut ProcessCluster, store: usize) {
-    cluster.stores[store].signal(Signal::TERM);
-    let status = cluster.stores[store].wait_for_exit(TEST_TIMEOUT).await;
-    assert!(status.success(), "store {}: {status}", store + 1);
+    cluster.stop_store(id - 1).await;
 }
 
 /// Runs `seqsvr member ...`, which must succeed. Returns its output.

@@ -9,7 +9,7 @@ use crate::scenario::ScenarioOutcome;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use seqsvr_test_support::history::History;
-use seqsvr_test_support::process::{Signal, run_command};
+use seqsvr_test_support::process::run_command;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use seqsvr_test_support::skip_probe::SkipProbe;
@@ -68,8 +68,7 @@ pub async fn planned_moves() -> ScenarioOutcome {
 
     // 3. Stop a3 by SIGTERM.
     let (began, before) = (Instant::now(), load.answered_calls());
-    cluster.allocs[2].signal(Signal::TERM);
-    let status = cluster.allocs[2].wait_for_exit(TEST_TIMEOUT).await;
+    let status = cluster.allocs[2].stop(TEST_TIMEOUT).await;
     assert!(status.success(), "{status}");
     outcome.note(format!("a3 ended {:.2?} after SIGTERM", began.elapsed()));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use seqsvr_test_support::history::History;
-use seqsvr_test_support::process::{ServerProcess, Signal, release_binary, upgrade_binary};
+use seqsvr_test_support::process::{ServerProcess, release_binary, upgrade_binary};
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use seqsvr_test_support::skip_probe::SkipProbe;
@@ -55,7 +55,7 @@ pub async fn rolling_restart() -> ScenarioOutcome {
     // 2. Restart each store; it catches up.
     for store in 0..3 {
         restart_upgraded(&mut cluster.stores[store]).await;
-        wait_until_caught_up(&cluster, store).await;
+        cluster.wait_until_caught_up(store).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
 
@@ -122,7 +122,7 @@ pub async fn level_1_upgrade() -> ScenarioOutcome {
         (1, release_binary()),
     ] {
         restart_with_binary(&mut cluster.stores[store], to).await;
-        wait_until_caught_up(&cluster, store).await;
+        cluster.wait_until_caught_up(store).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
     // Older builds do not report the level.
@@ -150,7 +150,7 @@ pub async fn level_1_upgrade() -> ScenarioOutcome {
     outcome.calls_during_fault = load.answered_calls() - before;
 
     // 5. The older build refuses the directory of level 2, with the reason.
-    let store = (cluster.wait_for_leader().await + 1) % 3;
+    let store = (cluster.leader().await + 1) % 3;
     restart_with_binary(&mut cluster.stores[store], old).await;
     let status = cluster.stores[store].wait_for_exit(TEST_TIMEOUT).await;
     let log = cluster.stores[store].log();
@@ -164,7 +164,7 @@ pub async fn level_1_upgrade() -> ScenarioOutcome {
     // 6. The store continues with the newer build, no call failed, and the history holds.
     cluster.stores[store].set_binary(release_binary());
     cluster.stores[store].restart();
-    wait_until_caught_up(&cluster, store).await;
+    cluster.wait_until_caught_up(store).await;
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
     summary.assert_none_failed();
@@ -184,35 +184,12 @@ async fn read_format_levels(cluster: &ProcessCluster) -> Vec<Option<u64>> {
     levels
 }
 
-/// Waits until a store has applied what the leader has applied by now.
-async fn wait_until_caught_up(cluster: &ProcessCluster, store: usize) {
-    let address = cluster.store_addresses[store].clone();
-    let leader = cluster.wait_for_leader().await;
-    let goal = [cluster.store_addresses[leader].clone()];
-    let goal = cluster.sum_counter(&goal, "raft_applied_index").await;
-    wait_until(
-        "the restarted store to catch up",
-        TEST_TIMEOUT,
-        async || {
-            let status = cluster
-                .new_client()
-                .admin()
-                .node_status(&address)
-                .await
-                .ok()?;
-            (status.counters["raft_applied_index"] >= goal).then_some(())
-        },
-    )
-    .await;
-}
-
 async fn restart_upgraded(process: &mut ServerProcess) {
     restart_with_binary(process, upgrade_binary()).await;
 }
 
 async fn restart_with_binary(process: &mut ServerProcess, to: &'static Path) {
-    process.signal(Signal::TERM);
-    let status = process.wait_for_exit(TEST_TIMEOUT).await;
+    let status = process.stop(TEST_TIMEOUT).await;
     assert!(status.success(), "{status}");
     process.set_binary(to);
     process.restart();

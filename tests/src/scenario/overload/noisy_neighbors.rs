@@ -11,7 +11,6 @@ use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_test_support::bare_service::BareService;
 use seqsvr_test_support::callers::{TestCall, TestCaller};
 use seqsvr_test_support::history::History;
-use seqsvr_test_support::process::Signal;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::process_stats::ProcessStats;
 use seqsvr_test_support::test_keys::{self, TestKey};
@@ -55,8 +54,7 @@ pub async fn noisy_neighbors() -> ScenarioOutcome {
     let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let alloc = &mut cluster.allocs[0];
     alloc.set_arg("--memory-mib", &SECTION_MEMORY_MIB.to_string());
-    alloc.signal(Signal::TERM);
-    alloc.wait_for_exit(Duration::from_secs(20)).await;
+    alloc.stop(Duration::from_secs(20)).await;
     alloc.restart();
     cluster.wait_until_assigned(1).await;
     for store in &cluster.stores {
@@ -113,7 +111,6 @@ pub async fn noisy_neighbors() -> ScenarioOutcome {
             a.p50, a.p99, b.p50, b.p99, a.bare_p99, b.bare_p99
         );
     }
-    let one = [address.clone()];
     for name in [
         "opens",
         "closes",
@@ -126,7 +123,7 @@ pub async fn noisy_neighbors() -> ScenarioOutcome {
         "guard_rounds",
         "section_bytes",
     ] {
-        eprintln!("{name} {}", cluster.sum_counter(&one, name).await);
+        eprintln!("{name} {}", cluster.counter(&address, name).await);
     }
     outcome.note(format!(
         "hostile clients: {} items served, {} rejected, {} of them with a hint; the alloc's memory {} MiB at most; a new section of the caller's was opened within {opened:.0?}",
@@ -158,7 +155,7 @@ pub async fn noisy_neighbors() -> ScenarioOutcome {
     // 6. The hostile clients had an effect, within the memory limit, and the session was kept.
     assert!(sum.served > 5_000 && sum.rejected > 50, "{sum:?}");
     assert!(
-        cluster.sum_counter(&one, "closes").await > 0,
+        cluster.counter(&address, "closes").await > 0,
         "nothing was closed"
     );
     assert!(
@@ -166,7 +163,7 @@ pub async fn noisy_neighbors() -> ScenarioOutcome {
         "{} MiB",
         memory >> 20
     );
-    assert_eq!(cluster.sum_counter(&one, "sessions_opened").await, 1);
+    assert_eq!(cluster.counter(&address, "sessions_opened").await, 1);
     cluster.assert_none_ended();
     history.check();
     outcome

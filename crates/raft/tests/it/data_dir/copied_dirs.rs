@@ -10,8 +10,8 @@ use super::damaged_files::open_error;
 use super::disk_at_start::read_tree;
 use crate::disk::{Disk, run, skipped};
 use crate::support::running_node::{
-    RunningNode, bind_loopback, start_cluster, start_node, wait_for_leader, wait_until,
-    wait_until_equal, wait_until_unlocked, write_session,
+    RunningNode, bind_loopback, leader, start_cluster, start_node, wait_until, wait_until_equal,
+    wait_until_unlocked, write_session,
 };
 
 fn copy_tree(from: &Path, to: &Path) {
@@ -131,7 +131,7 @@ async fn cloned_store_is_detected_by_its_votes() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = start_cluster(dir.path(), 3, |_| {}).await;
     write_session(&nodes, "a").await;
-    let at = (wait_for_leader(&nodes).await + 1) % 3;
+    let at = (leader(&nodes).await + 1) % 3;
     let options = nodes.remove(at).kill().await;
     wait_until_unlocked(&options.data_dir).await;
     let (listener, address) = bind_loopback().await;
@@ -147,8 +147,8 @@ async fn cloned_store_is_detected_by_its_votes() {
     assert_eq!(clone.node.identity(), nodes[2].node.identity());
 
     write_session(&nodes, "b").await;
-    while nodes[wait_for_leader(&nodes).await].options.node != id {
-        let at = wait_for_leader(&nodes).await;
+    while nodes[leader(&nodes).await].options.node != id {
+        let at = leader(&nodes).await;
         // The transfer may fail, or another node may lead already.
         let _ = nodes[at].node.transfer_leader(Some(id)).await;
     }

@@ -9,7 +9,7 @@ use seqsvr_core::state::State;
 use seqsvr_raft::{Error, Options, RaftNode};
 
 use crate::support::running_node::{
-    RunningNode, start_cluster, wait_for_leader, wait_until, wait_until_equal, wait_until_unlocked,
+    RunningNode, leader, start_cluster, wait_until, wait_until_equal, wait_until_unlocked,
     write_session,
 };
 
@@ -257,14 +257,14 @@ async fn damaged_snapshot_of_running_leader_is_rebuilt() {
         o.log_file_bytes = 16 << 10;
     })
     .await;
-    let at = (wait_for_leader(&nodes).await + 1) % nodes.len();
+    let at = (leader(&nodes).await + 1) % nodes.len();
     let late = nodes.remove(at).kill().await;
     let mut names: Vec<String> = Vec::new();
     for i in 0..120 {
         names.push(format!("n{i}"));
         write_session(&nodes, &names[i]).await;
     }
-    let led = wait_for_leader(&nodes).await;
+    let led = leader(&nodes).await;
     let leading = &nodes[led];
     // The newest, and no build is under way that would hide the damage: each process builds up to a
     // quarter later than the 40 entries.

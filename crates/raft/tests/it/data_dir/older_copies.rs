@@ -13,8 +13,8 @@ use tonic::Code;
 
 use crate::disk::run;
 use crate::support::running_node::{
-    CLUSTER, RunningNode, session_batch, start_cluster, wait_for_leader, wait_until,
-    wait_until_equal, write_session,
+    CLUSTER, RunningNode, leader, session_batch, start_cluster, wait_until, wait_until_equal,
+    write_session,
 };
 
 fn copy_tree(from: &Path, to: &Path) {
@@ -23,14 +23,14 @@ fn copy_tree(from: &Path, to: &Path) {
 
 /// Takes a follower out of the list.
 async fn take_follower(nodes: &mut Vec<RunningNode>) -> RunningNode {
-    let at = (wait_for_leader(nodes).await + 1) % nodes.len();
+    let at = (leader(nodes).await + 1) % nodes.len();
     nodes.remove(at)
 }
 
 /// Waits until the leader has seen all its entries at the last of `nodes`, and that node has
 /// applied them.
 async fn wait_until_caught_up(nodes: &[RunningNode]) {
-    let (led, last) = (wait_for_leader(nodes).await, nodes.len() - 1);
+    let (led, last) = (leader(nodes).await, nodes.len() - 1);
     let id = nodes[last].options.node;
     let goal = nodes[led].node.counters().last_log_index;
     wait_until("the follower has it all", || {
@@ -41,10 +41,10 @@ async fn wait_until_caught_up(nodes: &[RunningNode]) {
 }
 
 async fn transfer_leadership(nodes: &[RunningNode], to: u64) {
-    let led = wait_for_leader(nodes).await;
+    let led = leader(nodes).await;
     // The transfer may fail, or another node may lead already: the caller only needs a new term.
     let _ = nodes[led].node.transfer_leader(Some(to)).await;
-    wait_for_leader(nodes).await;
+    leader(nodes).await;
 }
 
 fn highest_term(nodes: &[RunningNode]) -> u64 {
@@ -125,8 +125,8 @@ async fn run_older_copy(another_term: bool) {
     nodes.push(RunningNode::restart(options.clone()).await.unwrap());
     if another_term {
         let before = highest_term(&nodes);
-        while highest_term(&nodes) == before || wait_for_leader(&nodes).await == 2 {
-            let to = (wait_for_leader(&nodes).await + 1) % 2;
+        while highest_term(&nodes) == before || leader(&nodes).await == 2 {
+            let to = (leader(&nodes).await + 1) % 2;
             transfer_leadership(&nodes, nodes[to].options.node).await;
         }
     }
@@ -192,7 +192,7 @@ async fn run_restarts(rounds: u64, tune: impl Fn(&mut Options)) -> u64 {
     let mut installed = 0;
     for round in 0..rounds {
         let stop = Arc::new(AtomicBool::new(false));
-        let led = wait_for_leader(&nodes).await;
+        let led = leader(&nodes).await;
         let leading = nodes[led].node.clone();
         let writes = spawn_writer(leading.clone(), stop.clone());
         let follower = take_follower(&mut nodes).await.kill().await;

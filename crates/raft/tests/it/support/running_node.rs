@@ -197,7 +197,7 @@ pub(crate) async fn wait_until_unlocked(data_dir: &Path) {
 }
 
 /// Returns the index of the ready leader.
-pub(crate) async fn wait_for_leader(nodes: &[RunningNode]) -> usize {
+pub(crate) async fn leader(nodes: &[RunningNode]) -> usize {
     let mut found = 0;
     wait_until("a leader", || {
         match nodes.iter().position(RunningNode::is_ready_leader) {
@@ -235,7 +235,7 @@ pub(crate) async fn write_session(nodes: &[RunningNode], name: &str) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         assert!(Instant::now() < deadline, "waited too long to write {name}");
-        let at = wait_for_leader(nodes).await;
+        let at = leader(nodes).await;
         let wait = Duration::from_secs(3);
         match tokio::time::timeout(wait, nodes[at].node.propose(session_batch(name))).await {
             Ok(Ok(replies)) => {

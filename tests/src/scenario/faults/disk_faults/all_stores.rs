@@ -44,7 +44,7 @@ pub async fn disk_faults_of_all_stores() -> ScenarioOutcome {
 
     // 2. Damage the directories of all stopped stores: all refuse to start.
     for case in AUTHORITATIVE_DAMAGE {
-        (0..3).for_each(|store| setup.kill_store(store));
+        (0..3).for_each(|store| setup.cluster.kill_store(store));
         let mut last = String::new();
         for store in 0..3 {
             let data = setup.data_dir(store);
@@ -71,7 +71,7 @@ pub async fn disk_faults_of_all_stores() -> ScenarioOutcome {
 
     // 3. Damage the rows of all stores: they rebuild them.
     for case in ROWS_DAMAGE {
-        (0..3).for_each(|store| setup.kill_store(store));
+        (0..3).for_each(|store| setup.cluster.kill_store(store));
         for store in 0..3 {
             (case.damage)(&setup.damage_point(store));
             setup.cluster.stores[store].restart();
@@ -136,7 +136,7 @@ async fn fail_disks_of_all_stores(
             )
             .await;
         } else {
-            setup.kill_store(store);
+            setup.cluster.kill_store(store);
         }
     }
 
