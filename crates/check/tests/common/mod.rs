@@ -104,13 +104,10 @@ impl ModelCounter {
                 CallAnswer::Exact(self.current)
             }
             CallKind::RaiseTo => {
-                let asked = (self.current + offset).saturating_sub(u64::from(choice / 4 % 4));
-                let to = asked.next_multiple_of(stride);
+                let requested = (self.current + offset).saturating_sub(u64::from(choice / 4 % 4));
+                let to = requested.next_multiple_of(stride);
                 self.current = self.current.max(to);
-                CallAnswer::RaiseTo {
-                    requested: asked,
-                    to,
-                }
+                CallAnswer::RaiseTo { requested, to }
             }
         };
         (answer, names_epoch)
@@ -160,15 +157,9 @@ fn change_outcome(outcome: &mut CallOutcome, field: u8, value: u64) {
                 shift(last);
             }
         }
-        (
-            _,
-            CallAnswer::RaiseTo {
-                requested: asked,
-                to,
-            },
-        ) => {
+        (_, CallAnswer::RaiseTo { requested, to }) => {
             shift(to);
-            *asked = (*asked).min(*to + u64::from(value > 200));
+            *requested = (*requested).min(*to + u64::from(value > 200));
         }
         (6, answer @ CallAnswer::Exact(_)) => *answer = CallAnswer::Never,
         (_, CallAnswer::Exact(number) | CallAnswer::AtMost(number)) => shift(number),
