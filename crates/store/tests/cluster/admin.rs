@@ -1,4 +1,6 @@
 //! Namespaces over gRPC, and limits of requests.
+//!
+//! No fault: good, bad and concurrent requests to one store.
 
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};

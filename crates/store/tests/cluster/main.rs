@@ -1,4 +1,6 @@
 //! Real stores in one process, over real gRPC and real disk.
+//!
+//! Leases and elections are short, so that the tests wait for expiries instead of mocking clocks.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests: clippy allows it only inside test functions"

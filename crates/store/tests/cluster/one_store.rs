@@ -1,4 +1,6 @@
-//! One store: from nothing to a session's end.
+//! One store: from its start to the end of a session.
+//!
+//! Fault: an AllocSvr falls silent. Measured: the time until its session ends.
 
 use std::time::{Duration, Instant};
 
@@ -118,6 +120,7 @@ async fn init_repeated_creates_cluster_once() {
 
 #[tokio::test]
 async fn session_opens_serves_and_expires_after_w() {
+    // 1. A session opens and gets all slots.
     let cluster = start_cluster(1).await;
     let addresses = &cluster.addresses;
     let observer = FakeAlloc::open("observer", addresses).await.unwrap();
@@ -131,6 +134,7 @@ async fn session_opens_serves_and_expires_after_w() {
         .await;
     assert_eq!(alloc.slots().len(), SLOTS as usize);
 
+    // 2. It opens, raises, reads and closes a section.
     let fence = alloc.fences(1)[0];
     let replies = alloc
         .submit(vec![open_command(fence), raise_command(fence, 1, 500)])
@@ -191,8 +195,8 @@ async fn session_opens_serves_and_expires_after_w() {
         matches!(&replies[0], Reply::Refused(r) if r.kind() == v1::refused::Kind::StaleGeneration)
     );
 
-    // The session is silent from here on: it ends over W after the last renewal, not before, and
-    // not much later.
+    // 3. The session falls silent: it ends W after its last renewal, not before, and not much
+    // later.
     let before = cluster.store_counters(0).await;
     alloc.kill();
     let t0 = alloc.renewed.borrow().unwrap();
@@ -215,6 +219,8 @@ async fn session_opens_serves_and_expires_after_w() {
         late > 0 || after < TAKEOVER_WAIT + Duration::from_secs(2),
         "{after:?}"
     );
+
+    // 4. Its slots and its name are free.
     observer
         .wait_for_table("freed slots", |t| {
             t.routes().all(|(_, r)| r.owner.is_none())

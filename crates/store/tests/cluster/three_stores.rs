@@ -1,4 +1,7 @@
-//! Three stores: hints, spread, coalescing, a leader's loss, a death.
+//! Three stores: leader hints, spread of slots, shared log entries, and sessions across failures.
+//!
+//! Fault: the leader, a majority or an AllocSvr stops. Checked: no session ends by it but that of
+//! the stopped AllocSvr.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -62,6 +65,7 @@ async fn follower_names_the_leader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simultaneous_raises_share_few_entries() {
+    // 1. Two AllocSvrs open 5,000 sections each.
     let cluster = start_cluster(3).await;
     let allocs = [
         FakeAlloc::open_renewing("a1", &cluster.addresses)
@@ -104,6 +108,8 @@ async fn simultaneous_raises_share_few_entries() {
             .iter()
             .all(|r| matches!(r, Reply::Opened(o) if o.generation == 1))
     );
+
+    // 2. Raise all of them at once.
     let leader = cluster.leader().await;
     let before = cluster.store_counters(leader).await;
     let begun = Instant::now();
@@ -115,6 +121,8 @@ async fn simultaneous_raises_share_few_entries() {
             .iter()
             .all(|r| matches!(r, Reply::Raised(r) if r.max_seq == 1_000))
     );
+
+    // 3. The raises shared few log entries.
     let after = cluster.store_counters(leader).await;
     let grew = |name: &str| after[name] - before[name];
     println!(
@@ -129,6 +137,7 @@ async fn simultaneous_raises_share_few_entries() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
+    // 1. Three AllocSvrs own all slots.
     let mut cluster = start_cluster(3).await;
     let mut allocs = Vec::new();
     for name in ["a1", "a2", "a3"] {
@@ -145,6 +154,7 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
     let fence = allocs[0].fences(1)[0];
     allocs[0].submit(vec![open_command(fence)]).await.unwrap();
 
+    // 2. Stop the leader: a raise succeeds, every session renews, and no slot moves.
     let leader = cluster.leader().await;
     cluster.stop_store(leader).await;
     let begun = Instant::now();
@@ -167,6 +177,7 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
         before
     );
 
+    // 3. Stop an AllocSvr: its slots go to the others.
     allocs[2].kill();
     let dead = Instant::now();
     allocs[0]
@@ -178,6 +189,8 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
         })
         .await;
     println!("slots moved {:?} after the death", dead.elapsed());
+
+    // 4. Restart the store: it has the table, and its streams end with it.
     cluster.restart_store(leader).await;
     let mut back = cluster.store_client(leader).await;
     let known = allocs[0].table.borrow().as_ref().unwrap().version();
@@ -201,6 +214,7 @@ async fn leader_loss_ends_no_session_and_dead_session_slots_move() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_quorum_ends_no_session() {
+    // 1. An AllocSvr owns all slots.
     let mut cluster = start_cluster(3).await;
     let alloc = FakeAlloc::open_renewing("a1", &cluster.addresses)
         .await
@@ -208,6 +222,8 @@ async fn lost_quorum_ends_no_session() {
     let owned = |t: &RoutingTable| slots_by_name(t).values().sum::<usize>() == SLOTS as usize;
     alloc.wait_for_table("all slots owned", owned).await;
     let leader = cluster.leader().await;
+
+    // 2. Stop two stores: no lease is granted, for much longer than W.
     let others: Vec<usize> = (0..3).filter(|i| *i != leader).collect();
     for i in &others {
         cluster.stop_store(*i).await;
@@ -229,6 +245,8 @@ async fn lost_quorum_ends_no_session() {
             "{status}"
         );
     }
+
+    // 3. Restart them: the session renews and keeps its slots.
     for i in others {
         cluster.restart_store(i).await;
     }

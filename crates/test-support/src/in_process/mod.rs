@@ -2,6 +2,7 @@
 
 mod alloc_servers;
 mod call_history;
+mod controlled_alloc;
 mod cuttable_link;
 mod in_process_cluster;
 mod loopback;
@@ -13,6 +14,7 @@ pub use alloc_servers::{
     new_caller, new_client, read_counter, read_counters, start_alloc, wait_until_assigned,
 };
 pub use call_history::{HistoryClock, check_history, current_answer, next_answer, raise_answer};
+pub use controlled_alloc::start_controlled_alloc;
 pub use cuttable_link::CuttableLink;
 pub use in_process_cluster::{InProcessCluster, LEASE, SLOTS, new_runtime};
 pub use loopback::{any_port, http_url};

@@ -17,6 +17,7 @@ const RENEWALS: u64 = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
+    // 1. An AllocSvr with a background runtime of its own serves.
     let cluster = InProcessCluster::start(1, LEASE).await;
     let background = new_runtime(1);
     let environment = AllocEnvironment {
@@ -36,6 +37,7 @@ async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
         .into_inner()
         .first;
 
+    // 2. Block that runtime: calls from memory are answered, and the lease is renewed.
     // Blocks its only thread until the test releases it.
     let (give_back, taken) = mpsc::channel::<()>();
     let (begun, has_begun) = mpsc::channel();
@@ -66,6 +68,7 @@ async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
     );
     assert_eq!(read_counter(alloc, "sessions_opened").await, sessions);
 
+    // 3. Release it: the call for a new section is answered.
     drop(give_back);
     assert_eq!(waits.await.unwrap().unwrap().first, 1);
     cluster.stop(&allocs).await;

@@ -39,6 +39,7 @@ fn assert_all_rejected(answer: &NextManyResponse) -> &str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
+    // 1. An AllocSvr has one loaded section, and no store runs.
     // A long lease: the loaded section is served while no store runs.
     let mut cluster = InProcessCluster::start(1, 10 * LEASE).await;
     let alloc = start_alloc(seqsvr_alloc::Options {
@@ -53,7 +54,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     one.next(next_request("", 7)).await.unwrap();
     cluster.stop_stores().await;
 
-    // Each of four connections uses its whole share; its items wait for a store.
+    // 2. Each of four connections uses its whole share; its items wait for a store.
     let timeout = Duration::from_secs(6);
     let mut waiting = Vec::new();
     let mut connections = vec![one.clone()];
@@ -81,6 +82,8 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
             assert!(text.contains("of this connection"), "{text}");
         }
     }
+
+    // 3. A fifth connection finds no place: its items are rejected with a hint.
     let mut fifth = new_caller(&alloc).await;
     let more = fifth
         .next_many(batch_request(9_000))
@@ -95,7 +98,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     let (code, ..) = expect_rejection(fifth.next(next_request("nosuch", 1)).await);
     assert_eq!(code, Code::ResourceExhausted);
 
-    // Loaded items are served, alone and next to others.
+    // 4. Loaded items are served, alone and next to others.
     fifth.next(next_request("", 7)).await.unwrap();
     let mut mixed = batch_request(9_000);
     mixed.uids[5] = 7;
@@ -103,6 +106,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     assert_eq!(answer.firsts[5], 3);
     assert_eq!(answer.errors.len() as u64, ITEMS - 1);
 
+    // 5. The waiting items end at their deadline, and their places are free again.
     for one in waiting {
         match one.await.unwrap() {
             Ok(answer) => {

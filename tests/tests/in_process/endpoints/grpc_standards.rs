@@ -6,15 +6,13 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use seqsvr_test_support::in_process::{InProcessCluster, LEASE, http_url};
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, http_url, start_controlled_alloc};
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Code;
 use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-
-use crate::ownership::lease::start_controlled_alloc;
 
 async fn connect_channel(address: SocketAddr) -> Channel {
     let endpoint = Channel::from_shared(http_url(address)).unwrap();

@@ -48,6 +48,7 @@ async fn start_alloc_over(net: &MemoryNet, host: u8) -> AllocServer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_network_cluster_survives_partition_of_its_leader() {
+    // 1. Start a cluster over the memory network.
     let net = MemoryNet::default();
     let mut dirs = Vec::new();
     let mut stores = Vec::new();
@@ -87,6 +88,8 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
         start_alloc_over(&net, 11).await,
         start_alloc_over(&net, 12).await,
     ];
+
+    // 2. A client takes numbers of both AllocSvrs.
     let options = seqsvr_client::Options {
         seed: Some(1),
         deadline: Duration::from_secs(20),
@@ -104,6 +107,7 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
     };
     take("whole").await;
 
+    // 3. Partition the leader: another is elected, and every number is served.
     let admin = client.admin();
     let leader = async || {
         let status = admin.cluster_status().await.ok()?;
@@ -116,11 +120,15 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
         leader().await.filter(|id| *id != old)
     })
     .await;
+
+    // 4. Heal it, and partition an owner: its slots move.
     net.heal();
     net.partition("a11");
     // Its slots go to the other AllocSvr once its lease has expired; the client's deadline covers
     // that.
     take("an owner is parted").await;
+
+    // 5. Heal it: all is served, and no TCP was involved.
     net.heal();
     take("healed").await;
     println!("leader {old}, then {new}");

@@ -4,40 +4,20 @@
 //! Fault: the test's clock jumps or stops, and the links to the stores are cut.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_client::{Code, Reason};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::NextRequest;
 use seqsvr_test_support::in_process::{
-    CuttableLink, InProcessCluster, LEASE, TestClock, create_namespace, dense_namespace,
-    expect_rejection, mark_forwarded, new_caller, new_client, next_request, read_counter,
-    wait_until_assigned,
+    InProcessCluster, LEASE, create_namespace, dense_namespace, expect_rejection, mark_forwarded,
+    new_caller, new_client, next_request, read_counter, start_controlled_alloc,
 };
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
-/// Starts an AllocSvr whose clock and link to the stores the test controls.
-pub(crate) async fn start_controlled_alloc(
-    cluster: &InProcessCluster,
-    name: &str,
-) -> (AllocServer, Arc<TestClock>, CuttableLink) {
-    let link = CuttableLink::connected();
-    let clock = Arc::new(TestClock::default());
-    let options = cluster.alloc_options(name);
-    let environment = AllocEnvironment {
-        clock: clock.clone(),
-        transport: Arc::new(link.clone()),
-        ..AllocEnvironment::system()
-    };
-    let alloc = AllocServer::start_in(options, environment).await.unwrap();
-    wait_until_assigned(std::slice::from_ref(&alloc)).await;
-    (alloc, clock, link)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owner_past_its_lease_answers_nothing_until_renewed() {
+    // 1. The owner serves.
     let cluster = InProcessCluster::start(1, LEASE).await;
     let (alloc, clock, link) = start_controlled_alloc(&cluster, "a1").await;
     let mut plain = new_caller(&alloc).await;
@@ -48,6 +28,8 @@ async fn owner_past_its_lease_answers_nothing_until_renewed() {
         .into_inner()
         .last;
     let handed_out = read_counter(&alloc, "numbers").await;
+
+    // 2. Cut its link and let its lease expire: it rejects every call and takes no number.
     link.cut();
     clock.jump(LEASE);
     assert!(!alloc.has_lease());
@@ -66,6 +48,8 @@ async fn owner_past_its_lease_answers_nothing_until_renewed() {
         0,
         "an expired lease discards no number"
     );
+
+    // 3. Heal the link: it serves again, above the earlier numbers.
     link.heal();
     // The session may have ended by now: then a new one is opened, and the section with it.
     let next = plain.next(next_request("", 5)).await.unwrap().into_inner();
@@ -76,6 +60,7 @@ async fn owner_past_its_lease_answers_nothing_until_renewed() {
 /// The clock stops, the opposite schedule: the old owner never sees its lease end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owner_with_stopped_clock_repeats_no_number() {
+    // 1. An owner serves.
     let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
     let (old, clock, link) = start_controlled_alloc(&cluster, "old").await;
     let both = [old.clone()];
@@ -89,6 +74,8 @@ async fn owner_with_stopped_clock_repeats_no_number() {
         .unwrap()
         .into_inner()
         .last]);
+
+    // 2. Cut its link and stop its clock: another owner takes over, and both serve.
     link.cut();
     clock.freeze();
     assert!(old.has_lease());
@@ -97,7 +84,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     let first = served.next("fenced", 3, 1).await.unwrap();
     assert!(old.has_lease(), "by its own clock");
 
-    // A caller that has seen the new owner's number never gets a lower one.
+    // 3. A caller that has seen the new owner's number never gets a lower one.
     let causal = NextRequest {
         floor: Some(first.last),
         epoch: Some(first.epoch),
@@ -108,6 +95,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     let (code, _, text) = expect_rejection(stale.next(timed_request).await);
     assert_eq!(code, Code::Unavailable, "{text}");
 
+    // 4. The old owner serves the rest of its window, and no number twice.
     let (mut mine, mut theirs) = (0, 0);
     let mut lowest_new = first.first;
     assert!(given.insert(first.first));
@@ -135,6 +123,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     assert!(mine > 0 && mine < 100, "at most its window");
     assert_eq!(fenced.reason(), Reason::NoWindow);
 
+    // 5. Heal the link and the clock: the old owner forwards.
     link.heal();
     clock.thaw();
     let last = wait_until("the old one to send on", TEST_TIMEOUT, async || {

@@ -74,6 +74,7 @@ async fn idle_section_is_closed_and_reopened_without_a_jump() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
+    // 1. Start an AllocSvr with little memory.
     let cluster = InProcessCluster::start(1, LEASE).await;
     let alloc = start_alloc(seqsvr_alloc::Options {
         memory_budget: 16 << 10,
@@ -83,6 +84,8 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
     let allocs = [alloc];
     wait_until_assigned(&allocs).await;
     create_namespace(&allocs, &dense_namespace("hot", 10, 1_000, 1_000)).await;
+
+    // 2. Load more sections than fit, until some are closed.
     let client = new_client(&allocs);
     let stop = Arc::new(AtomicBool::new(false));
     let history_clock = HistoryClock::start();
@@ -108,6 +111,8 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
         (read_counter(&allocs[0], "closes").await >= 8).then_some(())
     })
     .await;
+
+    // 3. No call failed, and the history holds.
     stop.store(true, Relaxed);
     let mut calls = Vec::new();
     for task in tasks {
@@ -116,7 +121,8 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
     let closes = read_counter(&allocs[0], "closes").await;
     println!("memory budget: {closes} busy sections closed");
     check_history("memory budget", &calls);
-    // The closes carried the high-water marks: no number was skipped.
+
+    // 4. The closes carried the high-water marks: no number was skipped.
     for section in 0..8 {
         let uid = section * 10;
         let sequence = SequenceName::for_uid("hot", uid);
@@ -130,6 +136,7 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
 /// leave no state behind, and the process still ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_give_up_leave_no_state_behind() {
+    // 1. A section is loaded, and no store runs.
     let mut cluster = InProcessCluster::start(1, LEASE).await;
     let [alloc] = cluster.start_allocs(["a1"]).await;
     let allocs = [alloc];
@@ -137,6 +144,8 @@ async fn callers_that_give_up_leave_no_state_behind() {
     let mut plain = new_caller(&allocs[0]).await;
     plain.next(next_request("tight", 1)).await.unwrap();
     cluster.stop_stores().await;
+
+    // 2. Callers wait for its window, then give up.
     let begun: Vec<_> = (0..200)
         .map(|_| {
             let mut plain = plain.clone();
@@ -154,6 +163,8 @@ async fn callers_that_give_up_leave_no_state_behind() {
     for caller in &begun {
         caller.abort();
     }
+
+    // 3. No state of them is left, and the process ends.
     wait_until("the waiting to end", TEST_TIMEOUT, async || {
         (read_counter(&allocs[0], "waiting_for_refill").await == 0).then_some(())
     })
@@ -166,6 +177,7 @@ async fn callers_that_give_up_leave_no_state_behind() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planned_stop_under_load_fails_no_call() {
+    // 1. Load both AllocSvrs.
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     let client = new_client(&allocs);
@@ -196,6 +208,8 @@ async fn planned_stop_under_load_fails_no_call() {
         Some(())
     })
     .await;
+
+    // 2. Stop one of them: the other continues.
     let before = read_counter(&allocs[1], "numbers").await;
     allocs[0].shutdown().await;
     wait_until_assigned(&allocs[1..]).await;
@@ -203,6 +217,8 @@ async fn planned_stop_under_load_fails_no_call() {
         (read_counter(&allocs[1], "numbers").await > before + 500).then_some(())
     })
     .await;
+
+    // 3. No call failed, and the history holds.
     stop.store(true, Relaxed);
     let (mut all, mut longest) = (Vec::new(), 0);
     for task in tasks {

@@ -1,7 +1,7 @@
 //! Leases, sessions and slots: which AllocSvr may serve, and when.
 
 mod causal_guard;
-pub(crate) mod lease;
+mod lease;
 mod lifecycle;
 mod other_cluster;
 mod slot_moves;

@@ -189,6 +189,7 @@ async fn slot_moves_under_load_skip_no_number() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drained_slots_leave_and_return_when_undone() {
+    // 1. Load both AllocSvrs.
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     create_moving_namespace(&allocs).await;
@@ -196,6 +197,8 @@ async fn drained_slots_leave_and_return_when_undone() {
     let load = MoveLoad::start(&new_client(&allocs), &allocs[0], history_clock).await;
     load.wait_for_answers(1_000).await;
     let before = load.answered.load(Relaxed);
+
+    // 2. Drain a2: its slots leave.
     let mut admin = AdminClient::connect(http_url(allocs[0].local_addr()))
         .await
         .unwrap();
@@ -213,6 +216,8 @@ async fn drained_slots_leave_and_return_when_undone() {
     assert_eq!(slots_of(&allocs[0], "a1").await, 64);
     let draining = cluster_status(&allocs[0]).await.sessions;
     assert!(draining.iter().any(|s| s.name == "a2" && s.draining));
+
+    // 3. A drain without a target or of an unknown name is rejected.
     // No AllocSvr is left to take a1's slots.
     let other = DrainRequest {
         name: "a1".into(),
@@ -229,6 +234,7 @@ async fn drained_slots_leave_and_return_when_undone() {
     assert_eq!(code, tonic::Code::InvalidArgument, "{text}");
     assert!(text.contains("a1, a2"), "{text}");
 
+    // 4. Undo the drain: a2 gets its share again.
     let undo = DrainRequest {
         undo: true,
         ..request
@@ -239,6 +245,8 @@ async fn drained_slots_leave_and_return_when_undone() {
     })
     .await;
     assert!(load.answered.load(Relaxed) - before >= 1_000);
+
+    // 5. No call failed and no number was skipped.
     load.wait_for_answers(1_000).await;
     let calls = load.stop().await;
     let discarded =
@@ -249,6 +257,7 @@ async fn drained_slots_leave_and_return_when_undone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
+    // 1. Load two AllocSvrs.
     let cluster = InProcessCluster::start(3, LEASE).await;
     let [first, second] = cluster.start_allocs(["a1", "a2"]).await;
     create_moving_namespace(&[first.clone(), second.clone()]).await;
@@ -260,6 +269,8 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
     )
     .await;
     load.wait_for_answers(1_000).await;
+
+    // 2. A third joins and gets its share.
     let third = start_alloc(cluster.alloc_options("a3")).await;
     wait_until("the share of the third", TEST_TIMEOUT, async || {
         let status = cluster_status(&first).await;
@@ -269,6 +280,8 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
     .await;
     wait_until_assigned(&[first.clone(), second.clone(), third.clone()]).await;
     load.wait_for_answers(1_000).await;
+
+    // 3. The second stops: it hands its slots over.
     let discarded = read_counter(&second, "burned").await;
     second.shutdown().await;
     wait_until(
@@ -283,6 +296,8 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
         "handed over, not freed"
     );
     load.wait_for_answers(1_000).await;
+
+    // 4. No call failed and no number was skipped.
     let calls = load.stop().await;
     let others = read_counter(&first, "burned").await + read_counter(&third, "burned").await;
     assert_nothing_skipped(&calls, discarded + others);

@@ -3,10 +3,9 @@
 //! Fault: the owner is cut off from the stores while its clock is stopped.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_alloc::{AllocEnvironment, AllocServer};
+use seqsvr_alloc::AllocServer;
 use seqsvr_check::{CallKind, SequenceName};
 use seqsvr_client::{Alter, Code, CurrentKind};
 use seqsvr_proto::v1::admin_client::AdminClient;
@@ -15,10 +14,9 @@ use seqsvr_proto::v1::{
 };
 use seqsvr_proto::v1::{current_request, next_request};
 use seqsvr_test_support::in_process::{
-    CuttableLink, HistoryClock, InProcessCluster, LEASE, TestClock, check_history,
-    create_namespace, current_answer, dense_namespace, expect_rejection, http_url, mark_forwarded,
-    new_caller, new_client, next_answer, next_request, read_counter, start_alloc,
-    wait_until_assigned,
+    HistoryClock, InProcessCluster, LEASE, check_history, create_namespace, current_answer,
+    dense_namespace, expect_rejection, http_url, mark_forwarded, new_caller, new_client,
+    next_answer, next_request, read_counter, start_alloc, start_controlled_alloc,
 };
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
@@ -46,17 +44,9 @@ fn strict_request(uid: u64) -> NextRequest {
 /// ends. Its plain answers fall behind those of the new owner; its strict answers never do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owner_with_stopped_clock_gives_no_strict_answer() {
+    // 1. An owner serves.
     let cluster = InProcessCluster::start(1, LEASE).await;
-    let (link, clock) = (CuttableLink::connected(), Arc::new(TestClock::default()));
-    let environment = AllocEnvironment {
-        clock: clock.clone(),
-        transport: Arc::new(link.clone()),
-        ..AllocEnvironment::system()
-    };
-    let old = AllocServer::start_in(cluster.alloc_options("a1"), environment)
-        .await
-        .unwrap();
-    wait_until_assigned(std::slice::from_ref(&old)).await;
+    let (old, clock, link) = start_controlled_alloc(&cluster, "a1").await;
     let mut plain_caller = new_caller(&old).await;
     let first = plain_caller
         .next(strict_request(1))
@@ -64,6 +54,8 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
         .unwrap()
         .into_inner();
     assert_eq!(first.first, 1);
+
+    // 2. Stop its clock and cut its link: another owner takes over.
     clock.freeze();
     link.cut();
     let new = start_alloc(cluster.alloc_options("a2")).await;
@@ -79,14 +71,16 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
         (taken.epoch > first.epoch).then_some(taken.last)
     })
     .await;
-    // It still serves callers that rely on its clock, out of order …
+
+    // 3. The old owner still serves callers that rely on its clock, out of order.
     let stale = plain_caller
         .next(mark_forwarded(next_request("", 1)))
         .await
         .unwrap()
         .into_inner();
     assert!(stale.first < taken, "{} after {taken}", stale.first);
-    // … and none that does not.
+
+    // 4. It serves no strict call: it takes numbers and discards them.
     let discarded = read_counter(&old, "burned").await;
     for _ in 0..3 {
         let mut request = tonic::Request::new(mark_forwarded(strict_request(1)));
@@ -107,6 +101,8 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
         read_counter(&old, "burned").await > discarded,
         "it took no numbers"
     );
+
+    // 5. Heal the link: it learns that it was deposed, and forwards.
     link.heal();
     // It reaches the stores again, and learns that it was deposed.
     let next = wait_until(
@@ -125,6 +121,7 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_calls_under_moves_are_answered_in_order() {
+    // 1. Load eight sequences with strict calls.
     let cluster = InProcessCluster::start(3, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     create_namespace(&allocs, &dense_namespace("n", 1, 64, 1_000)).await;
@@ -151,6 +148,8 @@ async fn strict_calls_under_moves_are_answered_in_order() {
             calls
         }));
     }
+
+    // 2. Move all slots back and forth until the load ends.
     let mut admin = AdminClient::connect(http_url(allocs[0].local_addr()))
         .await
         .unwrap();
@@ -169,6 +168,8 @@ async fn strict_calls_under_moves_are_answered_in_order() {
         moves += 1;
     }
     assert!(moves > 1, "nothing moved");
+
+    // 3. No call failed, and the history holds.
     let mut calls = Vec::new();
     for task in tasks {
         calls.extend(task.await.unwrap());
@@ -236,18 +237,10 @@ async fn set_strictness(owner: &AllocServer, name: &str, strict: bool) {
 /// answered in a namespace that is not strict, and not in one that is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_namespace_makes_every_call_strict() {
+    // 1. An owner serves a strict namespace, one that will be strict, and a plain one.
     let cluster = InProcessCluster::start(1, LEASE).await;
-    let (link, clock) = (CuttableLink::connected(), Arc::new(TestClock::default()));
-    let environment = AllocEnvironment {
-        clock: clock.clone(),
-        transport: Arc::new(link.clone()),
-        ..AllocEnvironment::system()
-    };
-    let owner = AllocServer::start_in(cluster.alloc_options("a1"), environment)
-        .await
-        .unwrap();
+    let (owner, clock, link) = start_controlled_alloc(&cluster, "a1").await;
     let allocs = [owner];
-    wait_until_assigned(&allocs).await;
     let mut born = dense_namespace("born", 10, 1_000, 100);
     born.limits.strict = true;
     create_namespace(&allocs, &born).await;
@@ -264,7 +257,8 @@ async fn strict_namespace_makes_every_call_strict() {
             .into_inner();
         assert_eq!(first.first, 1, "{name}");
     }
-    // "altered" is not strict at first: it is answered without a confirmation.
+
+    // 2. A namespace made strict is answered with a confirmation from then on.
     let rounds = read_counter(owner, "guard_rounds").await;
     plain_caller.next(next_request("altered", 1)).await.unwrap();
     assert_eq!(read_counter(owner, "guard_rounds").await, rounds);
@@ -272,6 +266,7 @@ async fn strict_namespace_makes_every_call_strict() {
     plain_caller.next(next_request("altered", 1)).await.unwrap();
     assert!(read_counter(owner, "guard_rounds").await > rounds);
 
+    // 3. Stop the owner's clock and cut its link: no call of a strict namespace is answered.
     clock.freeze();
     link.cut();
     let discarded = read_counter(owner, "burned").await;
@@ -311,12 +306,15 @@ async fn strict_namespace_makes_every_call_strict() {
     }
     let took = read_counter(owner, "burned").await - discarded;
     assert!(took >= 6, "{took} numbers were taken and not given");
+
+    // 4. The plain namespace is still served.
     let plain = plain_caller
         .next(with_short_timeout(next_request("plain", 1)))
         .await
         .unwrap();
     assert_eq!(plain.into_inner().first, 2);
 
+    // 5. Heal the link: a namespace made plain is answered without a confirmation again.
     link.heal();
     clock.thaw();
     // Not strict any more: answered without a confirmation again.

@@ -17,6 +17,7 @@ const ENTRIES_MAX: u64 = 600;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn raises_of_ten_thousand_sections_are_coalesced() {
+    // 1. Load 10,000 sections.
     let cluster = InProcessCluster::start(3, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     create_namespace(&allocs, &dense_namespace("cells", 1, SECTIONS, STEP)).await;
@@ -44,7 +45,7 @@ async fn raises_of_ten_thousand_sections_are_coalesced() {
     let store_counters = || join_all((0..3).map(|store| cluster.store_counters(store)));
     let before = store_counters().await;
 
-    // Half of each window at once: a raise is due on every section.
+    // 2. Take half of each window at once: a raise is due on every section.
     let began = Instant::now();
     take(STEP / 2).await;
     wait_until("all raises", TEST_TIMEOUT, async || {
@@ -53,6 +54,8 @@ async fn raises_of_ten_thousand_sections_are_coalesced() {
     .await;
     let took = began.elapsed();
     let each = raises().await;
+
+    // 3. The raises shared few entries and fsyncs.
     let after = store_counters().await;
     assert!(each.iter().all(|n| *n > SECTIONS / 4), "{each:?}");
     for (i, (before, after)) in before.iter().zip(&after).enumerate() {

@@ -22,6 +22,7 @@ const JUMP_MAX: u64 = 5_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn raise_to_never_lowers_and_raises_no_neighbor() {
+    // 1. Load a section with a sequence to raise and its neighbors.
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     let spec = NamespaceSpec {
@@ -33,6 +34,7 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
     // Loaded before the first raise: after a load all keys start at the section's max_seq.
     client.next("lifted", 0, 1).await.unwrap();
 
+    // 2. Take, read and raise at the same time.
     let shared = Arc::new(RaiseLoad {
         client: client.clone(),
         history_clock: HistoryClock::start(),
@@ -53,6 +55,8 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
         (shared.raised.load(Relaxed) >= RAISES).then_some(())
     })
     .await;
+
+    // 3. No call failed, and the history holds.
     shared.stop.store(true, Relaxed);
     let mut calls = Vec::new();
     for task in tasks {
@@ -62,7 +66,7 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
     assert_eq!(report.errors, 0);
     assert!(report.raise_to >= RAISES && report.current > 0);
 
-    // A neighbor's numbers have no gap: the last one is the count of the taken ones.
+    // 4. A neighbor's numbers have no gap: the last one is the count of the taken ones.
     for uid in 1..=NEIGHBORS {
         let taken = count_calls(&calls, &SequenceName::for_uid("lifted", uid));
         let last = client.current("lifted", uid).await.unwrap().value;
@@ -74,10 +78,11 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
         "uid 0 jumped"
     );
 
-    // A value below the issued numbers is acknowledged, and no number falls.
+    // 5. A value below the issued numbers is acknowledged, and no number falls.
     client.raise_to("lifted", 0, 1, false).await.unwrap();
     assert_eq!(client.next("lifted", 0, 1).await.unwrap().first, top + 1);
-    // A far value needs force; the neighbors stay unchanged.
+
+    // 6. A far value needs force; the neighbors stay unchanged.
     let far = 1 << 40;
     let error = client.raise_to("lifted", 0, far, false).await.unwrap_err();
     assert_eq!(error.reason, Reason::AboveBound, "{error}");

@@ -9,12 +9,10 @@ use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{self, AlterNamespaceRequest, CurrentKind};
 use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, create_namespace, dense_namespace, http_url, new_caller, next_request,
-    read_counter,
+    read_counter, start_controlled_alloc,
 };
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Request;
-
-use crate::ownership::lease::start_controlled_alloc;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
