@@ -26,7 +26,7 @@ impl History {
     pub fn create(dir: &Path) -> History {
         let path = dir.join("history");
         History {
-            recorder: HistoryRecorder::create(&path).expect("the history can be made"),
+            recorder: HistoryRecorder::create(&path).expect("the history can be created"),
             origin: Instant::now(),
             path,
         }

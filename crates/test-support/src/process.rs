@@ -277,7 +277,7 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let ended = if self.has_ended() {
-                ", which ended by itself"
+                ", which was not killed"
             } else {
                 ""
             };

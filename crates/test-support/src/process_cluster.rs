@@ -254,7 +254,7 @@ impl ProcessCluster {
     /// Panics if a process ended that the scenario did not kill.
     pub fn assert_none_ended(&mut self) {
         for process in self.all_processes() {
-            assert!(!process.has_ended(), "a process ended by itself");
+            assert!(!process.has_ended(), "a process ended that was not killed");
         }
     }
 

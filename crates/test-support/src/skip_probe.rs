@@ -50,7 +50,7 @@ impl SkipProbe {
             ..NamespaceSpec::new(PROBE_NAMESPACE, geometry)
         };
         let made = client.admin().create_namespace(&spec).await;
-        made.expect("the probe's namespace is made");
+        made.expect("the namespace of the probe is created");
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let tasks = (0..PROBE_TASKS).map(|task| {
             let task = ProbeTask {

@@ -98,5 +98,5 @@ pub async fn create_third_namespace(client: &Client) {
         )
     };
     let made = client.admin().create_namespace(&spec).await;
-    made.expect("the namespace is made");
+    made.expect("the namespace is created");
 }

@@ -217,7 +217,7 @@ async fn init_cluster(cluster: &ProcessCluster, stores: &[usize]) {
         .map(|at| format!("{}={}", at + 1, cluster.store_addresses[*at]))
         .collect();
     let members = members.join(",");
-    wait_until("the cluster to be made", TEST_TIMEOUT, async || {
+    wait_until("the cluster to be created", TEST_TIMEOUT, async || {
         let made = seqsvr_test_support::process::run_command(&["init", "--stores", &members]).await;
         made.status.success().then_some(())
     })

@@ -130,7 +130,7 @@ impl InProcessCluster {
     /// Makes the stores a cluster.
     pub async fn initialize(&self) {
         let request = self.init_request(CLUSTER_ID).await;
-        wait_until("the cluster to be made", TEST_TIMEOUT, async || {
+        wait_until("the cluster to be created", TEST_TIMEOUT, async || {
             let mut store = self.store_client(0).await;
             store.init(request.clone()).await.ok()
         })

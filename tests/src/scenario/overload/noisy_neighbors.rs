@@ -69,7 +69,7 @@ pub async fn noisy_neighbors() -> ScenarioOutcome {
     };
     let (admin, spec) = (client.admin(), NamespaceSpec::new(HOSTILE_NAMESPACE, dense));
     let made = admin.create_namespace(&spec).await;
-    made.expect("the namespace is made");
+    made.expect("the namespace is created");
 
     // 2. Prepare the measured caller, and warm up.
     let mut history = History::create(cluster.dir());

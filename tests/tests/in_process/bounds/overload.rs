@@ -150,7 +150,7 @@ async fn client_retries_after_the_hint() {
     }
     assert!(
         read_counter(&alloc, "waiting_refused").await > 0,
-        "none had to"
+        "no item had to wait"
     );
     cluster.stop(&allocs).await;
 }

@@ -77,7 +77,7 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
         slots: 64,
     };
     let first = channels.get(&test_address(1, 7800).to_string()).unwrap();
-    wait_until("the cluster to be made", TEST_TIMEOUT, async || {
+    wait_until("the cluster to be created", TEST_TIMEOUT, async || {
         StoreClient::new(first.clone())
             .init(init.clone())
             .await
@@ -115,7 +115,7 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
     };
     let old = wait_until("a leader", TEST_TIMEOUT, leader).await;
     net.partition(&format!("s{old}"));
-    take("the leader is parted").await;
+    take("the leader is partitioned").await;
     let new = wait_until("another leader", TEST_TIMEOUT, async || {
         leader().await.filter(|id| *id != old)
     })
@@ -126,7 +126,7 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
     net.partition("a11");
     // Its slots go to the other AllocSvr once its lease has expired; the client's deadline covers
     // that.
-    take("an owner is parted").await;
+    take("an owner is partitioned").await;
 
     // 5. Heal it: all is served, and no TCP was involved.
     net.heal();

@@ -126,7 +126,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     // 5. Heal the link and the clock: the old owner forwards.
     link.heal();
     clock.thaw();
-    let last = wait_until("the old one to send on", TEST_TIMEOUT, async || {
+    let last = wait_until("the old owner to forward", TEST_TIMEOUT, async || {
         let answer = stale.next(causal.clone()).await.ok()?;
         Some(answer.into_inner().first)
     })

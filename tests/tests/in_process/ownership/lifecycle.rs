@@ -35,7 +35,11 @@ async fn planned_restart_continues_at_the_next_number() {
     let client = new_client(std::slice::from_ref(&new));
     let bound = client.current("", 42).await.unwrap();
     assert_eq!((bound.kind, bound.value), (CurrentKind::AtMost, 5));
-    assert_eq!(read_counter(&new, "opens").await, 0, "asking opens nothing");
+    assert_eq!(
+        read_counter(&new, "opens").await,
+        0,
+        "a read opens no section"
+    );
     let next = client.next("", 42, 1).await.unwrap();
     assert_eq!(next.first, 6, "the final was lost");
     assert!(next.epoch > exact.epoch);
@@ -213,7 +217,7 @@ async fn planned_stop_under_load_fails_no_call() {
     let before = read_counter(&allocs[1], "numbers").await;
     allocs[0].shutdown().await;
     wait_until_assigned(&allocs[1..]).await;
-    wait_until("the other to go on", TEST_TIMEOUT, async || {
+    wait_until("the other to continue", TEST_TIMEOUT, async || {
         (read_counter(&allocs[1], "numbers").await > before + 500).then_some(())
     })
     .await;
