@@ -159,7 +159,7 @@ async fn http_answer_read_late_is_complete() {
     let (mut read, mut write) = stream.into_split();
     let uids: Vec<usize> = (0..ITEMS).collect();
     let body = json!({ "uids": uids }).to_string();
-    let request = tokio::spawn(async move {
+    let sender = tokio::spawn(async move {
         let length = body.len();
         let request = format!(
             "POST /v1/next-many HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -190,7 +190,7 @@ async fn http_answer_read_late_is_complete() {
     tokio::time::timeout(TEST_TIMEOUT, whole)
         .await
         .expect("all");
-    drop(request.await.unwrap());
+    drop(sender.await.unwrap());
     endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }
