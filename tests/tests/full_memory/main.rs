@@ -2,12 +2,6 @@
 //!
 //! The memory of counters belongs to the process, so this test runs in a process of its own.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking; clippy.toml allows it only inside test functions"
-)]
-
 use std::num::NonZeroU32;
 use std::time::Duration;
 
