@@ -5,10 +5,8 @@ pub(crate) mod sim_view;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use seqsvr_net::{CallLimiter, ChannelPool, ConnectionLimiter, Listener, LocalSequence};
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1::admin_server::Admin;
@@ -27,6 +25,7 @@ use crate::options::{AllocEnvironment, Options};
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
 use crate::sections::section_map::SectionMap;
+use crate::session::current_session::CurrentSession;
 use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
@@ -120,14 +119,13 @@ impl AllocServer {
             incarnation: random.draw(),
             name_wait: options.name_wait,
             state_dir: state_dir.map(Arc::new),
+            session: Arc::new(CurrentSession::new(clock.clone())),
             clock,
             channels,
             command_queue: CommandQueue::new(stores.clone()),
             store_group: stores,
             table: RoutingTableCell::new(cluster.clone()),
             own_cluster: cluster,
-            session: ArcSwapOption::empty(),
-            lease_lapsed: AtomicBool::new(false),
             sections: SectionMap::new(random.draw()),
             ownership_verifier: OwnershipVerifier::default(),
             section_reader: SectionReader::default(),
@@ -231,7 +229,7 @@ impl AllocServer {
 
     /// Whether it holds a valid lease now.
     pub fn has_lease(&self) -> bool {
-        self.node.has_lease()
+        self.node.session.has_lease()
     }
 
     /// Waits for a fatal error and returns it. Never returns while there is none.

@@ -1,10 +1,8 @@
 //! State that all parts of one AllocSvr share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_net::{CallLimiter, ChannelPool, ConnectionLimiter};
 use seqsvr_proto::error::RpcError;
@@ -20,7 +18,7 @@ use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
 use crate::sections::section_map::SectionMap;
-use crate::session::leased_session::LeasedSession;
+use crate::session::current_session::CurrentSession;
 use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
@@ -44,9 +42,7 @@ pub(crate) struct Node {
     pub(crate) command_queue: CommandQueue,
     pub(crate) own_cluster: Arc<OwnCluster>,
     pub(crate) table: RoutingTableCell,
-    pub(crate) session: ArcSwapOption<LeasedSession>,
-    /// Whether the lease had expired when a batch was last checked.
-    pub(crate) lease_lapsed: AtomicBool,
+    pub(crate) session: Arc<CurrentSession>,
     pub(crate) sections: SectionMap,
     pub(crate) ownership_verifier: OwnershipVerifier,
     pub(crate) section_reader: SectionReader,
@@ -90,13 +86,5 @@ impl Node {
             );
             RpcError::new(Reason::Unreachable, text)
         })
-    }
-
-    /// Whether this node may serve now.
-    pub(crate) fn has_lease(&self) -> bool {
-        self.session
-            .load()
-            .as_ref()
-            .is_some_and(|session| session.may_serve_at(self.clock.now()))
     }
 }

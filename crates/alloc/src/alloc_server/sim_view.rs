@@ -52,10 +52,7 @@ impl AllocServer {
     /// Returns the state of this AllocSvr now. Does not block.
     pub fn look(&self) -> AllocView {
         let node = &self.node;
-        let session = node
-            .session
-            .load_full()
-            .filter(|session| session.is_alive());
+        let session = node.session.load().filter(|session| session.is_alive());
         let table = node.table.load();
         let slots = match (&session, &table) {
             (Some(session), Some(table)) => {

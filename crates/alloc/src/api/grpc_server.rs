@@ -101,7 +101,7 @@ async fn report_health(node: Arc<Node>, reporter: HealthReporter, cancel: Cancel
     let mut last_reported = false;
     loop {
         let stopped = cancel.is_cancelled();
-        let is_serving = node.has_lease() && !stopped;
+        let is_serving = node.session.has_lease() && !stopped;
         // Watchers receive changes only.
         if last_reported != is_serving {
             set_health(&reporter, is_serving).await;

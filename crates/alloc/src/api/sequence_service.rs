@@ -61,7 +61,7 @@ impl Sequence for SequenceService {
             let key = require_key(request.key_ref())?;
             // One more clock reading than a batch needs, so that an expired lease burns no number.
             if !request.strict
-                && self.0.has_lease()
+                && self.0.session.has_lease()
                 && let Some((range, epoch)) = self.0.try_one(&request.namespace, key, wanted)
             {
                 return Ok(numbers(range.first, range.last, epoch));
@@ -107,7 +107,7 @@ impl Sequence for SequenceService {
                 require_key(request.key_ref())?;
                 let table_version = request.table_version;
                 let batch = BatchRequest::from(request);
-                let result = self.0.has_lease().then(|| self.0.try_batch(&batch));
+                let result = self.0.session.has_lease().then(|| self.0.try_batch(&batch));
                 let answer = match result.and_then(|result| result.answers.to_single_current()) {
                     Some(answer) => answer,
                     None => self.serve_single_slow(arrival, batch).await?,

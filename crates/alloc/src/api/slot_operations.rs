@@ -95,7 +95,7 @@ impl Node {
         deadline: Instant,
     ) -> Result<(u64, bool), RpcError> {
         let no_lease = || RpcError::new(Reason::NoLease, self.no_lease_text());
-        let session = self.session.load_full().ok_or_else(no_lease)?;
+        let session = self.session.load().ok_or_else(no_lease)?;
         let table = self.table.load().ok_or_else(no_lease)?;
         let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
         // Runs in a task of its own, so that a caller that hangs up does not leave the slot frozen.
@@ -150,7 +150,7 @@ impl Node {
             }
         }
         self.set_draining(!request.undo);
-        if !self.renewals.renew_and_wait(deadline).await || self.session.load().is_none() {
+        if !self.renewals.renew_and_wait(deadline).await || self.session.peek().is_none() {
             return Err(RpcError::new(Reason::NoLease, self.no_lease_text()));
         }
         Ok(DrainResponse {

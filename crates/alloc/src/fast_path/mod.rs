@@ -31,7 +31,6 @@ mod lookup_block;
 mod single;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::reached;
@@ -107,7 +106,7 @@ impl Node {
         missed_max: usize,
     ) -> Vec<FastPathResult> {
         let table = self.table.peek();
-        let session = self.session.load();
+        let session = self.session.peek();
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {
             return batches.iter().map(FastPathResult::all_missed).collect();
         };
@@ -121,7 +120,7 @@ impl Node {
             let namespace = table.namespace(batch.namespace_name());
             let servable = namespace.filter(|namespace| {
                 let strict = batch.strict || namespace.spec.limits.strict;
-                !strict && batch.len() <= FAST_PATH_ITEMS_MAX && self.may_serve()
+                !strict && batch.len() <= FAST_PATH_ITEMS_MAX && self.session.may_have_lease()
             });
             match (servable, batch.operation) {
                 (Some(namespace), BatchOperation::Next) => {
@@ -149,7 +148,7 @@ impl Node {
                 reached!("alloc: numbers burned, the lease was over");
             }
             self.counters.burned.add(burned);
-            self.lease_lapsed.store(true, Relaxed);
+            self.session.record_lapse();
             return batches.iter().map(FastPathResult::all_missed).collect();
         }
         let newest = self.table.peek();
@@ -221,16 +220,6 @@ impl Node {
         self.counters
             .burned
             .add(previous.numbers_taken - result.numbers_taken);
-    }
-
-    /// Whether the lease held at the last check. Only spares numbers that would be burned.
-    fn may_serve(&self) -> bool {
-        if !self.lease_lapsed.load(Relaxed) {
-            return true;
-        }
-        let serves = self.has_lease();
-        self.lease_lapsed.store(!serves, Relaxed);
-        serves
     }
 }
 

@@ -2,7 +2,6 @@
 //! answered here. Same check as for batches, without the memory that only batches need.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::routing_table::KeyRef;
@@ -25,12 +24,12 @@ impl Node {
         args: TakeArgs,
     ) -> Option<(NumberRange, Epoch)> {
         let table = self.table.peek();
-        let session = self.session.load();
+        let session = self.session.peek();
         let (table, session) = (table.as_ref()?, session.as_ref()?);
         let namespace = table.namespace(namespace_name(namespace, key))?;
         if namespace.spec.limits.strict
             || args.count.get() > namespace.spec.count_max()
-            || !self.may_serve()
+            || !self.session.may_have_lease()
         {
             return None;
         }
@@ -73,7 +72,7 @@ impl Node {
         // Read after the numbers were taken: see the invariant of `fast_path`.
         let has_lapsed = !session.may_serve_at(self.clock.now());
         if has_lapsed {
-            self.lease_lapsed.store(true, Relaxed);
+            self.session.record_lapse();
         }
         let newest = self.table.peek();
         let newest = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table));

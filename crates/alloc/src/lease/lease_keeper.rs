@@ -49,7 +49,7 @@ impl Node {
             }
             // The session has ended at the store: nothing of it is ever served again.
             tracing::warn!(session = %session.id, "session has ended at the store; opening a new one");
-            self.session.store(None);
+            self.session.replace(None);
             self.sections.end_session(&session);
         }
     }
@@ -92,7 +92,7 @@ impl Node {
                         session: session.id,
                         nonce,
                     });
-                    self.session.store(Some(session.clone()));
+                    self.session.replace(Some(session.clone()));
                     return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
                 }
                 // A table of another cluster came first.
@@ -152,9 +152,7 @@ impl Node {
     fn check_cluster_of_stores(&self) -> Result<(), Error> {
         // `has_lease` is not used: without lease checks (`--cfg unleased`) a session serves beyond
         // its lease.
-        let session = self.session.load();
-        let left = session.as_ref().map(|s| s.time_left(self.clock.now()));
-        if left.is_some_and(|left| !left.is_zero()) || !self.store_group.is_foreign() {
+        if !self.session.lease_left().is_zero() || !self.store_group.is_foreign() {
             return Ok(());
         }
         Err(Error::OtherCluster {

@@ -115,12 +115,12 @@ impl Node {
             gauge(
                 "lease_valid",
                 "1 while the lease holds",
-                self.has_lease().into(),
+                self.session.has_lease().into(),
             ),
             in_ms(
                 "lease_left_ms",
                 "Time until the lease ends, unless it is renewed",
-                self.lease_left_ms(),
+                self.session.lease_left().as_millis() as u64,
             ),
             in_ms(
                 "lease_ms",
@@ -129,14 +129,6 @@ impl Node {
             ),
         ]);
         all
-    }
-
-    fn lease_left_ms(&self) -> u64 {
-        let session = self.session.load();
-        let left = session
-            .as_ref()
-            .map(|session| session.time_left(self.clock.now()));
-        left.unwrap_or_default().as_millis() as u64
     }
 }
 
@@ -169,10 +161,11 @@ impl ServerProbe for AllocServer {
 
     fn health_checks(&self) -> Vec<HealthCheck> {
         let node = &self.node;
-        let (left, lease) = (node.lease_left_ms(), node.renewals.lease_ms());
+        let left = node.session.lease_left().as_millis() as u64;
+        let lease = node.renewals.lease_ms();
         let stores = node.store_group.address_list();
         vec![
-            HealthCheck::new("lease", node.has_lease(), || {
+            HealthCheck::new("lease", node.session.has_lease(), || {
                 format!(
                     "this AllocSvr holds no valid lease, so it answers nothing; are the stores {stores} up, and do they have a leader (`seqsvr status`)?"
                 )

@@ -25,7 +25,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 impl Node {
     /// Ends the session. The lease keeper must have stopped.
     pub(crate) async fn close_session(self: &Arc<Self>) {
-        let Some(session) = self.session.swap(None) else {
+        let Some(session) = self.session.replace(None) else {
             return;
         };
         // Invariant: each wait of a shutdown has a limit, and all together stay below the 30 s

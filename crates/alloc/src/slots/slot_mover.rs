@@ -53,7 +53,7 @@ impl Node {
 
     /// Returns the number of slots that this node owns by its table.
     pub(crate) fn owned_slot_count(&self) -> u32 {
-        let (Some(table), Some(session)) = (self.table.load(), self.session.load_full()) else {
+        let (Some(table), Some(session)) = (self.table.load(), self.session.load()) else {
             return 0;
         };
         let mine = table.routes().filter(|(_, route)| {
@@ -66,7 +66,7 @@ impl Node {
     /// Hands all slots over to other AllocSvrs, if there are any, until the deadline.
     pub(crate) async fn drain_slots(self: &Arc<Self>, deadline: Instant) {
         self.set_draining(true);
-        while Instant::now() < deadline && self.has_lease() {
+        while Instant::now() < deadline && self.session.has_lease() {
             // A renewal that started after `is_draining` was set brings the plan and the table.
             let renewed = self.renewals.renew_and_wait(deadline).await;
             if renewed
@@ -184,7 +184,7 @@ impl Node {
     }
 
     fn is_slot_owner(&self, session: &Arc<LeasedSession>, slot: Slot, epoch: Epoch) -> bool {
-        let current = self.session.load();
+        let current = self.session.peek();
         let current = current.as_ref().is_some_and(|s| Arc::ptr_eq(s, session));
         current
             && session.is_alive()

@@ -44,7 +44,7 @@ impl Node {
             }
             WaitKey::Open(section, slot) => {
                 let fence = Node::section_fence(table, slot, section);
-                let session = self.session.load_full();
+                let session = self.session.load();
                 Box::pin(async move {
                     let Some(session) = session else {
                         return retry_all(members);

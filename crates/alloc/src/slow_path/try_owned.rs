@@ -43,8 +43,8 @@ impl Node {
     ) -> Vec<(u32, MissReason)> {
         let mut misses = Vec::new();
         let mut taken: Vec<PendingAnswer<'_>> = Vec::with_capacity(todo.len());
-        let session = self.session.load();
-        let has_lease = self.has_lease();
+        let session = self.session.peek();
+        let has_lease = self.session.has_lease();
         let map = self.sections.map.pin();
         for &index in todo {
             let item = &items[index as usize];

@@ -2,7 +2,7 @@
 //! runs a hook of the test at the one clock reading between taking and checking, which injects the
 //! schedules.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -126,7 +126,7 @@ impl FastPathFixture {
         let node = alloc.node.clone();
         let session = Arc::new(LeasedSession::new(SessionId(1)));
         session.renew(Lease::new(START, LEASE));
-        node.session.store(Some(session.clone()));
+        node.session.replace(Some(session.clone()));
         let all = (0..SLOT_COUNT as u16)
             .map(|slot| owned_route(slot, 1, 1))
             .collect();

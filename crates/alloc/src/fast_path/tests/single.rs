@@ -84,7 +84,7 @@ async fn single_number_of_ended_session_is_burned() {
     assert_eq!(fixture.burned_count(), 1);
     let new = Arc::new(LeasedSession::new(SessionId(2)));
     new.renew(Lease::new(START, LEASE));
-    fixture.node.session.store(Some(new));
+    fixture.node.session.replace(Some(new));
     assert_eq!(fixture.take_single(7, take_args(1)), None);
     assert_eq!(fixture.burned_count(), 1);
 }

@@ -49,7 +49,7 @@ async fn batch_numbers_of_ended_session_are_burned() {
     // A new session never revives the old one's sections.
     let new = Arc::new(LeasedSession::new(SessionId(2)));
     new.renew(Lease::new(START, LEASE));
-    fixture.node.session.store(Some(new));
+    fixture.node.session.replace(Some(new));
     assert_eq!(
         fixture.take_next(&uid_of_each_section()).missed,
         [0, 1, 2, 3]
