@@ -8,7 +8,6 @@ use std::sync::Arc;
 use seqsvr_core::geometry::GeometryKind;
 use seqsvr_core::ids::{SectionKey, Uid};
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::{CounterRef, CurrentValue};
 
 use super::entered_sections::EnteredSections;
@@ -20,13 +19,13 @@ use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::lookup_cache::LookupCache;
 use crate::sections::section_map::PinnedSections;
-use crate::session::leased_session::LeasedSession;
+use crate::session::serving_check::ServingCheck;
 
 /// Shared state of batches that are served together.
 pub(super) struct BatchTaker<'m> {
     node: &'m Arc<Node>,
-    table: &'m RoutingTable,
-    session: &'m Arc<LeasedSession>,
+    check: &'m ServingCheck<'m>,
+    table_version: u64,
     map: &'m PinnedSections<'m>,
     cache: &'m LookupCache,
     /// Sections found in the map that are neither in the cache nor entered.
@@ -39,16 +38,15 @@ impl<'m> BatchTaker<'m> {
     /// Creates a taker for batches of `items` items in all.
     pub(super) fn new(
         node: &'m Arc<Node>,
-        table: &'m RoutingTable,
-        session: &'m Arc<LeasedSession>,
+        check: &'m ServingCheck<'m>,
         map: &'m PinnedSections<'m>,
         cache: &'m LookupCache,
         items: usize,
     ) -> BatchTaker<'m> {
         BatchTaker {
             node,
-            table,
-            session,
+            check,
+            table_version: check.table().version(),
             map,
             cache,
             uncached: Vec::new(),
@@ -60,7 +58,7 @@ impl<'m> BatchTaker<'m> {
     /// Returns the section, if it is loaded and servable. It may be sealed.
     #[inline]
     pub(super) fn find_section(&mut self, section: SectionKey) -> Option<&'m LoadedSection> {
-        match self.cache.find(section, self.table.version()) {
+        match self.cache.find(section, self.table_version) {
             Some(loaded) => Some(loaded),
             None => self.find_uncached(section),
         }
@@ -73,7 +71,7 @@ impl<'m> BatchTaker<'m> {
             return Some(loaded);
         }
         let loaded = self.map.get(&section)?;
-        if !loaded.is_current_in(self.table, self.session) {
+        if !loaded.is_current_in(self.check) {
             return None;
         }
         // A block of one section adds it once.

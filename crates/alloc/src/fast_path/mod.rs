@@ -11,12 +11,9 @@
 //! Every other item is *missed* and takes the slow path (`slow_path`), which finds the reason and
 //! what to do.
 //!
-//! Invariant (DESIGN 5.4): a number taken here is answered only if both hold at a clock reading
-//! made after the last number of the batches was taken, hence after all of them were received: the
-//! session that its section object belongs to is alive and its lease holds; and the routing table
-//! read after taking still has its slot at its epoch in that session. Schedule that breaks it, if
-//! only the table read before taking is used: the node is stopped in between and then learns of a
-//! new owner. It answers an older number after the new owner has answered greater ones.
+//! Invariant (DESIGN 5.4): a number taken here is answered only if it passes a check whose clock
+//! reading was made after the last number of the batches was taken, hence after all of them were
+//! received. `session/serving_check.rs` states the check and the schedules that break it.
 //!
 //! Invariant (DESIGN 5.9): an answer given here is of a namespace that is not strict by the table
 //! read after taking. Schedule that breaks it: the node is cut off; the namespace becomes strict;
@@ -44,6 +41,7 @@ use crate::batch::response::BatchResponse;
 use crate::node::Node;
 use crate::sections::lookup_cache::LookupCache;
 use crate::session::leased_session::LeasedSession;
+use crate::session::serving_check::{Confirmed, ServingCheck};
 
 /// Maximum items of a batch on the fast path. A larger batch takes the slow path, so that other
 /// calls of the thread do not wait too long for it.
@@ -110,12 +108,13 @@ impl Node {
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {
             return batches.iter().map(FastPathResult::all_missed).collect();
         };
+        let check = ServingCheck::begin(table, session);
         let items = batches.iter().map(BatchRequest::len).sum();
         let map = self.sections.pin();
         let mut cache = self.sections.caches.try_acquire(session);
         let empty_cache = LookupCache::default();
         let cached = cache.as_deref().unwrap_or(&empty_cache);
-        let mut taker = BatchTaker::new(self, table, session, &map, cached, items);
+        let mut taker = BatchTaker::new(self, &check, &map, cached, items);
         let served = batches.iter().map(|batch| {
             let namespace = table.namespace(batch.namespace_name());
             let servable = namespace.filter(|namespace| {
@@ -140,21 +139,20 @@ impl Node {
             cache.insert_found(uncached, table.version(), self.sections.len());
         }
         drop(cache);
-        // Read after every number was taken: see the invariant above.
-        let now = self.clock.now();
-        if !session.may_serve_at(now) {
-            let burned = results.iter().map(|result| result.numbers_taken).sum();
-            if burned > 0 {
-                reached!("alloc: numbers burned, the lease was over");
+        match check.confirm(&self.session, &self.table) {
+            Confirmed::All => {}
+            Confirmed::TableChanged(newest) => {
+                for (batch, result) in batches.iter().zip(&mut results) {
+                    self.withdraw_moved(batch, result, table, &newest, session);
+                }
             }
-            self.counters.burned.add(burned);
-            self.session.record_lapse();
-            return batches.iter().map(FastPathResult::all_missed).collect();
-        }
-        let newest = self.table.peek();
-        if let Some(newest) = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table)) {
-            for (batch, result) in batches.iter().zip(&mut results) {
-                self.withdraw_moved(batch, result, table, newest, session);
+            Confirmed::LeaseLost => {
+                let burned = results.iter().map(|result| result.numbers_taken).sum();
+                if burned > 0 {
+                    reached!("alloc: numbers burned, the lease was over");
+                }
+                self.counters.burned.add(burned);
+                return batches.iter().map(FastPathResult::all_missed).collect();
             }
         }
         for (batch, result) in batches.iter().zip(&results) {

@@ -13,6 +13,7 @@ use super::key_location::{locate_key, with_section_key};
 use crate::batch::request::TakeArgs;
 use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
+use crate::session::serving_check::{Confirmed, ServingCheck};
 
 impl Node {
     /// Takes the numbers of one key, if memory has them, and returns them with their epoch. None:
@@ -34,6 +35,7 @@ impl Node {
             return None;
         }
         let (section, index) = locate_key(key, namespace)?;
+        let check = ServingCheck::begin(table, session);
         let take_from = |loaded: &LoadedSection| {
             if args.epoch > loaded.fence.epoch.0 {
                 return None;
@@ -59,9 +61,7 @@ impl Node {
             Some(loaded) => take_from(loaded),
             None => {
                 let loaded = self.sections.get(section)?;
-                let taken = loaded
-                    .is_current_in(table, session)
-                    .then(|| take_from(&loaded))?;
+                let taken = loaded.is_current_in(&check).then(|| take_from(&loaded))?;
                 if let Some(cache) = &mut cache {
                     cache.insert_found(vec![loaded], table.version(), self.sections.len());
                 }
@@ -69,18 +69,16 @@ impl Node {
             }
         }?;
         drop(cache);
-        // Read after the numbers were taken: see the invariant of `fast_path`.
-        let has_lapsed = !session.may_serve_at(self.clock.now());
-        if has_lapsed {
-            self.session.record_lapse();
-        }
-        let newest = self.table.peek();
-        let newest = newest.as_ref().filter(|newest| !Arc::ptr_eq(newest, table));
-        let has_changed = newest.is_some_and(|newest| {
-            !session.is_owner_of(fence.slot, fence.epoch, newest) || newest.is_strict(namespace)
-        });
+        let may_answer = match check.confirm(&self.session, &self.table) {
+            Confirmed::All => true,
+            Confirmed::TableChanged(newest) => {
+                session.is_owner_of(fence.slot, fence.epoch, &newest)
+                    && !newest.is_strict(namespace)
+            }
+            Confirmed::LeaseLost => false,
+        };
         let count = u64::from(args.count.get());
-        if has_lapsed || has_changed {
+        if !may_answer {
             self.counters.burned.add(count);
             return None;
         }

@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use crate::sections::rate_meter::RateMeter;
 use crate::session::leased_session::LeasedSession;
 use crate::session::ownership::SlotOwnership;
+use crate::session::serving_check::ServingCheck;
 
 /// Target time between two raises of a busy section.
 const RAISE_INTERVAL: Duration = Duration::from_secs(4);
@@ -116,7 +117,7 @@ impl LoadedSection {
     /// Returns [`LoadedSection::is_current`], computed once for each version of the table: this
     /// process has one table of a version, and it never changes.
     #[inline]
-    pub(crate) fn is_current_cached(&self, table: &RoutingTable) -> bool {
+    fn is_current_cached(&self, table: &RoutingTable) -> bool {
         let version = table.version();
         if self.current_at_version.load(Relaxed) == version {
             return true;
@@ -128,10 +129,10 @@ impl LoadedSection {
         current
     }
 
-    /// Whether it belongs to this session and is current by this table.
+    /// Whether it belongs to the session of this check and is current by its table.
     #[inline]
-    pub(crate) fn is_current_in(&self, table: &RoutingTable, session: &Arc<LeasedSession>) -> bool {
-        self.is_current_cached(table) && Arc::ptr_eq(&self.session, session)
+    pub(crate) fn is_current_in(&self, check: &ServingCheck<'_>) -> bool {
+        self.is_current_cached(check.table()) && Arc::ptr_eq(&self.session, check.session())
     }
 
     /// Returns what is known of a key's current number; None once sealed, or if the key does not

@@ -5,4 +5,5 @@ pub(crate) mod leased_session;
 pub(crate) mod ownership;
 pub(crate) mod renewal_signal;
 pub(crate) mod routing_table_cell;
+pub(crate) mod serving_check;
 pub(crate) mod state_dir;

@@ -1,10 +1,7 @@
 //! Takes numbers from owned sections, and checks the right to answer them.
 //!
-//! Order of steps (DESIGN 5.4): request fully received -> number taken by CAS, never above the
-//! window -> clock read -> session, lease and slot epoch checked -> answer. Schedule that breaks
-//! it, if the clock is read before taking: the process is stopped in between and answers an old
-//! number after a new owner has answered greater ones. One check serves all items of a pass,
-//! because all had been received.
+//! One check serves all items of a pass, because all had been received before the pass began.
+//! `session/serving_check.rs` states the check and the schedules that break it.
 
 use std::sync::Arc;
 
@@ -20,6 +17,7 @@ use crate::batch::request_context::RequestContext;
 use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;
+use crate::session::serving_check::{Confirmed, ServingCheck};
 use crate::slow_path::miss_reason::MissReason;
 
 /// Answer that still has to pass the check.
@@ -35,7 +33,7 @@ impl Node {
     pub(crate) fn try_owned(
         self: &Arc<Self>,
         call: &RequestContext,
-        table: &RoutingTable,
+        table: &Arc<RoutingTable>,
         namespace: &Namespace,
         items: &[RequestItem],
         todo: &[u32],
@@ -44,6 +42,9 @@ impl Node {
         let mut misses = Vec::new();
         let mut taken: Vec<PendingAnswer<'_>> = Vec::with_capacity(todo.len());
         let session = self.session.peek();
+        let check = session
+            .as_ref()
+            .map(|session| ServingCheck::begin(table, session));
         let has_lease = self.session.has_lease();
         let map = self.sections.map.pin();
         for &index in todo {
@@ -59,10 +60,10 @@ impl Node {
                 misses.push((index, miss));
                 continue;
             }
-            let current = |l: &&Arc<LoadedSection>| {
-                l.is_current(table) && !l.section.is_sealed() && l.session.is_alive()
+            let is_servable = |l: &&Arc<LoadedSection>| {
+                check.as_ref().is_some_and(|check| l.is_current_in(check)) && !l.section.is_sealed()
             };
-            let Some(loaded) = map.get(&location.section).filter(current) else {
+            let Some(loaded) = map.get(&location.section).filter(is_servable) else {
                 misses.push((
                     index,
                     self.miss_of_unloaded(table, &location, item.operation),
@@ -90,23 +91,20 @@ impl Node {
                 Err(miss) => misses.push((index, miss)),
             }
         }
-        if taken.is_empty() {
+        let Some(check) = check.filter(|_| !taken.is_empty()) else {
             return misses;
-        }
-        // Read after every number of this pass was taken: see above. The leases are checked before
-        // the newest table is read: a renewal stores the table first, so a lease that it brought is
-        // never used without that table.
-        let now = self.clock.now();
-        let has_lease = taken
-            .iter()
-            .all(|taken| taken.loaded.session.may_serve_at(now));
-        let table = self.table.load();
-        let table = table.as_deref().filter(|_| has_lease);
+        };
+        let (has_lease, newest) = match check.confirm(&self.session, &self.table) {
+            Confirmed::All => (true, None),
+            Confirmed::TableChanged(newest) => (true, Some(newest)),
+            Confirmed::LeaseLost => (false, None),
+        };
+        let newest = newest.as_deref();
         // Strict by either table: the one of this pass was read after the request was received, and
         // the namespace may have become strict while this node had no lease (see `fast_path`).
         let strict = call.strict
             || namespace.spec.limits.strict
-            || table.is_some_and(|table| table.is_strict(namespace));
+            || newest.is_some_and(|newest| newest.is_strict(namespace));
         let mut numbers = 0;
         for PendingAnswer {
             index,
@@ -114,7 +112,7 @@ impl Node {
             answer,
         } in taken
         {
-            if !table.is_some_and(|table| loaded.is_current(table)) {
+            if !has_lease || newest.is_some_and(|newest| !loaded.is_current(newest)) {
                 self.record_burned(items[index as usize].operation);
                 misses.push((
                     index,
