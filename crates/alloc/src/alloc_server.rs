@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::alloc_identity::AllocIdentity;
 use crate::api::{admin_service, grpc_server, sequence_service};
 use crate::background_executor::BackgroundExecutor;
 use crate::error::Error;
-use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
 use crate::node::Node;
 use crate::options::{AllocEnvironment, Options};
@@ -110,36 +110,40 @@ impl AllocServer {
             cluster.clone(),
         );
         let items_max = options.items_max.min(ITEMS_MAX);
+        let counters = Arc::new(AllocCounters::default());
+        let tasks = TaskTracker::new();
         let node = Arc::new(Node {
-            address: options
-                .advertise
-                .clone()
-                .unwrap_or_else(|| local_addr.to_string()),
-            name: options.name.clone(),
-            incarnation: random.draw(),
+            identity: Arc::new(AllocIdentity {
+                name: options.name.clone(),
+                address: options
+                    .advertise
+                    .clone()
+                    .unwrap_or_else(|| local_addr.to_string()),
+                incarnation: random.draw(),
+            }),
             name_wait: options.name_wait,
             state_dir: state_dir.map(Arc::new),
             session: Arc::new(CurrentSession::new(clock.clone())),
             clock,
             channels,
             command_queue: CommandQueue::new(stores.clone()),
-            store_group: stores,
-            table: RoutingTableCell::new(cluster.clone()),
+            table: Arc::new(RoutingTableCell::new(cluster.clone())),
             own_cluster: cluster,
-            sections: SectionMap::new(random.draw()),
-            ownership_verifier: OwnershipVerifier::default(),
-            section_reader: SectionReader::default(),
+            sections: Arc::new(SectionMap::new(random.draw())),
+            ownership_verifier: Arc::new(OwnershipVerifier::new(stores.clone(), counters.clone())),
+            section_reader: Arc::new(SectionReader::new(stores.clone())),
+            stores,
             wait_limiter: WaitLimiter::new(options.waiting_max.max(items_max)),
             slot_moves: SlotMoveTracker::new(),
-            renewals: RenewalSignal::new(),
-            counters: AllocCounters::default(),
-            call_metrics: CallMetrics::default(),
+            renewals: Arc::new(RenewalSignal::new()),
+            counters,
+            call_metrics: Arc::default(),
             connections: ConnectionLimiter::new(options.connections_max),
             calls: CallLimiter::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,
             random,
-            background_executor: BackgroundExecutor::new(background),
-            tasks: TaskTracker::new(),
+            background: BackgroundExecutor::new(background, tasks.clone()),
+            tasks,
             stopping: CancellationToken::new(),
         });
         let (failed_tx, failed) = watch::channel(None);
@@ -188,27 +192,15 @@ impl AllocServer {
             }
             connections_ended.cancel();
         });
-        let (verifying, cancel) = (node.clone(), stopping.clone());
-        node.spawn_background(async move {
-            let (stores, counters) = (&verifying.store_group, &verifying.counters);
-            verifying
-                .ownership_verifier
-                .run(stores, counters, cancel)
-                .await;
-        });
-        let (reading, cancel) = (node.clone(), stopping.clone());
-        node.spawn_background(async move {
-            reading
-                .section_reader
-                .run(&reading.store_group, cancel)
-                .await;
-        });
-        node.spawn_background(node.clone().run_evictor(
+        let background = &node.background;
+        background.spawn_tracked(node.ownership_verifier.clone().run(stopping.clone()));
+        background.spawn_tracked(node.section_reader.clone().run(stopping.clone()));
+        background.spawn_tracked(node.clone().run_evictor(
             options.idle_after,
             options.memory_budget,
             self.lease_keeper.clone(),
         ));
-        node.spawn_background(node.command_queue.clone().run(stopping));
+        background.spawn_tracked(node.command_queue.clone().run(stopping));
     }
 
     /// Returns the address on which it listens.

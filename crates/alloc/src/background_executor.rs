@@ -29,29 +29,30 @@ thread_local! {
     static TIME_SINCE_YIELD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Executor of the slow path and of maintenance tasks.
+/// Executor of the slow path and of maintenance tasks; clones share it.
+#[derive(Clone)]
 pub(crate) struct BackgroundExecutor {
     runtime: Handle,
+    /// Tasks that a shutdown waits for.
+    tasks: TaskTracker,
     /// Whether the runtime has threads of its own.
     has_own_threads: bool,
 }
 
 impl BackgroundExecutor {
-    /// Creates an executor on this runtime; None: on the current runtime.
-    pub(crate) fn new(runtime: Option<Handle>) -> BackgroundExecutor {
+    /// Creates an executor on this runtime; None: on the current runtime. A shutdown waits for
+    /// `tasks`.
+    pub(crate) fn new(runtime: Option<Handle>, tasks: TaskTracker) -> BackgroundExecutor {
         BackgroundExecutor {
+            tasks,
             has_own_threads: runtime.is_some(),
             runtime: runtime.unwrap_or_else(Handle::current),
         }
     }
 
     /// Spawns a task that a shutdown waits for.
-    pub(crate) fn spawn_tracked(
-        &self,
-        tasks: &TaskTracker,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) {
-        tasks.spawn_on(
+    pub(crate) fn spawn_tracked(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(
             with_periodic_yield(self.has_own_threads, task),
             &self.runtime,
         );

@@ -23,6 +23,7 @@
 //! network only through [`AllocEnvironment`], its seed and tokio's timers, so that a simulation can
 //! drive it.
 
+mod alloc_identity;
 mod alloc_server;
 mod api;
 mod background_executor;

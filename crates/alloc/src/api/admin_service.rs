@@ -55,7 +55,7 @@ impl AdminService {
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
         self.0
-            .store_group
+            .stores
             .call(Instant::now() + timeout, attempt_timeout, |channel| {
                 ask(relay_client(&self.0.own_cluster, channel))
             })
@@ -223,8 +223,8 @@ impl Admin for AdminService {
             let figures = node.collect_figures(SectionTotals::from_sections(sections.iter()));
             NodeStatusResponse {
                 role: "alloc".into(),
-                name: node.name.clone(),
-                address: node.address.clone(),
+                name: node.identity.name.clone(),
+                address: node.identity.address.clone(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 counters: to_counter_map("", figures),
                 hottest: top_sections(&sections, node.table.load().as_deref()),

@@ -215,7 +215,7 @@ impl PipeResponses {
             (answer, share.as_ref().map(ConnectionQuota::begin_response))
         };
         self.node
-            .background_executor
+            .background
             .spawn_into_set(&mut self.deferred, served);
     }
 }

@@ -32,6 +32,7 @@ use crate::batch::validate::{
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
 use crate::node::Node;
+use crate::store_client::unavailable::no_table_error;
 
 /// Maximum wait of a new Pipe for the first routing table; after it the Pipe is rejected.
 const PIPE_TABLE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -157,7 +158,11 @@ impl Sequence for SequenceService {
         if caller != ClusterTag::NONE {
             // The response must name the cluster. Without a table no frame could be answered.
             let deadline = Instant::now() + PIPE_TABLE_TIMEOUT;
-            self.0.wait_for_table(deadline).await?;
+            self.0
+                .table
+                .wait_for_first(deadline)
+                .await
+                .ok_or_else(|| no_table_error(&self.0.identity, &self.0.stores))?;
             self.0.own_cluster.check(caller)?;
         }
         let mut response = Response::new(PipeResponses::new(self.0.clone(), request));
@@ -223,12 +228,22 @@ impl Sequence for SequenceService {
         self.with_metrics(CallMethod::Routes, request, |arrival, request| async move {
             let deadline = arrival.deadline;
             let base = request.base;
-            let table = self.0.wait_for_table(deadline).await?;
+            let table = self
+                .0
+                .table
+                .wait_for_first(deadline)
+                .await
+                .ok_or_else(|| no_table_error(&self.0.identity, &self.0.stores))?;
             self.0.own_cluster.check(request.cluster_tag())?;
             if base > table.version() {
                 self.0.renewals.renew_and_wait(deadline).await;
             }
-            let table = self.0.wait_for_table(deadline).await?;
+            let table = self
+                .0
+                .table
+                .wait_for_first(deadline)
+                .await
+                .ok_or_else(|| no_table_error(&self.0.identity, &self.0.stores))?;
             Ok(RoutingTable::from(&table.delta_since(base)))
         })
         .await
@@ -339,7 +354,7 @@ impl SequenceService {
             answers.merge_missed(&missed, node.serve_batch_slow(&call, &batch).await)
         };
         self.0
-            .background_executor
+            .background
             .run_for_call(missed_answers.in_current_span())
             .await
     }
@@ -368,7 +383,7 @@ impl SequenceService {
         let served = async move { node.serve_items(&call, &[item]).await.pop() };
         let answer = self
             .0
-            .background_executor
+            .background
             .run_for_call(served.in_current_span())
             .await?;
         let answer = answer.unwrap_or_else(|| Err(RpcError::new(Reason::Unspecified, "no answer")));

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::api::relay_client::{RelayClient, relay_client};
 use crate::node::Node;
+use crate::store_client::unavailable::{no_lease_text, no_table_error};
 
 /// Maximum time for a move or a drain to reach its AllocSvr and to complete; after it the call
 /// fails.
@@ -37,7 +38,11 @@ impl Node {
         loop {
             // Looked up at each attempt, because the AllocSvr may have restarted.
             let to = self.find_session(&request.to).await?;
-            let table = self.wait_for_table(deadline).await?;
+            let table = self
+                .table
+                .wait_for_first(deadline)
+                .await
+                .ok_or_else(|| no_table_error(&self.identity, &self.stores))?;
             let route = table.route(slot).ok_or_else(no_slot)?;
             let fault = match &route.owner {
                 None => RpcError::new(
@@ -48,7 +53,7 @@ impl Node {
                     let epoch = route.epoch.0;
                     return Ok(AdminMoveSlotResponse { epoch });
                 }
-                Some(owner) if owner.address == self.address => {
+                Some(owner) if owner.address == self.identity.address => {
                     match self.move_owned_slot(slot, to.session, deadline).await {
                         Ok((epoch, true)) => return Ok(AdminMoveSlotResponse { epoch }),
                         Ok(_) => RpcError::new(
@@ -94,7 +99,8 @@ impl Node {
         to: u64,
         deadline: Instant,
     ) -> Result<(u64, bool), RpcError> {
-        let no_lease = || RpcError::new(Reason::NoLease, self.no_lease_text());
+        let no_lease =
+            || RpcError::new(Reason::NoLease, no_lease_text(&self.identity, &self.stores));
         let session = self.session.load().ok_or_else(no_lease)?;
         let table = self.table.load().ok_or_else(no_lease)?;
         let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
@@ -107,7 +113,7 @@ impl Node {
         let late = |_| {
             let text = format!(
                 "slot {slot} is stopped and waits for a store of {} to confirm its move",
-                self.store_group.address_list()
+                self.stores.address_list()
             );
             RpcError::new(Reason::Unreachable, text)
         };
@@ -123,9 +129,9 @@ impl Node {
         request: DrainRequest,
     ) -> Result<DrainResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
-        if request.name != self.name {
+        if request.name != self.identity.name {
             let named = self.find_session(&request.name).await?;
-            if request.forwarded || named.address == self.address {
+            if request.forwarded || named.address == self.identity.address {
                 let text = format!("AllocSvr {:?} is not here any more; retry", request.name);
                 return Err(RpcError::new(Reason::NotOwner, text));
             }
@@ -140,18 +146,21 @@ impl Node {
         }
         if !request.undo && !self.slot_moves.is_draining() {
             let status = self.cluster_status().await?;
-            let takes = |s: &&SessionStatus| s.name != self.name && !s.draining;
+            let takes = |s: &&SessionStatus| s.name != self.identity.name && !s.draining;
             if status.sessions.iter().find(takes).is_none() {
                 let text = format!(
                     "no other AllocSvr could take the slots of {:?}: start one first",
-                    self.name
+                    self.identity.name
                 );
                 return Err(RpcError::new(Reason::Refused, text));
             }
         }
         self.set_draining(!request.undo);
         if !self.renewals.renew_and_wait(deadline).await || self.session.peek().is_none() {
-            return Err(RpcError::new(Reason::NoLease, self.no_lease_text()));
+            return Err(RpcError::new(
+                Reason::NoLease,
+                no_lease_text(&self.identity, &self.stores),
+            ));
         }
         Ok(DrainResponse {
             slots: self.owned_slot_count(),
@@ -175,7 +184,7 @@ impl Node {
     }
 
     async fn cluster_status(&self) -> Result<ClusterStatusResponse, RpcError> {
-        self.store_group
+        self.stores
             .call(
                 Instant::now() + STATUS_TIMEOUT,
                 STATUS_TIMEOUT / 2,

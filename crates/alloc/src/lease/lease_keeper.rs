@@ -62,11 +62,11 @@ impl Node {
         let proof = self
             .state_dir
             .as_ref()
-            .and_then(|dir| dir.load_proof(&self.name));
+            .and_then(|dir| dir.load_proof(&self.identity.name));
         let request = OpenSessionRequest {
-            name: self.name.clone(),
-            address: self.address.clone(),
-            incarnation: self.incarnation,
+            name: self.identity.name.clone(),
+            address: self.identity.address.clone(),
+            incarnation: self.identity.incarnation,
             nonce: u128_to_bytes(nonce.0),
             proof_session: proof.map(|p| p.session.0),
             cluster_tag: 0,
@@ -75,7 +75,7 @@ impl Node {
         let mut last_logged_reason = String::new();
         loop {
             let opened = self
-                .store_group
+                .stores
                 .send(
                     Instant::now() + REGISTER_ATTEMPT_TIMEOUT,
                     REGISTER_ATTEMPT_TIMEOUT,
@@ -87,7 +87,7 @@ impl Node {
                 Ok(opened) if self.own_cluster.join(opened.cluster_tag()).is_ok() => {
                     self.counters.sessions_opened.add(1);
                     let session = Arc::new(LeasedSession::new(SessionId(opened.session)));
-                    tracing::info!(session = %session.id, name = %self.name, "session opened");
+                    tracing::info!(session = %session.id, name = %self.identity.name, "session opened");
                     self.store_proof(SessionProof {
                         session: session.id,
                         nonce,
@@ -113,7 +113,7 @@ impl Node {
             match fault.reason() {
                 Reason::NameTaken if taken_for > self.name_wait.max(3 * takeover_wait) => {
                     return Err(Error::NameTaken {
-                        name: self.name.clone(),
+                        name: self.identity.name.clone(),
                         holder: fault.message,
                     });
                 }
@@ -135,7 +135,7 @@ impl Node {
         let Some(dir) = self.state_dir.clone() else {
             return;
         };
-        let name = self.name.clone();
+        let name = self.identity.name.clone();
         // The write is not awaited. If the process dies before it completes, the next process must
         // wait for this session to expire.
         let stored = seqsvr_os::spawn_blocking(move || {
@@ -152,12 +152,12 @@ impl Node {
     fn check_cluster_of_stores(&self) -> Result<(), Error> {
         // `has_lease` is not used: without lease checks (`--cfg unleased`) a session serves beyond
         // its lease.
-        if !self.session.lease_left().is_zero() || !self.store_group.is_foreign() {
+        if !self.session.lease_left().is_zero() || !self.stores.is_foreign() {
             return Ok(());
         }
         Err(Error::OtherCluster {
             own: self.own_cluster.tag(),
-            stores: self.store_group.address_list(),
+            stores: self.stores.address_list(),
         })
     }
 
@@ -205,7 +205,7 @@ impl Node {
         session: &Arc<LeasedSession>,
         lease: Duration,
     ) -> Result<Duration, RpcError> {
-        let (address, channel) = self.store_group.preferred_channel()?;
+        let (address, channel) = self.stores.preferred_channel()?;
         let is_draining = self.slot_moves.is_draining();
         let request = KeepAliveRequest {
             session: session.id.0,
@@ -231,15 +231,15 @@ impl Node {
         // Schedule that breaks it: the routes are not applied, because they are of another cluster
         // or malformed, and the lease is renewed nevertheless. Then slots are served that moved
         // long ago.
-        let renewed =
-            self.store_group
-                .check_answer(&address, answer)
-                .and_then(
-                    |response| match self.apply_routes(response.routes.as_ref()) {
-                        Err(fault) if !planted!(NameNoCluster) => Err(fault),
-                        _ => Ok(response),
-                    },
-                );
+        let renewed = self
+            .stores
+            .check_answer(&address, answer)
+            .and_then(
+                |response| match self.apply_routes(response.routes.as_ref()) {
+                    Err(fault) if !planted!(NameNoCluster) => Err(fault),
+                    _ => Ok(response),
+                },
+            );
         let fault = match renewed {
             Ok(response) => {
                 let lease = Duration::from_millis(u64::from(response.lease_ms));
@@ -248,7 +248,7 @@ impl Node {
                     false => t0,
                 };
                 session.renew(Lease::new(t0, lease));
-                self.store_group.set_members(response.stores);
+                self.stores.set_members(response.stores);
                 self.start_planned_moves(
                     session,
                     is_draining,
@@ -260,7 +260,7 @@ impl Node {
             Err(fault) => fault,
         };
         if fault.reason() != Reason::NoSuchSession {
-            self.store_group.prefer_next(&address, &fault.detail.leader);
+            self.stores.prefer_next(&address, &fault.detail.leader);
         }
         Err(fault)
     }

@@ -28,7 +28,7 @@ impl Node {
     }
 
     async fn follow_table(&self) -> Result<(), RpcError> {
-        let (_, channel) = self.store_group.preferred_channel()?;
+        let (_, channel) = self.stores.preferred_channel()?;
         let request = WatchRequest {
             table_version: self.table.version(),
             cluster_tag: self.own_cluster.tag().0,

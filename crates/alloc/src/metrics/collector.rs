@@ -137,7 +137,9 @@ struct AllocCollector(Arc<Node>);
 
 impl fmt::Debug for AllocCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Scraped").field(&self.0.name).finish()
+        f.debug_tuple("Scraped")
+            .field(&self.0.identity.name)
+            .finish()
     }
 }
 
@@ -163,7 +165,7 @@ impl ServerProbe for AllocServer {
         let node = &self.node;
         let left = node.session.lease_left().as_millis() as u64;
         let lease = node.renewals.lease_ms();
-        let stores = node.store_group.address_list();
+        let stores = node.stores.address_list();
         vec![
             HealthCheck::new("lease", node.session.has_lease(), || {
                 format!(

@@ -91,7 +91,7 @@ impl Node {
         };
         let result_receiver = result_sender.subscribe();
         let transition = SectionTransition::new(self.clone(), key, result_sender);
-        self.spawn_background(async move {
+        self.background.spawn_tracked(async move {
             let _permit = permit;
             let opened = transition.node.open_at_store(fence, session).await;
             transition.finish(opened);
@@ -197,7 +197,7 @@ impl Node {
         };
         let result_receiver = result_sender.subscribe();
         let transition = SectionTransition::new(self.clone(), loaded.key(), result_sender);
-        self.spawn_background(async move {
+        self.background.spawn_tracked(async move {
             transition.node.close_at_store(loaded).await;
             transition.finish(Ok(()));
         });

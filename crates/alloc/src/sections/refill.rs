@@ -44,7 +44,7 @@ impl Node {
     pub(crate) fn start_refill(self: &Arc<Self>, loaded: &Arc<LoadedSection>) {
         if loaded.try_begin_raise() {
             let (node, loaded) = (self.clone(), loaded.clone());
-            self.spawn_background(async move {
+            self.background.spawn_tracked(async move {
                 node.raise_ahead(&loaded).await;
                 loaded.end_raise();
                 // Numbers used during the raise may have made the next one due.
@@ -92,7 +92,7 @@ impl Node {
     ) -> Result<(), RpcError> {
         let (done, raised) = oneshot::channel();
         let node = self.clone();
-        self.spawn_background(async move {
+        self.background.spawn_tracked(async move {
             let outcome = node.raise_window(&loaded, to, true, force).await;
             if outcome.is_ok() {
                 node.set_counters(&loaded, to, &keys).await;
@@ -225,7 +225,7 @@ impl Node {
         waited.map_err(|_| {
             RpcError::new(Reason::NoWindow, format!(
                 "the window of section {} is used up and no store of {} confirmed a raise in time; check the stores and retry",
-                loaded.key(), self.store_group.address_list()
+                loaded.key(), self.stores.address_list()
             ))
         })
     }

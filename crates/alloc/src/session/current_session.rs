@@ -39,7 +39,10 @@ impl CurrentSession {
     }
 
     /// Replaces the session and returns the one before it.
-    pub(crate) fn replace(&self, session: Option<Arc<LeasedSession>>) -> Option<Arc<LeasedSession>> {
+    pub(crate) fn replace(
+        &self,
+        session: Option<Arc<LeasedSession>>,
+    ) -> Option<Arc<LeasedSession>> {
         self.session.swap(session)
     }
 

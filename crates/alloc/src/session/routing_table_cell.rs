@@ -9,6 +9,7 @@ use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 use crate::own_cluster::OwnCluster;
 
@@ -49,6 +50,16 @@ impl RoutingTableCell {
     /// Borrows the table: cheaper than [`RoutingTableCell::load`]. Hold it across no await.
     pub(crate) fn peek(&self) -> Guard<Option<Arc<RoutingTable>>> {
         self.current.load()
+    }
+
+    /// Returns the table; waits for the first one until the deadline.
+    pub(crate) async fn wait_for_first(&self, deadline: Instant) -> Option<Arc<RoutingTable>> {
+        if let Some(table) = self.load() {
+            return Some(table);
+        }
+        let mut version = self.subscribe();
+        let _ = timeout_at(deadline, version.wait_for(|v| *v > 0)).await;
+        self.load()
     }
 
     /// Returns the version of the table; 0 before the first.

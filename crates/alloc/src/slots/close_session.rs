@@ -67,7 +67,7 @@ impl Node {
                 ..CloseSessionRequest::default()
             };
             let closed = self
-                .store_group
+                .stores
                 .send(
                     end.min(Instant::now() + CHUNK_TIMEOUT),
                     CHUNK_TIMEOUT / 3,

@@ -136,7 +136,7 @@ impl Node {
         };
         loop {
             let moved = self
-                .store_group
+                .stores
                 .send(
                     Instant::now() + MOVE_TIMEOUT,
                     MOVE_ATTEMPT_TIMEOUT,

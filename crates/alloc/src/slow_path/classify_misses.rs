@@ -15,7 +15,7 @@ use crate::slow_path::wait_limiter::{RETRY_AFTER_MS, WaitPermits};
 impl Node {
     /// Returns the error of an item that was not answered in time.
     pub(crate) fn timeout_error(&self, why: Option<&PendingReason>) -> RpcError {
-        let stores = || self.store_group.address_list();
+        let stores = || self.stores.address_list();
         let (reason, text) = match why {
             Some(PendingReason::Opening(section)) => (
                 Reason::NoWindow,

@@ -34,6 +34,7 @@ use crate::slow_path::progress::RequestProgress;
 use crate::slow_path::resolution::Resolution;
 use crate::slow_path::wait_key::WaitKey;
 use crate::slow_path::wait_limiter::WaitPermits;
+use crate::store_client::unavailable::no_table_error;
 
 /// Maximum items of a batch processed, or results handled, before the task yields. About 50 us, so
 /// that a caller that touches section after section does not delay others.
@@ -208,7 +209,10 @@ impl Node {
                 Some(table) => table,
                 None => {
                     permits.acquire(&self.counters.waiting_refused)?;
-                    self.wait_for_table(call.deadline).await?
+                    self.table
+                        .wait_for_first(call.deadline)
+                        .await
+                        .ok_or_else(|| no_table_error(&self.identity, &self.stores))?
                 }
             };
             // Checked again here, because before the first table this process did not have its
@@ -230,7 +234,7 @@ impl Node {
             } else if Instant::now() >= call.deadline {
                 let text = format!(
                     "no store of {} has confirmed whether there is a namespace {name:?}; retry",
-                    self.store_group.address_list()
+                    self.stores.address_list()
                 );
                 return Err(RpcError::new(Reason::Unreachable, text));
             }

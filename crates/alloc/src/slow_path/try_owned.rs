@@ -19,6 +19,7 @@ use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;
 use crate::session::serving_check::{Confirmed, ServingCheck};
 use crate::slow_path::miss_reason::MissReason;
+use crate::store_client::unavailable::no_lease_text;
 
 /// Answer that still has to pass the check.
 struct PendingAnswer<'m> {
@@ -74,7 +75,7 @@ impl Node {
             if !has_lease {
                 misses.push((
                     index,
-                    MissReason::Wait(Reason::NoLease, self.no_lease_text()),
+                    MissReason::Wait(Reason::NoLease, no_lease_text(&self.identity, &self.stores)),
                 ));
                 continue;
             }
@@ -116,7 +117,7 @@ impl Node {
                 self.record_burned(items[index as usize].operation);
                 misses.push((
                     index,
-                    MissReason::Wait(Reason::NoLease, self.no_lease_text()),
+                    MissReason::Wait(Reason::NoLease, no_lease_text(&self.identity, &self.stores)),
                 ));
             } else if strict {
                 misses.push((index, MissReason::ConfirmAnswer(loaded.clone(), answer)));
@@ -235,20 +236,12 @@ impl Node {
             Some(owner) if session.is_some_and(|s| s.id == owner.session && s.is_alive()) => Ok(()),
             // The earlier process at this address is gone. A request to it would reach this
             // process.
-            Some(owner) if owner.address == self.address => wait(format!(
+            Some(owner) if owner.address == self.identity.address => wait(format!(
                 "slot {} is held by an earlier session of AllocSvr {:?} until its lease has run out",
                 location.slot, owner.name
             )),
             Some(owner) => Err(MissReason::Remote(owner.address.clone())),
         }
-    }
-
-    pub(crate) fn no_lease_text(&self) -> String {
-        format!(
-            "AllocSvr {} holds no valid lease now; it renews at {}",
-            self.name,
-            self.store_group.address_list()
-        )
     }
 }
 

@@ -5,3 +5,4 @@ pub(crate) mod ownership_verifier;
 pub(crate) mod refusal;
 pub(crate) mod section_reader;
 pub(crate) mod store_group;
+pub(crate) mod unavailable;

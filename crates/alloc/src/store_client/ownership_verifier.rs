@@ -6,6 +6,7 @@
 //! coalesced and rate-limited, so that made-up floors cost the store little.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -47,13 +48,23 @@ type PendingCheck = (
 );
 
 /// Queue of callers that wait for the next round.
-#[derive(Default)]
 pub(crate) struct OwnershipVerifier {
+    stores: StoreGroupClient,
+    counters: Arc<AllocCounters>,
     pending: Mutex<Vec<PendingCheck>>,
     ready: Notify,
 }
 
 impl OwnershipVerifier {
+    pub(crate) fn new(stores: StoreGroupClient, counters: Arc<AllocCounters>) -> OwnershipVerifier {
+        OwnershipVerifier {
+            stores,
+            counters,
+            pending: Mutex::default(),
+            ready: Notify::new(),
+        }
+    }
+
     /// Confirms an ownership with the store, by a round that starts after now.
     pub(crate) async fn verify(
         &self,
@@ -83,12 +94,7 @@ impl OwnershipVerifier {
     }
 
     /// Runs confirmation rounds until cancelled.
-    pub(crate) async fn run(
-        &self,
-        stores: &StoreGroupClient,
-        counters: &AllocCounters,
-        cancel: CancellationToken,
-    ) {
+    pub(crate) async fn run(self: Arc<Self>, cancel: CancellationToken) {
         while cancel
             .run_until_cancelled(self.ready.notified())
             .await
@@ -97,8 +103,8 @@ impl OwnershipVerifier {
             // Callers that are queued now are in this round. Later callers are in the next.
             let checks = std::mem::take(&mut *self.pending.lock());
             if !checks.is_empty() {
-                counters.guard_rounds.add(1);
-                run_round(stores, checks).await;
+                self.counters.guard_rounds.add(1);
+                run_round(&self.stores, checks).await;
             }
             sleep(ROUND_INTERVAL_MIN).await;
         }

@@ -5,6 +5,7 @@
 //! because a thousand sections, each with a read of its own, would fill the connection to the
 //! store, and the renewals of the lease would wait behind them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -41,13 +42,21 @@ type PendingRead = (
 );
 
 /// Queue of sections that wait for the next read.
-#[derive(Default)]
 pub(crate) struct SectionReader {
+    stores: StoreGroupClient,
     pending: Mutex<Vec<PendingRead>>,
     ready: Notify,
 }
 
 impl SectionReader {
+    pub(crate) fn new(stores: StoreGroupClient) -> SectionReader {
+        SectionReader {
+            stores,
+            pending: Mutex::default(),
+            ready: Notify::new(),
+        }
+    }
+
     /// Reads a section and its slot at the store, in a read that begins after now.
     pub(crate) async fn read(
         &self,
@@ -71,7 +80,7 @@ impl SectionReader {
     }
 
     /// Reads until cancelled.
-    pub(crate) async fn run(&self, stores: &StoreGroupClient, cancel: CancellationToken) {
+    pub(crate) async fn run(self: Arc<Self>, cancel: CancellationToken) {
         while cancel
             .run_until_cancelled(self.ready.notified())
             .await
@@ -88,7 +97,7 @@ impl SectionReader {
                 }
                 batch.retain(|(_, _, tx)| !tx.is_closed());
                 if !batch.is_empty() {
-                    read_batch(stores, batch).await;
+                    read_batch(&self.stores, batch).await;
                 }
             }
         }
