@@ -7,10 +7,10 @@
 //!     │ missed: from here on in the background, at a lower priority
 //!     └─> slow_path                       answers by the deadline, or says why not
 //!           ├─> try_owned ──> core::section    one pass over the loaded sections
-//!           ├─> sections::open_close           opens a section at the store
-//!           ├─> sections::refill               raises max_seq ahead of need
+//!           ├─> sections::section_lifecycle    opens a section at the store
+//!           ├─> sections::refiller             raises max_seq ahead of need
 //!           ├─> store_client                   reads sections, confirms ownership
-//!           └─> forward                        sends items on to their owner
+//!           └─> forwarder                      sends items on to their owner
 //! batch: requests and answers in columns
 //! session, lease: registration, renewal of the lease, routing table
 //! slots: hands slots over to other owners, when the store plans it or an operator requests it

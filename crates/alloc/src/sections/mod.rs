@@ -3,12 +3,12 @@
 pub(crate) mod evictor;
 pub(crate) mod loaded_section;
 pub(crate) mod lookup_cache;
-pub(crate) mod open_close;
 pub(crate) mod rate_meter;
-pub(crate) mod refill;
+pub(crate) mod refiller;
 pub(crate) mod section_hash;
+pub(crate) mod section_lifecycle;
 pub(crate) mod section_map;
-pub(crate) mod table_updates;
+pub(crate) mod table_updater;
 #[cfg(test)]
 pub(crate) mod test_util;
 pub(crate) mod totals;

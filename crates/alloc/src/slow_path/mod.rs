@@ -3,7 +3,7 @@
 //! so that no slow item delays another. The number of waiting items is bounded by permits.
 
 mod classify_misses;
-mod forward;
+mod forwarder;
 pub(crate) mod miss_reason;
 mod progress;
 mod resolution;
