@@ -24,7 +24,11 @@ use crate::node::Node;
 use crate::options::{AllocEnvironment, Options};
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
+use crate::sections::evictor::Evictor;
+use crate::sections::refiller::Refiller;
+use crate::sections::section_lifecycle::SectionLifecycle;
 use crate::sections::section_map::SectionMap;
+use crate::sections::table_updater::TableUpdater;
 use crate::session::current_session::CurrentSession;
 use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
@@ -110,41 +114,78 @@ impl AllocServer {
             cluster.clone(),
         );
         let items_max = options.items_max.min(ITEMS_MAX);
-        let counters = Arc::new(AllocCounters::default());
-        let tasks = TaskTracker::new();
+        let (counters, tasks) = (Arc::new(AllocCounters::default()), TaskTracker::new());
+        let stopping = CancellationToken::new();
+        let background = BackgroundExecutor::new(background, tasks.clone());
+        let identity = Arc::new(AllocIdentity {
+            name: options.name.clone(),
+            address: options
+                .advertise
+                .clone()
+                .unwrap_or_else(|| local_addr.to_string()),
+            incarnation: random.draw(),
+        });
+        let session = Arc::new(CurrentSession::new(clock.clone()));
+        let table = Arc::new(RoutingTableCell::new(cluster.clone()));
+        let renewals = Arc::new(RenewalSignal::new());
+        let sections = Arc::new(SectionMap::new(random.draw()));
+        let command_queue = CommandQueue::new(stores.clone());
+        let lifecycle = Arc::new(SectionLifecycle::new(
+            sections.clone(),
+            table.clone(),
+            renewals.clone(),
+            command_queue.clone(),
+            counters.clone(),
+            random.clone(),
+            background.clone(),
+        ));
+        let refiller = Arc::new(Refiller::new(
+            sections.clone(),
+            table.clone(),
+            renewals.clone(),
+            stores.clone(),
+            command_queue.clone(),
+            counters.clone(),
+            clock.clone(),
+            random.clone(),
+            background.clone(),
+            stopping.clone(),
+        ));
+        let table_updater = Arc::new(TableUpdater::new(
+            table.clone(),
+            sections.clone(),
+            renewals.clone(),
+            counters.clone(),
+        ));
         let node = Arc::new(Node {
-            identity: Arc::new(AllocIdentity {
-                name: options.name.clone(),
-                address: options
-                    .advertise
-                    .clone()
-                    .unwrap_or_else(|| local_addr.to_string()),
-                incarnation: random.draw(),
-            }),
+            identity,
             name_wait: options.name_wait,
             state_dir: state_dir.map(Arc::new),
-            session: Arc::new(CurrentSession::new(clock.clone())),
+            session,
             clock,
             channels,
-            command_queue: CommandQueue::new(stores.clone()),
-            table: Arc::new(RoutingTableCell::new(cluster.clone())),
+            command_queue,
+            table,
             own_cluster: cluster,
-            sections: Arc::new(SectionMap::new(random.draw())),
+            sections,
+            lifecycle,
+            refiller,
+            table_updater,
             ownership_verifier: Arc::new(OwnershipVerifier::new(stores.clone(), counters.clone())),
             section_reader: Arc::new(SectionReader::new(stores.clone())),
             stores,
             wait_limiter: WaitLimiter::new(options.waiting_max.max(items_max)),
             slot_moves: SlotMoveTracker::new(),
-            renewals: Arc::new(RenewalSignal::new()),
+            renewals,
             counters,
             call_metrics: Arc::default(),
             connections: ConnectionLimiter::new(options.connections_max),
             calls: CallLimiter::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,
             random,
-            background: BackgroundExecutor::new(background, tasks.clone()),
+            background,
             tasks,
-            stopping: CancellationToken::new(),
+            stopping,
         });
         let (failed_tx, failed) = watch::channel(None);
         // All AllocSvrs of a process share the memory of its counters.
@@ -195,11 +236,14 @@ impl AllocServer {
         let background = &node.background;
         background.spawn_tracked(node.ownership_verifier.clone().run(stopping.clone()));
         background.spawn_tracked(node.section_reader.clone().run(stopping.clone()));
-        background.spawn_tracked(node.clone().run_evictor(
+        let evictor = Evictor::new(
+            node.sections.clone(),
+            node.lifecycle.clone(),
+            node.renewals.clone(),
             options.idle_after,
             options.memory_budget,
-            self.lease_keeper.clone(),
-        ));
+        );
+        background.spawn_tracked(evictor.run(self.lease_keeper.clone()));
         background.spawn_tracked(node.command_queue.clone().run(stopping));
     }
 

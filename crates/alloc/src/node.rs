@@ -14,7 +14,10 @@ use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
+use crate::sections::refiller::Refiller;
+use crate::sections::section_lifecycle::SectionLifecycle;
 use crate::sections::section_map::SectionMap;
+use crate::sections::table_updater::TableUpdater;
 use crate::session::current_session::CurrentSession;
 use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
@@ -39,6 +42,9 @@ pub(crate) struct Node {
     pub(crate) table: Arc<RoutingTableCell>,
     pub(crate) session: Arc<CurrentSession>,
     pub(crate) sections: Arc<SectionMap>,
+    pub(crate) lifecycle: Arc<SectionLifecycle>,
+    pub(crate) refiller: Arc<Refiller>,
+    pub(crate) table_updater: Arc<TableUpdater>,
     pub(crate) ownership_verifier: Arc<OwnershipVerifier>,
     pub(crate) section_reader: Arc<SectionReader>,
     pub(crate) wait_limiter: WaitLimiter,

@@ -15,15 +15,15 @@ use super::key_location::{locate_key, locate_uid, with_section_key};
 use super::lookup_block::{LOOKUP_BLOCK_ITEMS, LookupBlock};
 use super::{FastPathResult, NEW_KEYS_MAX};
 use crate::batch::request::{BatchRequest, TakeArgs};
-use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::lookup_cache::LookupCache;
+use crate::sections::refiller::Refiller;
 use crate::sections::section_map::PinnedSections;
 use crate::session::serving_check::ServingCheck;
 
 /// Shared state of batches that are served together.
 pub(super) struct BatchTaker<'m> {
-    node: &'m Arc<Node>,
+    refiller: &'m Arc<Refiller>,
     check: &'m ServingCheck<'m>,
     table_version: u64,
     map: &'m PinnedSections<'m>,
@@ -37,14 +37,14 @@ pub(super) struct BatchTaker<'m> {
 impl<'m> BatchTaker<'m> {
     /// Creates a taker for batches of `items` items in all.
     pub(super) fn new(
-        node: &'m Arc<Node>,
+        refiller: &'m Arc<Refiller>,
         check: &'m ServingCheck<'m>,
         map: &'m PinnedSections<'m>,
         cache: &'m LookupCache,
         items: usize,
     ) -> BatchTaker<'m> {
         BatchTaker {
-            node,
+            refiller,
             check,
             table_version: check.table().version(),
             map,
@@ -89,7 +89,7 @@ impl<'m> BatchTaker<'m> {
     /// not in the cache.
     pub(super) fn finish(self) -> Vec<Arc<LoadedSection>> {
         let entered = self.entered.iter();
-        entered.for_each(|loaded| refill_if_due(self.node, self.map, loaded));
+        entered.for_each(|loaded| refill_if_due(self.refiller, self.map, loaded));
         self.uncached
     }
 
@@ -152,7 +152,7 @@ impl<'m> BatchTaker<'m> {
                                 }
                             };
                             if is_not_entered {
-                                refill_if_due(self.node, self.map, loaded);
+                                refill_if_due(self.refiller, self.map, loaded);
                             }
                             range
                         }
@@ -238,11 +238,15 @@ impl<'m> BatchTaker<'m> {
 
 /// Starts a refill of a section from which numbers were taken, if one is due.
 #[inline]
-pub(super) fn refill_if_due(node: &Arc<Node>, map: &PinnedSections<'_>, loaded: &LoadedSection) {
+pub(super) fn refill_if_due(
+    refiller: &Arc<Refiller>,
+    map: &PinnedSections<'_>,
+    loaded: &LoadedSection,
+) {
     if loaded.should_raise()
         && let Some(loaded) = map.get(&loaded.key())
     {
-        node.start_refill(loaded);
+        refiller.start_refill(loaded);
     }
 }
 

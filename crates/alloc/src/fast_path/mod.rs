@@ -114,7 +114,7 @@ impl Node {
         let mut cache = self.sections.caches.try_acquire(session);
         let empty_cache = LookupCache::default();
         let cached = cache.as_deref().unwrap_or(&empty_cache);
-        let mut taker = BatchTaker::new(self, &check, &map, cached, items);
+        let mut taker = BatchTaker::new(&self.refiller, &check, &map, cached, items);
         let served = batches.iter().map(|batch| {
             let namespace = table.namespace(batch.namespace_name());
             let servable = namespace.filter(|namespace| {

@@ -51,7 +51,7 @@ impl Node {
                 }
             })?;
             if loaded.should_raise() {
-                refill_if_due(self, &self.sections.pin(), loaded);
+                refill_if_due(&self.refiller, &self.sections.pin(), loaded);
             }
             Some((range, loaded.fence))
         };

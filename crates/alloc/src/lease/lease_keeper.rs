@@ -235,7 +235,7 @@ impl Node {
             .stores
             .check_answer(&address, answer)
             .and_then(
-                |response| match self.apply_routes(response.routes.as_ref()) {
+                |response| match self.table_updater.apply_routes(response.routes.as_ref()) {
                     Err(fault) if !planted!(NameNoCluster) => Err(fault),
                     _ => Ok(response),
                 },

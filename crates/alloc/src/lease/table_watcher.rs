@@ -44,7 +44,7 @@ impl Node {
             .await
             .map_err(|s| RpcError::from_status(&s))?
         {
-            self.apply_routes(Some(&routes))?;
+            self.table_updater.apply_routes(Some(&routes))?;
         }
         Ok(())
     }

@@ -16,8 +16,10 @@ use seqsvr_core::section::counter_memory;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
+use crate::sections::section_lifecycle::SectionLifecycle;
+use crate::sections::section_map::SectionMap;
+use crate::session::renewal_signal::RenewalSignal;
 
 /// Sweeps without use after which a section is idle.
 const IDLE_SWEEPS: u32 = 2;
@@ -30,20 +32,41 @@ const PAUSE_TO_WALK_RATIO: u32 = 10;
 /// Maximum closes in flight; above it further closes wait.
 const CLOSES_IN_FLIGHT_MAX: usize = 1_000;
 
-impl Node {
-    /// Sweeps until cancelled. A section that is unused for between one and two times `idle_after`
-    /// / 2 is closed.
-    pub(crate) async fn run_evictor(
-        self: Arc<Self>,
+/// Closes sections that are idle, or above the memory budget.
+pub(crate) struct Evictor {
+    sections: Arc<SectionMap>,
+    lifecycle: Arc<SectionLifecycle>,
+    renewals: Arc<RenewalSignal>,
+    idle_after: Duration,
+    /// Bytes above which sections are closed even if they are busy.
+    budget: u64,
+}
+
+impl Evictor {
+    pub(crate) fn new(
+        sections: Arc<SectionMap>,
+        lifecycle: Arc<SectionLifecycle>,
+        renewals: Arc<RenewalSignal>,
         idle_after: Duration,
         budget: u64,
-        cancel: CancellationToken,
-    ) {
-        let sweep_interval = idle_after / IDLE_SWEEPS;
+    ) -> Evictor {
+        Evictor {
+            sections,
+            lifecycle,
+            renewals,
+            idle_after,
+            budget,
+        }
+    }
+
+    /// Sweeps until cancelled. A section that is unused for between one and two times `idle_after`
+    /// / 2 is closed.
+    pub(crate) async fn run(self, cancel: CancellationToken) {
+        let sweep_interval = self.idle_after / IDLE_SWEEPS;
         let mut next_sweep = Instant::now() + sweep_interval;
         loop {
             let due = next_sweep.min(Instant::now() + BUDGET_CHECK_INTERVAL);
-            let waited = self.wait_until_budget_check(due, budget);
+            let waited = self.wait_until_budget_check(due);
             if cancel.run_until_cancelled(waited).await.is_none() {
                 return;
             }
@@ -51,7 +74,7 @@ impl Node {
             if is_sweep_due {
                 next_sweep = Instant::now() + sweep_interval;
             }
-            let victims = select_victims(self.sections.all(), is_sweep_due, budget);
+            let victims = select_victims(self.sections.all(), is_sweep_due, self.budget);
             let closing = self.close_sections(victims);
             if cancel.run_until_cancelled(closing).await.is_none() {
                 return;
@@ -61,14 +84,14 @@ impl Node {
 
     /// Waits until a check of the budget is due. Closes sections above the budget before that, each
     /// time that the counters of the process use more than half of their slack.
-    async fn wait_until_budget_check(self: &Arc<Self>, due: Instant, budget: u64) {
+    async fn wait_until_budget_check(&self, due: Instant) {
         let mut next = Instant::now() + MEMORY_CHECK_INTERVAL;
         while next < due {
             sleep_until(next).await;
             let mut pause = MEMORY_CHECK_INTERVAL;
             if counter_memory().is_tight() {
                 let began = Instant::now();
-                let victims = select_over_budget(self.sections.all(), budget);
+                let victims = select_over_budget(self.sections.all(), self.budget);
                 pause = pause.max(PAUSE_TO_WALK_RATIO * began.elapsed());
                 self.close_sections(victims).await;
             }
@@ -84,7 +107,7 @@ impl Node {
     /// budget are sealed; their callers wait for an Open, although the windows would have served
     /// them until the lease ends. After the lease ends no number is handed out, so memory grows for
     /// at most D without a store.
-    async fn close_sections(self: &Arc<Self>, victims: Vec<Arc<LoadedSection>>) {
+    async fn close_sections(&self, victims: Vec<Arc<LoadedSection>>) {
         if victims.is_empty()
             || !self
                 .renewals
@@ -93,10 +116,9 @@ impl Node {
         {
             return;
         }
-        let closing =
-            futures::stream::iter(victims).for_each_concurrent(CLOSES_IN_FLIGHT_MAX, |loaded| {
-                let node = self.clone();
-                async move { node.close_section(loaded).await }
+        let closing = futures::stream::iter(victims)
+            .for_each_concurrent(CLOSES_IN_FLIGHT_MAX, |loaded| {
+                self.lifecycle.close_section(loaded)
             });
         closing.await;
     }
@@ -164,20 +186,29 @@ mod tests {
     use seqsvr_core::section::CounterKey;
 
     use super::*;
-    use crate::sections::test_util::{dense_section, test_section, unconnected_node};
+    use crate::sections::test_util::{dense_section, test_section, unconnected_lifecycle};
 
     /// Schedule: the stores go away while sections are above the budget.
     #[tokio::test]
     async fn eviction_without_store_seals_nothing() {
-        let (_alloc, node) = unconnected_node().await;
+        let sections = Arc::new(SectionMap::new([1, 2]));
+        let renewals = Arc::new(RenewalSignal::new());
+        let lifecycle = unconnected_lifecycle(sections.clone(), renewals.clone());
+        let evictor = Evictor::new(
+            sections.clone(),
+            Arc::new(lifecycle),
+            renewals,
+            Duration::MAX,
+            0,
+        );
         let session = test_section(1, 10).session.clone();
         let one = LoadedSection::new(test_section(1, 10).fence, session, dense_section(10), 10);
         let key = one.key();
-        node.sections.publish(one);
-        let victims = select_victims(node.sections.all(), false, 0);
+        sections.publish(one);
+        let victims = select_victims(sections.all(), false, 0);
         assert_eq!(victims.len(), 1);
-        node.close_sections(victims).await;
-        let found = node.sections.get(key).expect("still loaded");
+        evictor.close_sections(victims).await;
+        let found = sections.get(key).expect("still loaded");
         assert!(!found.section.is_sealed());
         take_one(&found);
     }

@@ -15,11 +15,20 @@ use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use crate::background_executor::BackgroundExecutor;
 use crate::batch::item::OwnedKey;
-use crate::node::Node;
+use crate::clock::Clock;
+use crate::metrics::counters::AllocCounters;
+use crate::random::RandomSource;
 use crate::sections::loaded_section::LoadedSection;
+use crate::sections::section_map::SectionMap;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::refusal::{fault_from_refusal, unexpected_reply};
+use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum callers that wait for one section's window; above it calls are rejected with a retry
 /// hint.
@@ -39,16 +48,60 @@ impl Drop for WindowWaiter<'_> {
     }
 }
 
-impl Node {
+/// Raises the windows of sections.
+pub(crate) struct Refiller {
+    sections: Arc<SectionMap>,
+    table: Arc<RoutingTableCell>,
+    renewals: Arc<RenewalSignal>,
+    stores: StoreGroupClient,
+    command_queue: CommandQueue,
+    counters: Arc<AllocCounters>,
+    clock: Arc<dyn Clock>,
+    random: RandomSource,
+    background: BackgroundExecutor,
+    stopping: CancellationToken,
+}
+
+impl Refiller {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "dependencies, no two of one type"
+    )]
+    pub(crate) fn new(
+        sections: Arc<SectionMap>,
+        table: Arc<RoutingTableCell>,
+        renewals: Arc<RenewalSignal>,
+        stores: StoreGroupClient,
+        command_queue: CommandQueue,
+        counters: Arc<AllocCounters>,
+        clock: Arc<dyn Clock>,
+        random: RandomSource,
+        background: BackgroundExecutor,
+        stopping: CancellationToken,
+    ) -> Refiller {
+        Refiller {
+            sections,
+            table,
+            renewals,
+            stores,
+            command_queue,
+            counters,
+            clock,
+            random,
+            background,
+            stopping,
+        }
+    }
+
     /// Starts a raise if one is due and none is in flight.
     pub(crate) fn start_refill(self: &Arc<Self>, loaded: &Arc<LoadedSection>) {
         if loaded.try_begin_raise() {
-            let (node, loaded) = (self.clone(), loaded.clone());
+            let (refiller, loaded) = (self.clone(), loaded.clone());
             self.background.spawn_tracked(async move {
-                node.raise_ahead(&loaded).await;
+                refiller.raise_ahead(&loaded).await;
                 loaded.end_raise();
                 // Numbers used during the raise may have made the next one due.
-                node.start_refill(&loaded);
+                refiller.start_refill(&loaded);
             });
         }
     }
@@ -91,11 +144,11 @@ impl Node {
         keys: Vec<OwnedKey>,
     ) -> Result<(), RpcError> {
         let (done, raised) = oneshot::channel();
-        let node = self.clone();
+        let refiller = self.clone();
         self.background.spawn_tracked(async move {
-            let outcome = node.raise_window(&loaded, to, true, force).await;
+            let outcome = refiller.raise_window(&loaded, to, true, force).await;
             if outcome.is_ok() {
-                node.set_counters(&loaded, to, &keys).await;
+                refiller.set_counters(&loaded, to, &keys).await;
             }
             // The caller may have gone away.
             let _ = done.send(outcome);
@@ -146,7 +199,7 @@ impl Node {
     }
 
     /// Raises max_seq of this generation and widens its window.
-    pub(crate) async fn raise_window(
+    async fn raise_window(
         &self,
         loaded: &Arc<LoadedSection>,
         to: u64,

@@ -8,23 +8,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::command::Fence;
-use seqsvr_core::ids::{SectionKey, Slot};
+use seqsvr_core::ids::SectionKey;
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::refused::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_command};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::node::Node;
+use crate::background_executor::BackgroundExecutor;
+use crate::metrics::counters::AllocCounters;
+use crate::random::RandomSource;
 use crate::sections::loaded_section::LoadedSection;
-use crate::sections::section_map::{TransitionResult, wait_for_transition};
+use crate::sections::section_map::{SectionMap, TransitionResult, wait_for_transition};
 use crate::session::leased_session::LeasedSession;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::refusal::{fault_from_refusal, unexpected_reply};
 
+/// Maximum sections being opened at a time. Above it opens wait in their order, with few of each
+/// call. (Closes are limited where they begin.)
+const OPENS_IN_FLIGHT_MAX: usize = 4_096;
 /// Maximum wait for a table with a newer step; after it the open fails.
 const STEP_RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -34,7 +41,7 @@ const STEP_RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// panics; its section stays among those in progress; each later call of it, each move of its slot
 /// and the shutdown wait for a result that never comes.
 struct SectionTransition {
-    node: Arc<Node>,
+    sections: Arc<SectionMap>,
     key: SectionKey,
     result_sender: watch::Sender<TransitionResult>,
     result: Option<Result<(), RpcError>>,
@@ -42,12 +49,12 @@ struct SectionTransition {
 
 impl SectionTransition {
     fn new(
-        node: Arc<Node>,
+        sections: Arc<SectionMap>,
         key: SectionKey,
         result_sender: watch::Sender<TransitionResult>,
     ) -> SectionTransition {
         SectionTransition {
-            node,
+            sections,
             key,
             result_sender,
             result: None,
@@ -65,13 +72,46 @@ impl Drop for SectionTransition {
             let text = "internal error: the open or close of the section was aborted; retry";
             Err(RpcError::new(Reason::Unreachable, text))
         });
-        self.node
-            .sections
+        self.sections
             .end_transition(self.key, &self.result_sender, result);
     }
 }
 
-impl Node {
+/// Opens and closes sections.
+pub(crate) struct SectionLifecycle {
+    sections: Arc<SectionMap>,
+    table: Arc<RoutingTableCell>,
+    renewals: Arc<RenewalSignal>,
+    command_queue: CommandQueue,
+    counters: Arc<AllocCounters>,
+    random: RandomSource,
+    background: BackgroundExecutor,
+    /// Permits to open a section.
+    open_permits: Arc<Semaphore>,
+}
+
+impl SectionLifecycle {
+    pub(crate) fn new(
+        sections: Arc<SectionMap>,
+        table: Arc<RoutingTableCell>,
+        renewals: Arc<RenewalSignal>,
+        command_queue: CommandQueue,
+        counters: Arc<AllocCounters>,
+        random: RandomSource,
+        background: BackgroundExecutor,
+    ) -> SectionLifecycle {
+        SectionLifecycle {
+            sections,
+            table,
+            renewals,
+            command_queue,
+            counters,
+            random,
+            background,
+            open_permits: Arc::new(Semaphore::new(OPENS_IN_FLIGHT_MAX)),
+        }
+    }
+
     /// Loads a section that this node owns at `fence`. Concurrent callers join. The open continues
     /// if the caller gives up.
     pub(crate) async fn open_section(
@@ -81,7 +121,7 @@ impl Node {
     ) -> Result<(), RpcError> {
         let key = fence.section;
         // The semaphore is never closed, so an error cannot occur.
-        let permit = self.sections.open_permits.clone().acquire_owned().await;
+        let permit = self.open_permits.clone().acquire_owned().await;
         let result_sender = match self.sections.begin_transition(fence) {
             Ok(result_sender) => result_sender,
             Err(joined) => {
@@ -90,10 +130,11 @@ impl Node {
             }
         };
         let result_receiver = result_sender.subscribe();
-        let transition = SectionTransition::new(self.clone(), key, result_sender);
+        let transition = SectionTransition::new(self.sections.clone(), key, result_sender);
+        let lifecycle = self.clone();
         self.background.spawn_tracked(async move {
             let _permit = permit;
-            let opened = transition.node.open_at_store(fence, session).await;
+            let opened = lifecycle.open_at_store(fence, session).await;
             transition.finish(opened);
         });
         wait_for_transition(result_receiver).await
@@ -196,9 +237,10 @@ impl Node {
             return;
         };
         let result_receiver = result_sender.subscribe();
-        let transition = SectionTransition::new(self.clone(), loaded.key(), result_sender);
+        let transition = SectionTransition::new(self.sections.clone(), loaded.key(), result_sender);
+        let lifecycle = self.clone();
         self.background.spawn_tracked(async move {
-            transition.node.close_at_store(loaded).await;
+            lifecycle.close_at_store(loaded).await;
             transition.finish(Ok(()));
         });
         let _ = wait_for_transition(result_receiver).await;
@@ -233,37 +275,28 @@ impl Node {
             }
         }
     }
-
-    /// Returns the fence for a section of a slot that this node owns by the table.
-    pub(crate) fn section_fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
-        Fence {
-            slot,
-            epoch: table.route(slot).map(|r| r.epoch).unwrap_or_default(),
-            section,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sections::test_util::{test_section, unconnected_node};
+    use crate::sections::test_util::test_section;
 
     /// Schedule: the task of an open is dropped before its end, as by a panic.
     #[tokio::test]
     async fn aborted_open_ends_with_error() {
-        let (_alloc, node) = unconnected_node().await;
+        let sections = Arc::new(SectionMap::new([1, 2]));
         let fence = test_section(1, 10).fence;
-        let result_sender = node.sections.begin_transition(fence).unwrap();
+        let result_sender = sections.begin_transition(fence).unwrap();
         let waits = wait_for_transition(result_sender.subscribe());
         drop(SectionTransition::new(
-            node.clone(),
+            sections.clone(),
             fence.section,
             result_sender,
         ));
         let fault = waits.await.expect_err("it broke off");
         assert_eq!(fault.reason(), Reason::Unreachable);
-        node.sections.wait_until_idle(fence.slot).await;
-        assert!(node.sections.begin_transition(fence).is_ok());
+        sections.wait_until_idle(fence.slot).await;
+        assert!(sections.begin_transition(fence).is_ok());
     }
 }

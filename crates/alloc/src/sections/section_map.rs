@@ -29,9 +29,6 @@ use crate::sections::lookup_cache::LookupCaches;
 use crate::sections::section_hash::SectionHashBuilder;
 use crate::session::leased_session::LeasedSession;
 
-/// Maximum sections being opened at a time. Above it opens wait in their order, with few of each
-/// call. (Closes are limited where they begin.)
-const OPENS_IN_FLIGHT_MAX: usize = 4_096;
 /// Maximum number of sections whose last generation is remembered; above it all are forgotten.
 const GENERATIONS_MAX: usize = 100_000;
 
@@ -51,8 +48,6 @@ pub(crate) struct SectionMap {
     pub(crate) transitions: Mutex<SectionTransitions>,
     /// Sections found in the map recently.
     pub(crate) caches: LookupCaches,
-    /// Permits to open a section.
-    pub(crate) open_permits: Arc<Semaphore>,
     /// Permit to walk over all sections for a status request: one walk at a time.
     pub(crate) status_permit: Arc<Semaphore>,
     /// Secret of this process, so that no client can choose keys that collide.
@@ -100,7 +95,6 @@ impl SectionMap {
                 .collector(Collector::new().batch_size(1))
                 .build(),
             transitions: Mutex::default(),
-            open_permits: Arc::new(Semaphore::new(OPENS_IN_FLIGHT_MAX)),
             status_permit: Arc::new(Semaphore::new(1)),
             hash_key,
         }

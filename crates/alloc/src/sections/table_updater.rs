@@ -1,13 +1,39 @@
 //! Applies newer routes and drops the sections of slots that changed hands.
 
+use std::sync::Arc;
+
 use seqsvr_core::routing_table::{RoutingDelta, RoutingUpdateError as RouteError};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 
-use crate::node::Node;
-use crate::session::routing_table_cell::ApplyError;
+use crate::metrics::counters::AllocCounters;
+use crate::sections::section_map::SectionMap;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::{ApplyError, RoutingTableCell};
 
-impl Node {
+/// Updater of the routing table and of the sections that rest on it.
+pub(crate) struct TableUpdater {
+    table: Arc<RoutingTableCell>,
+    sections: Arc<SectionMap>,
+    renewals: Arc<RenewalSignal>,
+    counters: Arc<AllocCounters>,
+}
+
+impl TableUpdater {
+    pub(crate) fn new(
+        table: Arc<RoutingTableCell>,
+        sections: Arc<SectionMap>,
+        renewals: Arc<RenewalSignal>,
+        counters: Arc<AllocCounters>,
+    ) -> TableUpdater {
+        TableUpdater {
+            table,
+            sections,
+            renewals,
+            counters,
+        }
+    }
+
     /// Applies routes that came with a response.
     ///
     /// # Errors

@@ -5,10 +5,19 @@ use std::sync::Arc;
 use seqsvr_core::command::Fence;
 use seqsvr_core::ids::{Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
 use seqsvr_core::section::{Section, SectionGrant};
+use tokio_util::task::TaskTracker;
 
+use crate::background_executor::BackgroundExecutor;
 use crate::node::Node;
+use crate::random::RandomSource;
 use crate::sections::loaded_section::LoadedSection;
+use crate::sections::section_lifecycle::SectionLifecycle;
+use crate::sections::section_map::SectionMap;
 use crate::session::leased_session::LeasedSession;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::store_client::command_queue::CommandQueue;
+use crate::store_client::store_group::StoreGroupClient;
 use crate::{AllocServer, Options};
 
 /// Returns a section object with a window of 1,000.
@@ -35,6 +44,29 @@ pub(crate) fn dense_section(size: u32) -> Section {
         stride: 1,
     };
     Section::dense(open, size)
+}
+
+/// Returns a lifecycle whose store does not answer.
+pub(crate) fn unconnected_lifecycle(
+    sections: Arc<SectionMap>,
+    renewals: Arc<RenewalSignal>,
+) -> SectionLifecycle {
+    let (own_cluster, random) = (Arc::default(), RandomSource::new(Some(1)));
+    let stores = StoreGroupClient::new(
+        &["127.0.0.1:1".to_owned()],
+        seqsvr_net::ChannelPool::new(),
+        random.clone(),
+        Arc::clone(&own_cluster),
+    );
+    SectionLifecycle::new(
+        sections,
+        Arc::new(RoutingTableCell::new(own_cluster)),
+        renewals,
+        CommandQueue::new(stores),
+        Arc::default(),
+        random,
+        BackgroundExecutor::new(None, TaskTracker::new()),
+    )
 }
 
 /// Starts a node whose store does not answer.

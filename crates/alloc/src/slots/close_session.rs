@@ -115,7 +115,7 @@ mod tests {
         for section in 0..OPENS {
             let (node, session) = (node.clone(), session.clone());
             let fence = fence(10_000 + section);
-            tokio::spawn(async move { node.open_section(fence, session).await });
+            tokio::spawn(async move { node.lifecycle.open_section(fence, session).await });
         }
         while under_way() < OPENS as usize {
             tokio::task::yield_now().await;

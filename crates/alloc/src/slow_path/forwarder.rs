@@ -74,7 +74,7 @@ impl Node {
             Ok(OwnerResponse {
                 results, routes, ..
             }) => {
-                self.apply_attached_routes(routes.as_ref());
+                self.table_updater.apply_attached_routes(routes.as_ref());
                 return self
                     .resolve_forwarded(members, results, is_last_attempt)
                     .await;
@@ -82,7 +82,8 @@ impl Node {
             Err(fault) => fault,
         };
         // Applied here once, not by each item.
-        self.apply_attached_routes(fault.detail.routes.take().as_ref());
+        self.table_updater
+            .apply_attached_routes(fault.detail.routes.take().as_ref());
         if should_retry_item(fault.reason(), is_last_attempt)
             || fault.reason() == Reason::Unspecified
         {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use seqsvr_core::command::Fence;
 use seqsvr_core::ids::{SectionKey, Slot};
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::error::RpcError;
@@ -43,7 +44,7 @@ impl Node {
                 })
             }
             WaitKey::Open(section, slot) => {
-                let fence = Node::section_fence(table, slot, section);
+                let fence = section_fence(table, slot, section);
                 let session = self.session.load();
                 Box::pin(async move {
                     let Some(session) = session else {
@@ -51,19 +52,23 @@ impl Node {
                     };
                     // The semaphore is never closed, so an error cannot occur.
                     let _permit = call.opens.acquire().await;
-                    let opened = self.open_section(fence, session).await;
+                    let opened = self.lifecycle.open_section(fence, session).await;
                     self.retry_or_fail(members, opened).await
                 })
             }
             WaitKey::Refill(SectionPtr(loaded), needed) => Box::pin(async move {
-                match self.wait_for_window(&loaded, needed, call.deadline).await {
+                match self
+                    .refiller
+                    .wait_for_window(&loaded, needed, call.deadline)
+                    .await
+                {
                     Ok(()) => retry_all(members),
                     Err(fault) => resolve_all(members, &Err(fault)),
                 }
             }),
             WaitKey::Raise(SectionPtr(loaded), to, force) => {
                 let keys = members.iter().map(|i| items[*i as usize].key.clone());
-                let raised = self.raise_to(loaded, to, force, keys.collect());
+                let raised = self.refiller.raise_to(loaded, to, force, keys.collect());
                 Box::pin(async move { self.retry_or_fail(members, raised.await).await })
             }
             WaitKey::Read(section) => {
@@ -174,5 +179,14 @@ impl Node {
                 self.sections.retire(&loaded);
             }
         }
+    }
+}
+
+/// Returns the fence for a section of a slot that this AllocSvr owns by the table.
+fn section_fence(table: &RoutingTable, slot: Slot, section: SectionKey) -> Fence {
+    Fence {
+        slot,
+        epoch: table.route(slot).map(|r| r.epoch).unwrap_or_default(),
+        section,
     }
 }

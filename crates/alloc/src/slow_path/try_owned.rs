@@ -158,7 +158,7 @@ impl Node {
                     .next(location.key_in_section(), count)
                     .map_err(miss_from_refusal)?;
                 if loaded.should_raise() {
-                    self.start_refill(loaded);
+                    self.refiller.start_refill(loaded);
                 }
                 if range.first <= floor {
                     self.record_burned(operation);
@@ -195,7 +195,7 @@ impl Node {
                 };
                 loaded.record_jump();
                 if loaded.should_raise() {
-                    self.start_refill(loaded);
+                    self.refiller.start_refill(loaded);
                 }
                 Ok(ItemAnswer::Raised { value, epoch })
             }

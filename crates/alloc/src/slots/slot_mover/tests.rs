@@ -60,7 +60,7 @@ async fn moved_slot_is_not_served_before_newer_table() {
     timeout(limit, stopped).await.expect("the slot is stopped");
 
     assert_eq!(node.epoch_and_owner(slot), Some((epoch, Some(session.id))));
-    let opened = timeout(limit, node.open_section(fence, session.clone())).await;
+    let opened = timeout(limit, node.lifecycle.open_section(fence, session.clone())).await;
     let refused = opened.expect("no store is called").unwrap_err();
     assert_eq!(refused.reason(), Reason::NotOwner);
     let again = timeout(limit, node.move_slot(&session, slot, epoch, SessionId(3))).await;
