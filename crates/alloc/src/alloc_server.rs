@@ -33,7 +33,8 @@ use crate::session::current_session::CurrentSession;
 use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
-use crate::slots::slot_move_tracker::SlotMoveTracker;
+use crate::slots::close_session::close_session;
+use crate::slots::slot_mover::SlotMover;
 use crate::slow_path::wait_limiter::WaitLimiter;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::ownership_verifier::OwnershipVerifier;
@@ -157,6 +158,17 @@ impl AllocServer {
             renewals.clone(),
             counters.clone(),
         ));
+        let slot_mover = Arc::new(SlotMover::new(
+            session.clone(),
+            table.clone(),
+            renewals.clone(),
+            sections.clone(),
+            stores.clone(),
+            command_queue.clone(),
+            counters.clone(),
+            random.clone(),
+            tasks.clone(),
+        ));
         let node = Arc::new(Node {
             identity,
             name_wait: options.name_wait,
@@ -175,7 +187,7 @@ impl AllocServer {
             section_reader: Arc::new(SectionReader::new(stores.clone())),
             stores,
             wait_limiter: WaitLimiter::new(options.waiting_max.max(items_max)),
-            slot_moves: SlotMoveTracker::new(),
+            slot_mover,
             renewals,
             counters,
             call_metrics: Arc::default(),
@@ -283,11 +295,18 @@ impl AllocServer {
     /// Calls in flight have 6 s to end.
     pub async fn shutdown(&self) {
         self.node
+            .slot_mover
             .drain_slots(Instant::now() + HANDOVER_TIMEOUT)
             .await;
         self.lease_keeper.cancel();
         self.lease_keeper_ended.cancelled().await;
-        self.node.close_session().await;
+        close_session(
+            &self.node.session,
+            &self.node.sections,
+            self.node.slot_mover.tracker(),
+            &self.node.stores,
+        )
+        .await;
         self.stopping.cancel();
         self.node.tasks.close();
         let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.node.tasks.wait()).await;

@@ -22,7 +22,7 @@ use crate::session::current_session::CurrentSession;
 use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
-use crate::slots::slot_move_tracker::SlotMoveTracker;
+use crate::slots::slot_mover::SlotMover;
 use crate::slow_path::wait_limiter::WaitLimiter;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::ownership_verifier::OwnershipVerifier;
@@ -48,7 +48,7 @@ pub(crate) struct Node {
     pub(crate) ownership_verifier: Arc<OwnershipVerifier>,
     pub(crate) section_reader: Arc<SectionReader>,
     pub(crate) wait_limiter: WaitLimiter,
-    pub(crate) slot_moves: SlotMoveTracker,
+    pub(crate) slot_mover: Arc<SlotMover>,
     pub(crate) renewals: Arc<RenewalSignal>,
     pub(crate) counters: Arc<AllocCounters>,
     pub(crate) call_metrics: Arc<CallMetrics>,

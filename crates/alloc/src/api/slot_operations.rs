@@ -105,11 +105,11 @@ impl Node {
         let table = self.table.load().ok_or_else(no_lease)?;
         let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
         // Runs in a task of its own, so that a caller that hangs up does not leave the slot frozen.
-        let node = self.clone();
+        let mover = self.slot_mover.clone();
         let to = SessionId(to);
         let moving = self
             .tasks
-            .spawn(async move { node.move_slot(&session, slot, epoch, to).await });
+            .spawn(async move { mover.move_slot(&session, slot, epoch, to).await });
         let late = |_| {
             let text = format!(
                 "slot {slot} is stopped and waits for a store of {} to confirm its move",
@@ -144,7 +144,7 @@ impl Node {
                 .forward_admin_call(&named.address, deadline, send)
                 .await;
         }
-        if !request.undo && !self.slot_moves.is_draining() {
+        if !request.undo && !self.slot_mover.tracker().is_draining() {
             let status = self.cluster_status().await?;
             let takes = |s: &&SessionStatus| s.name != self.identity.name && !s.draining;
             if status.sessions.iter().find(takes).is_none() {
@@ -155,7 +155,7 @@ impl Node {
                 return Err(RpcError::new(Reason::Refused, text));
             }
         }
-        self.set_draining(!request.undo);
+        self.slot_mover.set_draining(!request.undo);
         if !self.renewals.renew_and_wait(deadline).await || self.session.peek().is_none() {
             return Err(RpcError::new(
                 Reason::NoLease,
@@ -163,7 +163,7 @@ impl Node {
             ));
         }
         Ok(DrainResponse {
-            slots: self.owned_slot_count(),
+            slots: self.slot_mover.owned_slot_count(),
         })
     }
 

@@ -206,7 +206,7 @@ impl Node {
         lease: Duration,
     ) -> Result<Duration, RpcError> {
         let (address, channel) = self.stores.preferred_channel()?;
-        let is_draining = self.slot_moves.is_draining();
+        let is_draining = self.slot_mover.tracker().is_draining();
         let request = KeepAliveRequest {
             session: session.id.0,
             table_version: self.table.version(),
@@ -249,7 +249,7 @@ impl Node {
                 };
                 session.renew(Lease::new(t0, lease));
                 self.stores.set_members(response.stores);
-                self.start_planned_moves(
+                self.slot_mover.start_planned_moves(
                     session,
                     is_draining,
                     response.moves_planned,

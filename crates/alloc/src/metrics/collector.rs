@@ -19,7 +19,7 @@ impl Node {
     /// Returns all metrics, with these totals of the sections.
     pub(crate) fn collect_figures(&self, totals: SectionTotals) -> Vec<MetricSample> {
         let (gauge, counter) = (MetricSample::gauge, MetricSample::counter);
-        let (draining, planned) = self.slot_moves.plan();
+        let (draining, planned) = self.slot_mover.tracker().plan();
         let counter_memory = seqsvr_core::section::counter_memory();
         let in_ms = |name, help, ms| MetricSample {
             kind: MetricKind::GaugeMillis,
@@ -69,7 +69,7 @@ impl Node {
             gauge(
                 "slots_owned",
                 "Slots owned by this session",
-                self.owned_slot_count().into(),
+                self.slot_mover.owned_slot_count().into(),
             ),
             gauge("draining", "1 while it wants no slots", draining.into()),
             gauge(

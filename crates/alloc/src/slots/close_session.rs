@@ -6,14 +6,16 @@
 //! number handed out. After the first chunk was sent, this process never serves in the session
 //! again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::command::HIGH_WATER_MARKS_MAX;
 use seqsvr_proto::v1::{CloseSessionRequest, SectionFinal};
 use tokio::time::{Instant, timeout_at};
 
-use crate::node::Node;
+use crate::sections::section_map::SectionMap;
+use crate::session::current_session::CurrentSession;
+use crate::slots::slot_move_tracker::SlotMoveTracker;
+use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum time to send one chunk; after it the close fails.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -22,66 +24,68 @@ const IDLE_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time to send all chunks; after it the close fails.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
-impl Node {
-    /// Ends the session. The lease keeper must have stopped.
-    pub(crate) async fn close_session(self: &Arc<Self>) {
-        let Some(session) = self.session.replace(None) else {
-            return;
-        };
-        // Invariant: each wait of a shutdown has a limit, and all together stay below the 30 s
-        // after which the service manager kills the process. Schedule that breaks it: the stores
-        // are unreachable, and 10,000 Opens wait for them; a move waits for those of its slot, and
-        // the shutdown for the move.
-        //
-        // No move begins from here on. Moves in progress that removed sections have recorded the
-        // finals of those. A move that has not come so far has removed nothing: its sections are
-        // found below, like all others.
-        let idle_deadline = Instant::now() + IDLE_WAIT_TIMEOUT;
-        let _ = timeout_at(idle_deadline, self.slot_moves.wait_until_finals_recorded()).await;
-        // A close in progress would arrive after the end of the session, and be rejected.
-        let _ = timeout_at(idle_deadline, self.sections.wait_until_all_idle()).await;
-        let mut finals = self.sections.all_unconfirmed_closes();
-        for loaded in self.sections.end_session(&session) {
-            let value = loaded.wait_drained().await;
-            let fence = Some(loaded.fence.into());
-            finals.push(SectionFinal {
-                fence,
-                generation: loaded.generation.0,
-                value,
-            });
-        }
-        let mut chunks: Vec<Vec<SectionFinal>> = finals
-            .chunks(HIGH_WATER_MARKS_MAX)
-            .map(<[_]>::to_vec)
-            .collect();
-        if chunks.is_empty() {
-            chunks.push(Vec::new());
-        }
-        let count = chunks.len();
-        let end = Instant::now() + CLOSE_TIMEOUT;
-        for (i, finals) in chunks.into_iter().enumerate() {
-            let request = CloseSessionRequest {
-                session: session.id.0,
-                finals,
-                last: i + 1 == count,
-                ..CloseSessionRequest::default()
-            };
-            let closed = self
-                .stores
-                .send(
-                    end.min(Instant::now() + CHUNK_TIMEOUT),
-                    CHUNK_TIMEOUT / 3,
-                    request,
-                    |mut store, request| async move { store.close_session(request).await },
-                )
-                .await;
-            if let Err(fault) = closed {
-                tracing::warn!(%fault, "session not closed; the store expires it, and its sections skip to the end of their windows");
-                return;
-            }
-        }
-        tracing::info!(session = %session.id, "session closed");
+/// Ends the session. The lease keeper must have stopped.
+pub(crate) async fn close_session(
+    current: &CurrentSession,
+    sections: &SectionMap,
+    moves: &SlotMoveTracker,
+    stores: &StoreGroupClient,
+) {
+    let Some(session) = current.replace(None) else {
+        return;
+    };
+    // Invariant: each wait of a shutdown has a limit, and all together stay below the 30 s
+    // after which the service manager kills the process. Schedule that breaks it: the stores
+    // are unreachable, and 10,000 Opens wait for them; a move waits for those of its slot, and
+    // the shutdown for the move.
+    //
+    // No move begins from here on. Moves in progress that removed sections have recorded the
+    // finals of those. A move that has not come so far has removed nothing: its sections are
+    // found below, like all others.
+    let idle_deadline = Instant::now() + IDLE_WAIT_TIMEOUT;
+    let _ = timeout_at(idle_deadline, moves.wait_until_finals_recorded()).await;
+    // A close in progress would arrive after the end of the session, and be rejected.
+    let _ = timeout_at(idle_deadline, sections.wait_until_all_idle()).await;
+    let mut finals = sections.all_unconfirmed_closes();
+    for loaded in sections.end_session(&session) {
+        let value = loaded.wait_drained().await;
+        let fence = Some(loaded.fence.into());
+        finals.push(SectionFinal {
+            fence,
+            generation: loaded.generation.0,
+            value,
+        });
     }
+    let mut chunks: Vec<Vec<SectionFinal>> = finals
+        .chunks(HIGH_WATER_MARKS_MAX)
+        .map(<[_]>::to_vec)
+        .collect();
+    if chunks.is_empty() {
+        chunks.push(Vec::new());
+    }
+    let count = chunks.len();
+    let end = Instant::now() + CLOSE_TIMEOUT;
+    for (i, finals) in chunks.into_iter().enumerate() {
+        let request = CloseSessionRequest {
+            session: session.id.0,
+            finals,
+            last: i + 1 == count,
+            ..CloseSessionRequest::default()
+        };
+        let closed = stores
+            .send(
+                end.min(Instant::now() + CHUNK_TIMEOUT),
+                CHUNK_TIMEOUT / 3,
+                request,
+                |mut store, request| async move { store.close_session(request).await },
+            )
+            .await;
+        if let Err(fault) = closed {
+            tracing::warn!(%fault, "session not closed; the store expires it, and its sections skip to the end of their windows");
+            return;
+        }
+    }
+    tracing::info!(session = %session.id, "session closed");
 }
 
 #[cfg(test)]
@@ -125,13 +129,17 @@ mod tests {
         let moving = (node.clone(), session.clone());
         tokio::spawn(async move {
             let (node, session) = moving;
-            node.move_slot(&session, slot, Epoch(1), SessionId(2)).await
+            node.slot_mover
+                .move_slot(&session, slot, Epoch(1), SessionId(2))
+                .await
         });
         while !node.sections.is_frozen(slot, Epoch(1)) {
             tokio::task::yield_now().await;
         }
+        let tracker = node.slot_mover.tracker();
+        let closing = close_session(&node.session, &node.sections, tracker, &node.stores);
         let bound = IDLE_WAIT_TIMEOUT + CLOSE_TIMEOUT;
-        let closed = tokio::time::timeout(bound, node.close_session()).await;
+        let closed = tokio::time::timeout(bound, closing).await;
         assert!(closed.is_ok(), "not closed after {bound:?}");
         assert!(!session.is_alive() && under_way() > 0);
     }

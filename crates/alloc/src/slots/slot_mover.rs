@@ -30,23 +30,77 @@ use seqsvr_proto::v1::{
     self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,
 };
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
-use crate::node::Node;
+use crate::metrics::counters::AllocCounters;
+use crate::random::RandomSource;
+use crate::sections::section_map::SectionMap;
+use crate::session::current_session::CurrentSession;
 use crate::session::leased_session::LeasedSession;
-use crate::slots::slot_move_tracker::PLANNED_UNKNOWN;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::slots::slot_move_tracker::{PLANNED_UNKNOWN, SlotMoveTracker};
+use crate::store_client::command_queue::CommandQueue;
+use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum time to send a move to the stores before the state of the slot is checked again.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time of one attempt at one store; after it the next store is tried.
 const MOVE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Node {
+/// Hands slots over to other owners.
+pub(crate) struct SlotMover {
+    session: Arc<CurrentSession>,
+    table: Arc<RoutingTableCell>,
+    renewals: Arc<RenewalSignal>,
+    sections: Arc<SectionMap>,
+    stores: StoreGroupClient,
+    command_queue: CommandQueue,
+    counters: Arc<AllocCounters>,
+    random: RandomSource,
+    tasks: TaskTracker,
+    tracker: SlotMoveTracker,
+}
+
+impl SlotMover {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "dependencies, no two of one type"
+    )]
+    pub(crate) fn new(
+        session: Arc<CurrentSession>,
+        table: Arc<RoutingTableCell>,
+        renewals: Arc<RenewalSignal>,
+        sections: Arc<SectionMap>,
+        stores: StoreGroupClient,
+        command_queue: CommandQueue,
+        counters: Arc<AllocCounters>,
+        random: RandomSource,
+        tasks: TaskTracker,
+    ) -> SlotMover {
+        SlotMover {
+            session,
+            table,
+            renewals,
+            sections,
+            stores,
+            command_queue,
+            counters,
+            random,
+            tasks,
+            tracker: SlotMoveTracker::new(),
+        }
+    }
+
+    /// Returns the state of moves.
+    pub(crate) fn tracker(&self) -> &SlotMoveTracker {
+        &self.tracker
+    }
+
     /// Sets whether this node drains, and sends it to the store at once.
     pub(crate) fn set_draining(&self, draining: bool) {
-        if self.slot_moves.is_draining.swap(draining, AcqRel) != draining {
-            self.slot_moves
-                .planned_count
-                .store(PLANNED_UNKNOWN, Release);
+        if self.tracker.is_draining.swap(draining, AcqRel) != draining {
+            self.tracker.planned_count.store(PLANNED_UNKNOWN, Release);
         }
         self.renewals.request_renewal();
     }
@@ -70,8 +124,7 @@ impl Node {
             // A renewal that started after `is_draining` was set brings the plan and the table.
             let renewed = self.renewals.renew_and_wait(deadline).await;
             if renewed
-                && (self.owned_slot_count() == 0
-                    || self.slot_moves.planned_count.load(Acquire) == 0)
+                && (self.owned_slot_count() == 0 || self.tracker.planned_count.load(Acquire) == 0)
             {
                 return;
             }
@@ -86,23 +139,23 @@ impl Node {
         planned_count: u32,
         moves: &[PlannedMove],
     ) {
-        if sent_draining == self.slot_moves.is_draining() {
-            self.slot_moves.planned_count.store(planned_count, Release);
+        if sent_draining == self.tracker.is_draining() {
+            self.tracker.planned_count.store(planned_count, Release);
         }
         for planned_move in moves {
             let Ok(slot) = u16::try_from(planned_move.slot).map(Slot) else {
                 continue;
             };
-            let (node, session) = (self.clone(), session.clone());
+            let (mover, session) = (self.clone(), session.clone());
             let (epoch, to) = (Epoch(planned_move.epoch), SessionId(planned_move.to));
-            if !self.slot_moves.in_progress.lock().insert((slot, epoch)) {
+            if !self.tracker.in_progress.lock().insert((slot, epoch)) {
                 continue;
             }
             self.tasks.spawn(async move {
-                if let Err(fault) = node.move_slot(&session, slot, epoch, to).await {
+                if let Err(fault) = mover.move_slot(&session, slot, epoch, to).await {
                     tracing::debug!(%slot, %fault, "planned slot move failed");
                 }
-                node.slot_moves.in_progress.lock().remove(&(slot, epoch));
+                mover.tracker.in_progress.lock().remove(&(slot, epoch));
             });
         }
     }
@@ -117,8 +170,8 @@ impl Node {
         to: SessionId,
     ) -> Result<(Epoch, Option<SessionId>), RpcError> {
         // The semaphore is never closed, so an error cannot occur.
-        let _permit = self.slot_moves.permits.acquire().await;
-        let collecting = self.slot_moves.collecting.read().await;
+        let _permit = self.tracker.permits.acquire().await;
+        let collecting = self.tracker.collecting.read().await;
         if !self.is_slot_owner(session, slot, epoch) || !self.sections.freeze_slot(slot, epoch) {
             let text = format!("slot {slot} is not at epoch {epoch} any more, or moving already");
             return Err(RpcError::new(Reason::NotOwner, text));
@@ -149,7 +202,7 @@ impl Node {
                     self.counters.moves.add(1);
                     // Rebalancing goes at the pace of renewals. A draining node requests more moves
                     // at once.
-                    if self.slot_moves.is_draining() {
+                    if self.tracker.is_draining() {
                         self.renewals.request_renewal();
                     }
                     // The response has no table version and no address, so it changes no route

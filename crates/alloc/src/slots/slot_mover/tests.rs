@@ -49,7 +49,9 @@ async fn moved_slot_is_not_served_before_newer_table() {
     let mover = (node.clone(), session.clone());
     tokio::spawn(async move {
         let (node, session) = mover;
-        node.move_slot(&session, slot, epoch, SessionId(2)).await
+        node.slot_mover
+            .move_slot(&session, slot, epoch, SessionId(2))
+            .await
     });
     let stopped = async {
         while !node.sections.is_frozen(slot, epoch) || node.sections.get(section).is_some() {
@@ -59,11 +61,19 @@ async fn moved_slot_is_not_served_before_newer_table() {
     let limit = Duration::from_secs(10);
     timeout(limit, stopped).await.expect("the slot is stopped");
 
-    assert_eq!(node.epoch_and_owner(slot), Some((epoch, Some(session.id))));
+    assert_eq!(
+        node.slot_mover.epoch_and_owner(slot),
+        Some((epoch, Some(session.id)))
+    );
     let opened = timeout(limit, node.lifecycle.open_section(fence, session.clone())).await;
     let refused = opened.expect("no store is called").unwrap_err();
     assert_eq!(refused.reason(), Reason::NotOwner);
-    let again = timeout(limit, node.move_slot(&session, slot, epoch, SessionId(3))).await;
+    let again = timeout(
+        limit,
+        node.slot_mover
+            .move_slot(&session, slot, epoch, SessionId(3)),
+    )
+    .await;
     let refused = again.expect("no store is called").unwrap_err();
     assert_eq!(refused.reason(), Reason::NotOwner);
 
@@ -71,7 +81,7 @@ async fn moved_slot_is_not_served_before_newer_table() {
     assert!(node.table.apply(moved_delta(slot, slots)).unwrap());
     node.sections.drop_stale(&node.table.load().unwrap());
     assert_eq!(
-        node.epoch_and_owner(slot),
+        node.slot_mover.epoch_and_owner(slot),
         Some((Epoch(2), Some(SessionId(2))))
     );
     assert!(!node.sections.is_frozen(slot, epoch));
