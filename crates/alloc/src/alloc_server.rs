@@ -19,6 +19,7 @@ use crate::alloc_identity::AllocIdentity;
 use crate::api::{admin_service, grpc_server, sequence_service};
 use crate::background_executor::BackgroundExecutor;
 use crate::error::Error;
+use crate::fast_path::FastPath;
 use crate::metrics::counters::AllocCounters;
 use crate::node::Node;
 use crate::options::{AllocEnvironment, Options};
@@ -169,6 +170,13 @@ impl AllocServer {
             random.clone(),
             tasks.clone(),
         ));
+        let fast_path = Arc::new(FastPath::new(
+            table.clone(),
+            session.clone(),
+            sections.clone(),
+            refiller.clone(),
+            counters.clone(),
+        ));
         let node = Arc::new(Node {
             identity,
             name_wait: options.name_wait,
@@ -187,6 +195,7 @@ impl AllocServer {
             section_reader: Arc::new(SectionReader::new(stores.clone())),
             stores,
             wait_limiter: WaitLimiter::new(options.waiting_max.max(items_max)),
+            fast_path,
             slot_mover,
             renewals,
             counters,

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::alloc_identity::AllocIdentity;
 use crate::background_executor::BackgroundExecutor;
 use crate::clock::Clock;
+use crate::fast_path::FastPath;
 use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
@@ -48,6 +49,7 @@ pub(crate) struct Node {
     pub(crate) ownership_verifier: Arc<OwnershipVerifier>,
     pub(crate) section_reader: Arc<SectionReader>,
     pub(crate) wait_limiter: WaitLimiter,
+    pub(crate) fast_path: Arc<FastPath>,
     pub(crate) slot_mover: Arc<SlotMover>,
     pub(crate) renewals: Arc<RenewalSignal>,
     pub(crate) counters: Arc<AllocCounters>,

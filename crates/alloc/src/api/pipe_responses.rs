@@ -262,7 +262,7 @@ impl Stream for PipeResponses {
                     false => return Poll::Pending,
                 }
             }
-            let results = self.node.try_batches(&frames);
+            let results = self.node.fast_path.try_batches(&frames);
             if let Some(first) = metas.first() {
                 let complete_count = results
                     .iter()

@@ -63,7 +63,8 @@ impl Sequence for SequenceService {
             // One more clock reading than a batch needs, so that an expired lease burns no number.
             if !request.strict
                 && self.0.session.has_lease()
-                && let Some((range, epoch)) = self.0.try_one(&request.namespace, key, wanted)
+                && let Some((range, epoch)) =
+                    self.0.fast_path.try_one(&request.namespace, key, wanted)
             {
                 return Ok(numbers(range.first, range.last, epoch));
             }
@@ -108,7 +109,11 @@ impl Sequence for SequenceService {
                 require_key(request.key_ref())?;
                 let table_version = request.table_version;
                 let batch = BatchRequest::from(request);
-                let result = self.0.session.has_lease().then(|| self.0.try_batch(&batch));
+                let result = self
+                    .0
+                    .session
+                    .has_lease()
+                    .then(|| self.0.fast_path.try_batch(&batch));
                 let answer = match result.and_then(|result| result.answers.to_single_current()) {
                     Some(answer) => answer,
                     None => self.serve_single_slow(arrival, batch).await?,
@@ -258,7 +263,7 @@ impl LocalSequence for SequenceService {
             floor: 0,
             epoch: 0,
         };
-        let (range, epoch) = self.0.try_one(namespace, key, wanted)?;
+        let (range, epoch) = self.0.fast_path.try_one(namespace, key, wanted)?;
         self.0
             .call_metrics
             .record_calls(CallMethod::Next, at.elapsed(), 1);
@@ -343,7 +348,7 @@ impl SequenceService {
         batch.validate(self.0.items_max)?;
         let FastPathResult {
             answers, missed, ..
-        } = self.0.try_batch(&batch);
+        } = self.0.fast_path.try_batch(&batch);
         if missed.is_empty() {
             return Ok(answers);
         }

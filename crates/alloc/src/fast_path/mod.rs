@@ -38,9 +38,13 @@ use key_location::locate_key;
 
 use crate::batch::request::{BatchOperation, BatchRequest};
 use crate::batch::response::BatchResponse;
-use crate::node::Node;
+use crate::metrics::counters::AllocCounters;
 use crate::sections::lookup_cache::LookupCache;
+use crate::sections::refiller::Refiller;
+use crate::sections::section_map::SectionMap;
+use crate::session::current_session::CurrentSession;
 use crate::session::leased_session::LeasedSession;
+use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::serving_check::{Confirmed, ServingCheck};
 
 /// Maximum items of a batch on the fast path. A larger batch takes the slow path, so that other
@@ -84,9 +88,34 @@ impl FastPathResult {
     }
 }
 
-impl Node {
+/// Answers from the sections in memory.
+pub(crate) struct FastPath {
+    table: Arc<RoutingTableCell>,
+    session: Arc<CurrentSession>,
+    sections: Arc<SectionMap>,
+    refiller: Arc<Refiller>,
+    counters: Arc<AllocCounters>,
+}
+
+impl FastPath {
+    pub(crate) fn new(
+        table: Arc<RoutingTableCell>,
+        session: Arc<CurrentSession>,
+        sections: Arc<SectionMap>,
+        refiller: Arc<Refiller>,
+        counters: Arc<AllocCounters>,
+    ) -> FastPath {
+        FastPath {
+            table,
+            session,
+            sections,
+            refiller,
+            counters,
+        }
+    }
+
     /// Answers what it can of a validated batch of a unary call.
-    pub(crate) fn try_batch(self: &Arc<Self>, batch: &BatchRequest) -> FastPathResult {
+    pub(crate) fn try_batch(&self, batch: &BatchRequest) -> FastPathResult {
         let result = self
             .try_batches_with(std::slice::from_ref(batch), UNARY_MISSES_MAX)
             .pop();
@@ -94,15 +123,11 @@ impl Node {
     }
 
     /// Answers what it can of validated batches that have been received together, in their order.
-    pub(crate) fn try_batches(self: &Arc<Self>, batches: &[BatchRequest]) -> Vec<FastPathResult> {
+    pub(crate) fn try_batches(&self, batches: &[BatchRequest]) -> Vec<FastPathResult> {
         self.try_batches_with(batches, usize::MAX)
     }
 
-    fn try_batches_with(
-        self: &Arc<Self>,
-        batches: &[BatchRequest],
-        missed_max: usize,
-    ) -> Vec<FastPathResult> {
+    fn try_batches_with(&self, batches: &[BatchRequest], missed_max: usize) -> Vec<FastPathResult> {
         let table = self.table.peek();
         let session = self.session.peek();
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {

@@ -1,25 +1,23 @@
 //! The fast path of one key: most single-key calls and single commands of other endpoints are
 //! answered here. Same check as for batches, without the memory that only batches need.
 
-use std::sync::Arc;
-
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::routing_table::KeyRef;
 use seqsvr_core::section::NumberRange;
 use seqsvr_proto::convert::namespace_name;
 
+use super::FastPath;
 use super::batch_taker::{is_above_floor, refill_if_due};
 use super::key_location::{locate_key, with_section_key};
 use crate::batch::request::TakeArgs;
-use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::serving_check::{Confirmed, ServingCheck};
 
-impl Node {
+impl FastPath {
     /// Takes the numbers of one key, if memory has them, and returns them with their epoch. None:
     /// the slow path serves the request.
     pub(crate) fn try_one(
-        self: &Arc<Self>,
+        &self,
         namespace: &str,
         key: KeyRef<'_>,
         args: TakeArgs,

@@ -140,7 +140,7 @@ async fn unary_batch_with_many_misses_stops_early() {
         ..CurrentManyRequest::default()
     });
     assert_eq!(
-        fixture.node.try_batch(&current).missed.len(),
+        fixture.node.fast_path.try_batch(&current).missed.len(),
         3 * UNARY_MISSES_MAX + 1
     );
     assert_eq!(
@@ -151,6 +151,7 @@ async fn unary_batch_with_many_misses_stops_early() {
     // Items of a Pipe's frame that memory holds do not wait for another caller's section.
     let of_many = fixture
         .node
+        .fast_path
         .try_batches(&[next_batch(&mixed(3 * UNARY_MISSES_MAX))])
         .remove(0);
     assert_eq!(of_many.answers.values, [3]);

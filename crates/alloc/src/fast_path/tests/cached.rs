@@ -21,7 +21,13 @@ impl FastPathFixture {
             uids: vec![uid],
             ..CurrentManyRequest::default()
         });
-        self.node.try_batch(&batch).answers.values.first().copied()
+        self.node
+            .fast_path
+            .try_batch(&batch)
+            .answers
+            .values
+            .first()
+            .copied()
     }
 
     /// Returns the generations of a section that caches keep.

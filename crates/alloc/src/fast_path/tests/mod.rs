@@ -195,7 +195,7 @@ impl FastPathFixture {
     fn try_batch(&self, request: NextManyRequest) -> FastPathResult {
         let batch = BatchRequest::from(request);
         batch.validate(10_000).unwrap();
-        self.node.try_batch(&batch)
+        self.node.fast_path.try_batch(&batch)
     }
 
     /// Makes the lease expire at the check. The namespace is strict for more than D by then, and a

@@ -17,7 +17,7 @@ impl FastPathFixture {
     /// Takes numbers of a uid, and returns the first and the last.
     fn take_single(&self, uid: u64, args: TakeArgs) -> Option<(u64, u64)> {
         let uid = KeyRef::Uid(Uid(uid));
-        let (range, epoch) = self.node.try_one("", uid, args)?;
+        let (range, epoch) = self.node.fast_path.try_one("", uid, args)?;
         assert!(epoch.0 > 0);
         Some((range.first, range.last))
     }
@@ -45,6 +45,7 @@ async fn single_and_batch_share_counters() {
     let take = |key| {
         fixture
             .node
+            .fast_path
             .try_one("keys", key, take_args(1))
             .unwrap()
             .0
@@ -52,7 +53,10 @@ async fn single_and_batch_share_counters() {
     };
     assert_eq!(take(KeyRef::Uid(Uid(42))), 1);
     assert_eq!(take(KeyRef::Key(b"42")), 2);
-    let text = fixture.node.try_one("", KeyRef::Key(b"42"), take_args(1));
+    let text = fixture
+        .node
+        .fast_path
+        .try_one("", KeyRef::Key(b"42"), take_args(1));
     assert_eq!(text.unwrap().0.last, 3);
 }
 
@@ -167,7 +171,13 @@ async fn single_unusual_request_is_missed_without_burning() {
     }
     assert_eq!(fixture.take_single(4 * SECTION_SIZE, take_args(1)), None);
     assert_eq!(fixture.take_single(1 << 40, take_args(1)), None);
-    let of = |namespace, key| fixture.node.try_one(namespace, key, take_args(1)).is_some();
+    let of = |namespace, key| {
+        fixture
+            .node
+            .fast_path
+            .try_one(namespace, key, take_args(1))
+            .is_some()
+    };
     assert!(!of("none", KeyRef::Uid(Uid(7))));
     assert!(!of("default", KeyRef::Key(b"seven")));
     assert!(!of("", KeyRef::Key(b"")));

@@ -108,7 +108,10 @@ async fn current_batch_passes_the_same_check() {
             uids: uids.to_vec(),
             ..CurrentManyRequest::default()
         };
-        fixture.node.try_batch(&BatchRequest::from(request))
+        fixture
+            .node
+            .fast_path
+            .try_batch(&BatchRequest::from(request))
     };
     let [a, b, ..] = uid_of_each_section();
     fixture.take_next(&[a, a, a]);
@@ -160,7 +163,11 @@ async fn current_of_namespace_that_became_strict_is_missed() {
         ..CurrentManyRequest::default()
     };
     assert_eq!(
-        fixture.node.try_batch(&BatchRequest::from(request)).missed,
+        fixture
+            .node
+            .fast_path
+            .try_batch(&BatchRequest::from(request))
+            .missed,
         [0, 1, 2, 3]
     );
 }
