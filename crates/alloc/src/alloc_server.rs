@@ -20,6 +20,7 @@ use crate::api::{admin_service, grpc_server, sequence_service};
 use crate::background_executor::BackgroundExecutor;
 use crate::error::Error;
 use crate::fast_path::FastPath;
+use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
 use crate::node::Node;
 use crate::options::{AllocEnvironment, Options};
@@ -36,6 +37,8 @@ use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
 use crate::slots::close_session::close_session;
 use crate::slots::slot_mover::SlotMover;
+use crate::slow_path::SlowPath;
+use crate::slow_path::forwarder::Forwarder;
 use crate::slow_path::wait_limiter::WaitLimiter;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::ownership_verifier::OwnershipVerifier;
@@ -177,6 +180,34 @@ impl AllocServer {
             refiller.clone(),
             counters.clone(),
         ));
+        let ownership_verifier = Arc::new(OwnershipVerifier::new(stores.clone(), counters.clone()));
+        let section_reader = Arc::new(SectionReader::new(stores.clone()));
+        let call_metrics = Arc::new(CallMetrics::default());
+        let slow_path = Arc::new(SlowPath::new(
+            identity.clone(),
+            cluster.clone(),
+            session.clone(),
+            table.clone(),
+            renewals.clone(),
+            sections.clone(),
+            lifecycle.clone(),
+            refiller,
+            stores.clone(),
+            ownership_verifier.clone(),
+            section_reader.clone(),
+            Forwarder::new(
+                channels.clone(),
+                cluster.clone(),
+                table.clone(),
+                table_updater.clone(),
+                counters.clone(),
+                random.clone(),
+            ),
+            WaitLimiter::new(options.waiting_max.max(items_max)),
+            counters.clone(),
+            call_metrics.clone(),
+            random.clone(),
+        ));
         let node = Arc::new(Node {
             identity,
             name_wait: options.name_wait,
@@ -189,17 +220,16 @@ impl AllocServer {
             own_cluster: cluster,
             sections,
             lifecycle,
-            refiller,
             table_updater,
-            ownership_verifier: Arc::new(OwnershipVerifier::new(stores.clone(), counters.clone())),
-            section_reader: Arc::new(SectionReader::new(stores.clone())),
+            ownership_verifier,
+            section_reader,
             stores,
-            wait_limiter: WaitLimiter::new(options.waiting_max.max(items_max)),
+            slow_path,
             fast_path,
             slot_mover,
             renewals,
             counters,
-            call_metrics: Arc::default(),
+            call_metrics,
             connections: ConnectionLimiter::new(options.connections_max),
             calls: CallLimiter::new("/seqsvr.v1.Sequence/", "Pipe"),
             items_max,

@@ -15,7 +15,6 @@ use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
-use crate::sections::refiller::Refiller;
 use crate::sections::section_lifecycle::SectionLifecycle;
 use crate::sections::section_map::SectionMap;
 use crate::sections::table_updater::TableUpdater;
@@ -24,7 +23,7 @@ use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
 use crate::slots::slot_mover::SlotMover;
-use crate::slow_path::wait_limiter::WaitLimiter;
+use crate::slow_path::SlowPath;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::ownership_verifier::OwnershipVerifier;
 use crate::store_client::section_reader::SectionReader;
@@ -44,11 +43,10 @@ pub(crate) struct Node {
     pub(crate) session: Arc<CurrentSession>,
     pub(crate) sections: Arc<SectionMap>,
     pub(crate) lifecycle: Arc<SectionLifecycle>,
-    pub(crate) refiller: Arc<Refiller>,
     pub(crate) table_updater: Arc<TableUpdater>,
     pub(crate) ownership_verifier: Arc<OwnershipVerifier>,
     pub(crate) section_reader: Arc<SectionReader>,
-    pub(crate) wait_limiter: WaitLimiter,
+    pub(crate) slow_path: Arc<SlowPath>,
     pub(crate) fast_path: Arc<FastPath>,
     pub(crate) slot_mover: Arc<SlotMover>,
     pub(crate) renewals: Arc<RenewalSignal>,

@@ -86,7 +86,7 @@ impl AllocServer {
             table: table.map(|table| (table.cluster(), table.version())),
             slots,
             sections,
-            waiting: node.wait_limiter.permits_taken(),
+            waiting: node.slow_path.waiting_count(),
             failure: self.failed.borrow().as_ref().map(ToString::to_string),
         }
     }

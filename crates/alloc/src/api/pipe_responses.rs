@@ -208,7 +208,7 @@ impl PipeResponses {
             let _kept = retained;
             let timer = node.call_metrics.start_call(CallMethod::Pipe, received_at);
             let call = frame.to_context(deadline, share.clone(), None);
-            let columns = node.serve_batch_slow(&call, &frame).await;
+            let columns = node.slow_path.serve_batch_slow(&call, &frame).await;
             let mut answer = partial_response(id, missed, &frame, columns);
             attach_routes(&node.table, &mut answer, frame.table_version);
             timer.stop();

@@ -356,7 +356,10 @@ impl SequenceService {
         let node = self.0.clone();
         let missed_answers = async move {
             let call = batch.to_context(arrival.deadline, arrival.share, arrival.trace);
-            answers.merge_missed(&missed, node.serve_batch_slow(&call, &batch).await)
+            answers.merge_missed(
+                &missed,
+                node.slow_path.serve_batch_slow(&call, &batch).await,
+            )
         };
         self.0
             .background
@@ -385,7 +388,7 @@ impl SequenceService {
         item: RequestItem,
     ) -> Result<ItemAnswer, Status> {
         let (node, table_version) = (self.0.clone(), call.table_version);
-        let served = async move { node.serve_items(&call, &[item]).await.pop() };
+        let served = async move { node.slow_path.serve_items(&call, &[item]).await.pop() };
         let answer = self
             .0
             .background

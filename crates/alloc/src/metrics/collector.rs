@@ -90,7 +90,7 @@ impl Node {
             gauge(
                 "waiting",
                 "Items of calls that wait for a section, a window or a store",
-                self.wait_limiter.permits_taken() as u64,
+                self.slow_path.waiting_count() as u64,
             ),
             gauge(
                 "calls",

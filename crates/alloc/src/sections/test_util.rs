@@ -8,7 +8,6 @@ use seqsvr_core::section::{Section, SectionGrant};
 use tokio_util::task::TaskTracker;
 
 use crate::background_executor::BackgroundExecutor;
-use crate::node::Node;
 use crate::random::RandomSource;
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::section_lifecycle::SectionLifecycle;
@@ -18,7 +17,6 @@ use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::store_group::StoreGroupClient;
-use crate::{AllocServer, Options};
 
 /// Returns a section object with a window of 1,000.
 pub(crate) fn test_section(section: u32, size: u32) -> Arc<LoadedSection> {
@@ -67,13 +65,4 @@ pub(crate) fn unconnected_lifecycle(
         random,
         BackgroundExecutor::new(None, TaskTracker::new()),
     )
-}
-
-/// Starts a node whose store does not answer.
-pub(crate) async fn unconnected_node() -> (AllocServer, Arc<Node>) {
-    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-    let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
-    let alloc = AllocServer::start(options).await.unwrap();
-    let node = alloc.node.clone();
-    (alloc, node)
 }

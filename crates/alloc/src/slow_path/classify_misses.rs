@@ -6,15 +6,15 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 
 use crate::batch::request_context::RequestContext;
-use crate::node::Node;
+use crate::slow_path::SlowPath;
 use crate::slow_path::miss_reason::MissReason;
 use crate::slow_path::progress::RequestProgress;
 use crate::slow_path::wait_key::{PendingReason, SectionPtr, WaitKey};
 use crate::slow_path::wait_limiter::{RETRY_AFTER_MS, WaitPermits};
 
-impl Node {
+impl SlowPath {
     /// Returns the error of an item that was not answered in time.
-    pub(crate) fn timeout_error(&self, why: Option<&PendingReason>) -> RpcError {
+    pub(super) fn timeout_error(&self, why: Option<&PendingReason>) -> RpcError {
         let stores = || self.stores.address_list();
         let (reason, text) = match why {
             Some(PendingReason::Opening(section)) => (
@@ -67,7 +67,7 @@ impl Node {
     /// Answers the misses that are final, and those that would have to wait and get no permit. Adds
     /// the others to the items of their wait key. `is_behind`: the caller has a newer table, and
     /// the store has not been queried for it yet.
-    pub(crate) fn classify_misses(
+    pub(super) fn classify_misses(
         &self,
         call: &RequestContext,
         is_behind: bool,
@@ -170,7 +170,6 @@ mod tests {
     use super::*;
     use crate::batch::request::BatchRequest;
     use crate::fast_path::tests::FastPathFixture;
-    use crate::sections::test_util::unconnected_node;
 
     /// Schedule: another AllocSvr forwarded the call, and this owner closes sections to make room.
     #[tokio::test]
@@ -187,19 +186,19 @@ mod tests {
             answers: vec![None],
             ..RequestProgress::default()
         };
-        let mut permits = fixture.node.wait_limiter.permits_for(None, 1);
+        let slow_path = &fixture.node.slow_path;
+        let mut permits = slow_path.wait_limiter.permits_for(None, 1);
         let misses = std::iter::once((0, MissReason::NoMemory));
-        fixture
-            .node
-            .classify_misses(&call, false, &table, misses, &mut progress, &mut permits);
+        slow_path.classify_misses(&call, false, &table, misses, &mut progress, &mut permits);
         assert!(progress.answers[0].is_none(), "not refused");
         assert_eq!(progress.waiting_items[&WaitKey::Wait], [0]);
     }
 
     #[tokio::test]
     async fn timeout_for_memory_has_retry_hint() {
-        let (_alloc, node) = unconnected_node().await;
-        let fault = node.timeout_error(Some(&PendingReason::NoMemory));
+        let fixture = FastPathFixture::new().await;
+        let slow_path = &fixture.node.slow_path;
+        let fault = slow_path.timeout_error(Some(&PendingReason::NoMemory));
         assert_eq!(fault.code, tonic::Code::ResourceExhausted);
         assert!(fault.detail.retry_after_ms > 0);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::planted;
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
@@ -18,7 +19,11 @@ use tonic::{Request, Status};
 
 use crate::batch::item::{ItemAnswer, ItemOperation, OwnedKey, RequestItem};
 use crate::batch::request_context::RequestContext;
-use crate::node::Node;
+use crate::metrics::counters::AllocCounters;
+use crate::own_cluster::OwnCluster;
+use crate::random::RandomSource;
+use crate::sections::table_updater::TableUpdater;
+use crate::session::routing_table_cell::RoutingTableCell;
 use crate::slow_path::resolution::{Resolution, is_transient, resolve_all, retry_all};
 
 /// Maximum time of one attempt at an owner, which may be dead; after it the item is retried.
@@ -34,9 +39,38 @@ struct OwnerResponse {
     routes: Option<RoutingTable>,
 }
 
-impl Node {
+/// Sends items on to their owner.
+pub(crate) struct Forwarder {
+    channels: ChannelPool,
+    own_cluster: Arc<OwnCluster>,
+    table: Arc<RoutingTableCell>,
+    table_updater: Arc<TableUpdater>,
+    counters: Arc<AllocCounters>,
+    random: RandomSource,
+}
+
+impl Forwarder {
+    pub(crate) fn new(
+        channels: ChannelPool,
+        own_cluster: Arc<OwnCluster>,
+        table: Arc<RoutingTableCell>,
+        table_updater: Arc<TableUpdater>,
+        counters: Arc<AllocCounters>,
+        random: RandomSource,
+    ) -> Forwarder {
+        Forwarder {
+            channels,
+            own_cluster,
+            table,
+            table_updater,
+            counters,
+            random,
+        }
+    }
+
+    /// Sends items to the owner at this address. They are then answered, or to be retried.
     pub(crate) async fn forward(
-        self: &Arc<Self>,
+        &self,
         call: &RequestContext,
         items: &[RequestItem],
         address: String,

@@ -3,7 +3,7 @@
 //! so that no slow item delays another. The number of waiting items is bounded by permits.
 
 mod classify_misses;
-mod forwarder;
+pub(crate) mod forwarder;
 pub(crate) mod miss_reason;
 mod progress;
 mod resolution;
@@ -25,15 +25,29 @@ use seqsvr_proto::v1::Reason;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
+use crate::alloc_identity::AllocIdentity;
 use crate::batch::item::{ItemAnswer, RequestItem};
 use crate::batch::request::BatchRequest;
 use crate::batch::request_context::RequestContext;
 use crate::batch::response::BatchResponse;
-use crate::node::Node;
+use crate::metrics::call_metrics::CallMetrics;
+use crate::metrics::counters::AllocCounters;
+use crate::own_cluster::OwnCluster;
+use crate::random::RandomSource;
+use crate::sections::refiller::Refiller;
+use crate::sections::section_lifecycle::SectionLifecycle;
+use crate::sections::section_map::SectionMap;
+use crate::session::current_session::CurrentSession;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::slow_path::forwarder::Forwarder;
 use crate::slow_path::progress::RequestProgress;
 use crate::slow_path::resolution::Resolution;
 use crate::slow_path::wait_key::WaitKey;
-use crate::slow_path::wait_limiter::WaitPermits;
+use crate::slow_path::wait_limiter::{WaitLimiter, WaitPermits};
+use crate::store_client::ownership_verifier::OwnershipVerifier;
+use crate::store_client::section_reader::SectionReader;
+use crate::store_client::store_group::StoreGroupClient;
 use crate::store_client::unavailable::no_table_error;
 
 /// Maximum items of a batch processed, or results handled, before the task yields. About 50 us, so
@@ -42,10 +56,77 @@ const ITEMS_PER_POLL: usize = 32;
 
 type ResolutionQueue<'a> = FuturesUnordered<BoxFuture<'a, Vec<Resolution>>>;
 
-impl Node {
+/// Serves what memory cannot answer at once.
+pub(crate) struct SlowPath {
+    identity: Arc<AllocIdentity>,
+    own_cluster: Arc<OwnCluster>,
+    session: Arc<CurrentSession>,
+    table: Arc<RoutingTableCell>,
+    renewals: Arc<RenewalSignal>,
+    sections: Arc<SectionMap>,
+    lifecycle: Arc<SectionLifecycle>,
+    refiller: Arc<Refiller>,
+    stores: StoreGroupClient,
+    ownership_verifier: Arc<OwnershipVerifier>,
+    section_reader: Arc<SectionReader>,
+    forwarder: Forwarder,
+    wait_limiter: WaitLimiter,
+    counters: Arc<AllocCounters>,
+    call_metrics: Arc<CallMetrics>,
+    random: RandomSource,
+}
+
+impl SlowPath {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "dependencies, no two of one type"
+    )]
+    pub(crate) fn new(
+        identity: Arc<AllocIdentity>,
+        own_cluster: Arc<OwnCluster>,
+        session: Arc<CurrentSession>,
+        table: Arc<RoutingTableCell>,
+        renewals: Arc<RenewalSignal>,
+        sections: Arc<SectionMap>,
+        lifecycle: Arc<SectionLifecycle>,
+        refiller: Arc<Refiller>,
+        stores: StoreGroupClient,
+        ownership_verifier: Arc<OwnershipVerifier>,
+        section_reader: Arc<SectionReader>,
+        forwarder: Forwarder,
+        wait_limiter: WaitLimiter,
+        counters: Arc<AllocCounters>,
+        call_metrics: Arc<CallMetrics>,
+        random: RandomSource,
+    ) -> SlowPath {
+        SlowPath {
+            identity,
+            own_cluster,
+            session,
+            table,
+            renewals,
+            sections,
+            lifecycle,
+            refiller,
+            stores,
+            ownership_verifier,
+            section_reader,
+            forwarder,
+            wait_limiter,
+            counters,
+            call_metrics,
+            random,
+        }
+    }
+
+    /// Returns the number of items that wait.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.wait_limiter.permits_taken()
+    }
+
     /// Answers every item of a batch before the deadline, in order.
     pub(crate) async fn serve_batch_slow(
-        self: &Arc<Self>,
+        &self,
         call: &RequestContext,
         batch: &BatchRequest,
     ) -> BatchResponse {
@@ -73,7 +154,7 @@ impl Node {
 
     /// Answers every item before the deadline, in order.
     pub(crate) async fn serve_items(
-        self: &Arc<Self>,
+        &self,
         call: &RequestContext,
         items: &[RequestItem],
     ) -> Vec<Result<ItemAnswer, RpcError>> {
@@ -178,7 +259,8 @@ impl Node {
         }
         // These answers were not confirmed in time.
         for index in progress.awaiting_confirmation.keys() {
-            self.record_burned(items[*index as usize].operation);
+            let count = items[*index as usize].operation.number_count();
+            self.counters.burned.add(count);
         }
         let RequestProgress {
             answers,
@@ -262,10 +344,14 @@ mod tests {
         });
         let begun = Instant::now();
         let late = batch.to_context(begun, None, None);
-        let late = fixture.node.serve_batch_slow(&late, &batch).await;
+        let late = fixture.node.slow_path.serve_batch_slow(&late, &batch).await;
         assert_eq!(late.values, [0], "no number");
         let timely = batch.to_context(begun + Duration::from_secs(60), None, None);
-        let timely = fixture.node.serve_batch_slow(&timely, &batch).await;
+        let timely = fixture
+            .node
+            .slow_path
+            .serve_batch_slow(&timely, &batch)
+            .await;
         assert_eq!(timely.values, [1]);
     }
 }

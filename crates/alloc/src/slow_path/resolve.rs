@@ -1,6 +1,5 @@
 //! Resolves what items wait for. The items are then retried or answered.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,16 +11,16 @@ use seqsvr_proto::v1::{CurrentKind, Reason};
 
 use crate::batch::item::{ItemAnswer, RequestItem};
 use crate::batch::request_context::RequestContext;
-use crate::node::Node;
 use crate::session::ownership::SlotOwnership;
+use crate::slow_path::SlowPath;
 use crate::slow_path::resolution::{Resolution, is_transient, resolve_all, retry_all};
 use crate::slow_path::wait_key::{SectionPtr, WaitKey};
 use crate::store_client::ownership_verifier::OwnershipVerdict;
 
-impl Node {
+impl SlowPath {
     /// Does what the items of a wait key wait for. They are then retried or answered.
-    pub(crate) fn resolve<'a>(
-        self: &'a Arc<Self>,
+    pub(super) fn resolve<'a>(
+        &'a self,
         call: &'a RequestContext,
         items: &'a [RequestItem],
         table: &RoutingTable,
@@ -91,7 +90,9 @@ impl Node {
                     Err(fault) => self.retry_or_fail(members, Err(fault)).await,
                 }
             }),
-            WaitKey::Remote(address) => Box::pin(self.forward(call, items, address, members)),
+            WaitKey::Remote(address) => {
+                Box::pin(self.forwarder.forward(call, items, address, members))
+            }
         }
     }
 
@@ -146,7 +147,7 @@ impl Node {
     }
 
     /// Returns the answers of strict calls, once a store has confirmed what they rest on.
-    pub(crate) async fn confirm_answers(
+    pub(super) async fn confirm_answers(
         &self,
         call: &RequestContext,
         items: &[RequestItem],
@@ -160,7 +161,8 @@ impl Node {
         }
         let members = taken.iter().map(|(i, _)| *i).collect();
         for (index, _) in &taken {
-            self.record_burned(items[*index as usize].operation);
+            let count = items[*index as usize].operation.number_count();
+            self.counters.burned.add(count);
         }
         match verdict {
             Err(fault) => self.retry_or_fail(members, Err(fault)).await,

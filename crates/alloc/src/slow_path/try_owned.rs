@@ -14,10 +14,10 @@ use tonic::Code;
 
 use crate::batch::item::{ItemAnswer, ItemLocation, ItemOperation, RequestItem};
 use crate::batch::request_context::RequestContext;
-use crate::node::Node;
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::leased_session::LeasedSession;
 use crate::session::serving_check::{Confirmed, ServingCheck};
+use crate::slow_path::SlowPath;
 use crate::slow_path::miss_reason::MissReason;
 use crate::store_client::unavailable::no_lease_text;
 
@@ -28,11 +28,11 @@ struct PendingAnswer<'m> {
     answer: ItemAnswer,
 }
 
-impl Node {
+impl SlowPath {
     /// Answers what it can of `todo` from owned sections, and returns the miss reason of every
     /// other item.
     pub(crate) fn try_owned(
-        self: &Arc<Self>,
+        &self,
         call: &RequestContext,
         table: &Arc<RoutingTable>,
         namespace: &Namespace,
@@ -114,7 +114,8 @@ impl Node {
         } in taken
         {
             if !has_lease || newest.is_some_and(|newest| !loaded.is_current(newest)) {
-                self.record_burned(items[index as usize].operation);
+                let count = items[index as usize].operation.number_count();
+                self.counters.burned.add(count);
                 misses.push((
                     index,
                     MissReason::Wait(Reason::NoLease, no_lease_text(&self.identity, &self.stores)),
@@ -133,13 +134,8 @@ impl Node {
         misses
     }
 
-    /// Counts numbers that were taken and are not answered.
-    pub(crate) fn record_burned(&self, operation: ItemOperation) {
-        self.counters.burned.add(operation.number_count());
-    }
-
     fn apply_operation(
-        self: &Arc<Self>,
+        &self,
         namespace: &Namespace,
         loaded: &Arc<LoadedSection>,
         location: &ItemLocation<'_>,
@@ -161,7 +157,7 @@ impl Node {
                     self.refiller.start_refill(loaded);
                 }
                 if range.first <= floor {
-                    self.record_burned(operation);
+                    self.counters.burned.add(operation.number_count());
                     return Err(MissReason::VerifyOwnership(loaded.clone()));
                 }
                 Ok(ItemAnswer::Numbers {

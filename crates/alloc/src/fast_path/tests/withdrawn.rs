@@ -201,9 +201,11 @@ async fn slow_path_confirms_number_of_namespace_that_became_strict() {
     let table = fixture.node.table.load().unwrap();
     let mut answers = vec![None];
     let namespace = &table.namespaces()[0];
-    let misses = fixture
-        .node
-        .try_owned(&call, &table, namespace, &items, &[0], &mut answers);
+    let misses =
+        fixture
+            .node
+            .slow_path
+            .try_owned(&call, &table, namespace, &items, &[0], &mut answers);
     assert!(answers[0].is_none());
     assert!(matches!(misses[..], [(0, MissReason::ConfirmAnswer(..))]));
 }
