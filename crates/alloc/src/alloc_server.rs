@@ -20,6 +20,8 @@ use crate::api::{admin_service, grpc_server, sequence_service};
 use crate::background_executor::BackgroundExecutor;
 use crate::error::Error;
 use crate::fast_path::FastPath;
+use crate::lease::lease_keeper::LeaseKeeper;
+use crate::lease::table_watcher::TableWatcher;
 use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
 use crate::node::Node;
@@ -59,6 +61,10 @@ pub struct AllocServer {
     lease_keeper: CancellationToken,
     lease_keeper_ended: CancellationToken,
     stopping: CancellationToken,
+    /// Held until the server is gone, because its lock stands for the session. Schedule that breaks
+    /// it, if only the lease keeper held it: a shutdown stops the keeper and waits for moves; the
+    /// next process gets the lock and supersedes a session that still serves.
+    _state_dir: Option<Arc<StateDir>>,
     pub(crate) failed: watch::Receiver<Option<Error>>,
 }
 
@@ -99,7 +105,8 @@ impl AllocServer {
             .state_dir
             .as_deref()
             .map(StateDir::open)
-            .transpose()?;
+            .transpose()?
+            .map(Arc::new);
         let listen_error = |e: std::io::Error| Error::Listen {
             address: options.listen,
             reason: e.to_string(),
@@ -208,19 +215,39 @@ impl AllocServer {
             call_metrics.clone(),
             random.clone(),
         ));
+        let lease_keeper = LeaseKeeper::new(
+            identity.clone(),
+            options.name_wait,
+            state_dir.clone(),
+            clock,
+            stores.clone(),
+            cluster.clone(),
+            session.clone(),
+            table.clone(),
+            renewals.clone(),
+            sections.clone(),
+            table_updater.clone(),
+            slot_mover.clone(),
+            counters.clone(),
+            random.clone(),
+            tasks.clone(),
+        );
+        let table_watcher = TableWatcher::new(
+            stores.clone(),
+            cluster.clone(),
+            table.clone(),
+            table_updater,
+            random.clone(),
+        );
         let node = Arc::new(Node {
             identity,
-            name_wait: options.name_wait,
-            state_dir: state_dir.map(Arc::new),
             session,
-            clock,
             channels,
             command_queue,
             table,
             own_cluster: cluster,
             sections,
             lifecycle,
-            table_updater,
             ownership_verifier,
             section_reader,
             stores,
@@ -247,9 +274,10 @@ impl AllocServer {
             local_addr,
             lease_keeper: CancellationToken::new(),
             lease_keeper_ended: CancellationToken::new(),
+            _state_dir: state_dir,
             failed,
         };
-        alloc.spawn_tasks(&options, listener, failed_tx);
+        alloc.spawn_tasks(&options, listener, lease_keeper, table_watcher, failed_tx);
         Ok(alloc)
     }
 
@@ -257,10 +285,12 @@ impl AllocServer {
         &self,
         options: &Options,
         listener: Box<dyn Listener>,
+        lease_keeper: LeaseKeeper,
+        table_watcher: TableWatcher,
         failed: watch::Sender<Option<Error>>,
     ) {
         let node = &self.node;
-        let lease_keeper = node.clone().run_lease_keeper(self.lease_keeper.clone());
+        let lease_keeper = lease_keeper.run(self.lease_keeper.clone());
         let server =
             grpc_server::serve_grpc(node.clone(), listener, options, self.stopping.clone());
         let stopping = self.stopping.clone();
@@ -277,7 +307,7 @@ impl AllocServer {
         // at a shutdown are forwarded to the new owners.
         let connections_ended = CancellationToken::new();
         node.tasks
-            .spawn(node.clone().run_table_watcher(connections_ended.clone()));
+            .spawn(table_watcher.run(connections_ended.clone()));
         node.tasks.spawn(async move {
             if let Err(error) = server.await {
                 failed.send_replace(Some(error));

@@ -1,7 +1,6 @@
 //! State that all parts of one AllocSvr share.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use seqsvr_net::{CallLimiter, ChannelPool, ConnectionLimiter};
 use tokio_util::sync::CancellationToken;
@@ -9,7 +8,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::alloc_identity::AllocIdentity;
 use crate::background_executor::BackgroundExecutor;
-use crate::clock::Clock;
 use crate::fast_path::FastPath;
 use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
@@ -17,11 +15,9 @@ use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
 use crate::sections::section_lifecycle::SectionLifecycle;
 use crate::sections::section_map::SectionMap;
-use crate::sections::table_updater::TableUpdater;
 use crate::session::current_session::CurrentSession;
 use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
-use crate::session::state_dir::StateDir;
 use crate::slots::slot_mover::SlotMover;
 use crate::slow_path::SlowPath;
 use crate::store_client::command_queue::CommandQueue;
@@ -32,9 +28,6 @@ use crate::store_client::store_group::StoreGroupClient;
 /// State of one AllocSvr process.
 pub(crate) struct Node {
     pub(crate) identity: Arc<AllocIdentity>,
-    pub(crate) name_wait: Duration,
-    pub(crate) state_dir: Option<Arc<StateDir>>,
-    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) channels: ChannelPool,
     pub(crate) stores: StoreGroupClient,
     pub(crate) command_queue: CommandQueue,
@@ -43,7 +36,6 @@ pub(crate) struct Node {
     pub(crate) session: Arc<CurrentSession>,
     pub(crate) sections: Arc<SectionMap>,
     pub(crate) lifecycle: Arc<SectionLifecycle>,
-    pub(crate) table_updater: Arc<TableUpdater>,
     pub(crate) ownership_verifier: Arc<OwnershipVerifier>,
     pub(crate) section_reader: Arc<SectionReader>,
     pub(crate) slow_path: Arc<SlowPath>,

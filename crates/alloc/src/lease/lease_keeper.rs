@@ -18,22 +18,92 @@ use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest, Reason};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::alloc_identity::AllocIdentity;
+use crate::clock::Clock;
 use crate::error::Error;
-use crate::node::Node;
+use crate::metrics::counters::AllocCounters;
+use crate::own_cluster::OwnCluster;
+use crate::random::RandomSource;
+use crate::sections::section_map::SectionMap;
+use crate::sections::table_updater::TableUpdater;
+use crate::session::current_session::CurrentSession;
 use crate::session::leased_session::LeasedSession;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::session::state_dir::StateDir;
+use crate::slots::slot_mover::SlotMover;
+use crate::store_client::store_group::StoreGroupClient;
 
 /// Minimum time between two renewals that were requested out of turn.
 const RENEWAL_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// Maximum time of one attempt to register; after it the next store is tried.
 const REGISTER_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Node {
+/// Registers this process and renews its lease.
+pub(crate) struct LeaseKeeper {
+    identity: Arc<AllocIdentity>,
+    /// Maximum wait for an older session under the name to end.
+    name_wait: Duration,
+    state_dir: Option<Arc<StateDir>>,
+    clock: Arc<dyn Clock>,
+    stores: StoreGroupClient,
+    own_cluster: Arc<OwnCluster>,
+    session: Arc<CurrentSession>,
+    table: Arc<RoutingTableCell>,
+    renewals: Arc<RenewalSignal>,
+    sections: Arc<SectionMap>,
+    table_updater: Arc<TableUpdater>,
+    slot_mover: Arc<SlotMover>,
+    counters: Arc<AllocCounters>,
+    random: RandomSource,
+    tasks: TaskTracker,
+}
+
+impl LeaseKeeper {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "dependencies, no two of one type"
+    )]
+    pub(crate) fn new(
+        identity: Arc<AllocIdentity>,
+        name_wait: Duration,
+        state_dir: Option<Arc<StateDir>>,
+        clock: Arc<dyn Clock>,
+        stores: StoreGroupClient,
+        own_cluster: Arc<OwnCluster>,
+        session: Arc<CurrentSession>,
+        table: Arc<RoutingTableCell>,
+        renewals: Arc<RenewalSignal>,
+        sections: Arc<SectionMap>,
+        table_updater: Arc<TableUpdater>,
+        slot_mover: Arc<SlotMover>,
+        counters: Arc<AllocCounters>,
+        random: RandomSource,
+        tasks: TaskTracker,
+    ) -> LeaseKeeper {
+        LeaseKeeper {
+            identity,
+            name_wait,
+            state_dir,
+            clock,
+            stores,
+            own_cluster,
+            session,
+            table,
+            renewals,
+            sections,
+            table_updater,
+            slot_mover,
+            counters,
+            random,
+            tasks,
+        }
+    }
+
     /// Registers and renews until cancelled. An error is fatal for this process.
-    pub(crate) async fn run_lease_keeper(
-        self: Arc<Self>,
-        cancel: CancellationToken,
-    ) -> Result<(), Error> {
+    pub(crate) async fn run(self, cancel: CancellationToken) -> Result<(), Error> {
         loop {
             let registered = cancel.run_until_cancelled(self.register()).await;
             let Some(registered) = registered else {
@@ -163,7 +233,7 @@ impl Node {
 
     /// Renews until the store reports that the session has ended.
     async fn renew_until_ended(
-        self: &Arc<Self>,
+        &self,
         session: &Arc<LeasedSession>,
         mut lease: Duration,
     ) -> Result<(), Error> {
@@ -201,7 +271,7 @@ impl Node {
 
     /// Makes one attempt to renew at one store. Returns the lease D.
     async fn renew_once(
-        self: &Arc<Self>,
+        &self,
         session: &Arc<LeasedSession>,
         lease: Duration,
     ) -> Result<Duration, RpcError> {

@@ -9,14 +9,43 @@ use seqsvr_proto::v1::{Reason, WatchRequest};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::Node;
+use crate::own_cluster::OwnCluster;
+use crate::random::RandomSource;
+use crate::sections::table_updater::TableUpdater;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum time to open a watch at a store; after it the next attempt begins.
 const WATCH_OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Node {
+/// Follows the routing table.
+pub(crate) struct TableWatcher {
+    stores: StoreGroupClient,
+    own_cluster: Arc<OwnCluster>,
+    table: Arc<RoutingTableCell>,
+    table_updater: Arc<TableUpdater>,
+    random: RandomSource,
+}
+
+impl TableWatcher {
+    pub(crate) fn new(
+        stores: StoreGroupClient,
+        own_cluster: Arc<OwnCluster>,
+        table: Arc<RoutingTableCell>,
+        table_updater: Arc<TableUpdater>,
+        random: RandomSource,
+    ) -> TableWatcher {
+        TableWatcher {
+            stores,
+            own_cluster,
+            table,
+            table_updater,
+            random,
+        }
+    }
+
     /// Follows the routing table as any store applies it, until cancelled.
-    pub(crate) async fn run_table_watcher(self: Arc<Self>, cancel: CancellationToken) {
+    pub(crate) async fn run(self, cancel: CancellationToken) {
         while !cancel.is_cancelled() {
             if let Some(Err(fault)) = cancel.run_until_cancelled(self.follow_table()).await {
                 tracing::debug!(%fault, "watch of the routing table failed");
