@@ -33,7 +33,6 @@ mod error;
 mod fast_path;
 mod lease;
 mod metrics;
-mod node;
 mod options;
 mod own_cluster;
 mod random;

@@ -51,21 +51,21 @@ pub struct SectionView {
 impl AllocServer {
     /// Returns the state of this AllocSvr now. Does not block.
     pub fn look(&self) -> AllocView {
-        let node = &self.node;
-        let session = node.session.load().filter(|session| session.is_alive());
-        let table = node.table.load();
+        let parts = &self.sequence;
+        let session = parts.session.load().filter(|session| session.is_alive());
+        let table = parts.table.load();
         let slots = match (&session, &table) {
             (Some(session), Some(table)) => {
                 let owned = table.routes().map(|(slot, route)| (slot, route.epoch));
                 let owned = owned.filter(|(slot, epoch)| {
                     session.is_owner_of(*slot, *epoch, table)
-                        && !node.sections.is_frozen(*slot, *epoch)
+                        && !self.sections.is_frozen(*slot, *epoch)
                 });
                 owned.collect()
             }
             _ => Vec::new(),
         };
-        let sections = node.sections.all();
+        let sections = self.sections.all();
         let mut sections: Vec<SectionView> = sections
             .iter()
             .map(|loaded| SectionView {
@@ -86,7 +86,7 @@ impl AllocServer {
             table: table.map(|table| (table.cluster(), table.version())),
             slots,
             sections,
-            waiting: node.slow_path.waiting_count(),
+            waiting: parts.slow_path.waiting_count(),
             failure: self.failed.borrow().as_ref().map(ToString::to_string),
         }
     }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_metrics::to_counter_map;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
@@ -14,12 +13,16 @@ use seqsvr_proto::v1::{
     ListNamespacesResponse, MembersResponse, Namespace, NodeStatusRequest, NodeStatusResponse,
     Reason, RemoveMemberRequest, TransferLeaderRequest,
 };
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
 use crate::api::relay_client::{RelayClient, relay_client};
-use crate::node::Node;
-use crate::sections::totals::{SectionTotals, top_sections};
+use crate::api::slot_operations::SlotOperations;
+use crate::metrics::collector::AllocCollector;
+use crate::own_cluster::OwnCluster;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum time of one attempt at one store; after it the next store is tried.
 const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,10 +34,36 @@ const STATUS_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time of a membership change, in which a new member catches up; after it the call fails.
 const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The admin service over a node.
-pub(crate) struct AdminService(pub(crate) Arc<Node>);
+/// `Admin` service of an AllocSvr.
+#[derive(Clone)]
+pub(crate) struct AdminService {
+    own_cluster: Arc<OwnCluster>,
+    stores: StoreGroupClient,
+    renewals: Arc<RenewalSignal>,
+    slot_operations: Arc<SlotOperations>,
+    collector: AllocCollector,
+    /// Permit to walk over all sections for a status request: one walk at a time.
+    status_permit: Arc<Semaphore>,
+}
 
 impl AdminService {
+    pub(crate) fn new(
+        own_cluster: Arc<OwnCluster>,
+        stores: StoreGroupClient,
+        renewals: Arc<RenewalSignal>,
+        slot_operations: SlotOperations,
+        collector: AllocCollector,
+    ) -> AdminService {
+        AdminService {
+            own_cluster,
+            stores,
+            renewals,
+            slot_operations: Arc::new(slot_operations),
+            collector,
+            status_permit: Arc::new(Semaphore::new(1)),
+        }
+    }
+
     async fn relay<T, F, Fut>(&self, ask: F) -> Result<T, RpcError>
     where
         F: Fn(RelayClient) -> Fut,
@@ -54,10 +83,9 @@ impl AdminService {
         F: Fn(RelayClient) -> Fut,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        self.0
-            .stores
+        self.stores
             .call(Instant::now() + timeout, attempt_timeout, |channel| {
-                ask(relay_client(&self.0.own_cluster, channel))
+                ask(relay_client(&self.own_cluster, channel))
             })
             .await
     }
@@ -77,8 +105,7 @@ impl Admin for AdminService {
             })
             .await?;
         // The next call through this node must find the namespace.
-        self.0
-            .renewals
+        self.renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
             .await;
         Ok(Response::new(made))
@@ -95,8 +122,7 @@ impl Admin for AdminService {
                 async move { store.alter_namespace(request).await }
             })
             .await?;
-        self.0
-            .renewals
+        self.renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
             .await;
         Ok(Response::new(altered))
@@ -129,7 +155,9 @@ impl Admin for AdminService {
         request: Request<AdminMoveSlotRequest>,
     ) -> Result<Response<AdminMoveSlotResponse>, Status> {
         Ok(Response::new(
-            self.0.move_slot_by_name(request.into_inner()).await?,
+            self.slot_operations
+                .move_slot_by_name(request.into_inner())
+                .await?,
         ))
     }
 
@@ -138,7 +166,9 @@ impl Admin for AdminService {
         request: Request<DrainRequest>,
     ) -> Result<Response<DrainResponse>, Status> {
         Ok(Response::new(
-            self.0.drain_by_name(request.into_inner()).await?,
+            self.slot_operations
+                .drain_by_name(request.into_inner())
+                .await?,
         ))
     }
 
@@ -203,10 +233,9 @@ impl Admin for AdminService {
         &self,
         _: Request<NodeStatusRequest>,
     ) -> Result<Response<NodeStatusResponse>, Status> {
-        let node = self.0.clone();
         let permit = timeout(
             STATUS_PERMIT_TIMEOUT,
-            node.sections.status_permit.clone().acquire_owned(),
+            self.status_permit.clone().acquire_owned(),
         )
         .await;
         // The semaphore is never closed, so this error cannot occur.
@@ -217,18 +246,10 @@ impl Admin for AdminService {
         // Walks over all sections. The walk waits for tasks that add a section at the same time.
         // They run in the background, where the scheduler may have preempted their thread, so the
         // walk does not run on a thread of the fast path.
+        let collector = self.collector.clone();
         let walk = seqsvr_os::spawn_blocking(move || {
             let _permit = permit;
-            let sections = node.sections.all();
-            let figures = node.collect_figures(SectionTotals::from_sections(sections.iter()));
-            NodeStatusResponse {
-                role: "alloc".into(),
-                name: node.identity.name.clone(),
-                address: node.identity.address.clone(),
-                version: env!("CARGO_PKG_VERSION").into(),
-                counters: to_counter_map("", figures),
-                hottest: top_sections(&sections, node.table.load().as_deref()),
-            }
+            collector.collect_status()
         });
         // Fails only by a bug, or when the process ends.
         let status = walk.await;
@@ -250,10 +271,10 @@ mod tests {
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = AllocServer::start_in(options, AllocEnvironment::system()).await;
         let alloc = alloc.unwrap();
-        let admin = AdminService(alloc.node.clone());
+        let admin = alloc.admin.clone();
         let request_status = || admin.node_status(Request::new(NodeStatusRequest {}));
 
-        let another = alloc.node.sections.status_permit.clone().acquire_owned();
+        let another = admin.status_permit.clone().acquire_owned();
         let another = another.await.unwrap();
         let refused = RpcError::from_status(&request_status().await.unwrap_err());
         assert_eq!(refused.reason(), Reason::TooMany);

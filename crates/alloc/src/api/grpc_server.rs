@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{Listener, accept_connections};
+use seqsvr_net::{CallLimiter, ConnectionLimiter, Listener, accept_connections};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::api::admin_service::AdminService;
 use crate::api::relay_client::ClusterTagCheck;
-use crate::api::{admin_service, sequence_service};
+use crate::api::sequence_parts::SequenceParts;
+use crate::api::sequence_service::SequenceService;
 use crate::error::Error;
-use crate::node::Node;
-use crate::options::Options;
+use crate::session::current_session::CurrentSession;
 
 /// Interval of pings. A connection whose peer does not answer within the timeout is closed, with
 /// its calls.
@@ -40,21 +42,31 @@ const REFLECTED_SERVICES: [&str; 5] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/// Serves until cancelled, then finishes the calls in flight.
-pub(crate) fn serve_grpc(
-    node: Arc<Node>,
-    listener: Box<dyn Listener>,
-    options: &Options,
-    cancel: CancellationToken,
-) -> impl Future<Output = Result<(), Error>> + use<> {
-    let streams_max = options.streams_max;
-    let message_max = options.message_max.min(MESSAGE_BYTES_MAX);
-    async move {
+/// gRPC server of one AllocSvr.
+pub(crate) struct GrpcServer {
+    pub(crate) sequence: Arc<SequenceParts>,
+    pub(crate) admin: AdminService,
+    pub(crate) connections: Arc<ConnectionLimiter>,
+    pub(crate) calls: CallLimiter,
+    pub(crate) tasks: TaskTracker,
+    /// Maximum calls in progress on one connection.
+    pub(crate) streams_max: u32,
+    /// Maximum size of a message in bytes.
+    pub(crate) message_max: usize,
+}
+
+impl GrpcServer {
+    /// Serves until cancelled, then finishes the calls in flight.
+    pub(crate) async fn serve(
+        self,
+        listener: Box<dyn Listener>,
+        cancel: CancellationToken,
+    ) -> Result<(), Error> {
         let serve_error = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
         let (reporter, health) = tonic_health::server::health_reporter();
         set_health(&reporter, false).await;
-        let reporting = report_health(node.clone(), reporter, cancel.clone());
-        node.tasks.spawn(reporting);
+        let reporting = report_health(self.sequence.session.clone(), reporter, cancel.clone());
+        self.tasks.spawn(reporting);
         let reflection = || {
             let described = tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
@@ -71,19 +83,18 @@ pub(crate) fn serve_grpc(
         let reflection_v1 = reflection().build_v1().map_err(|e| serve_error(&e))?;
         // Older tools use this version of the protocol.
         let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| serve_error(&e))?;
-        let sequence = SequenceServer::new(sequence_service::SequenceService(node.clone()))
-            .max_decoding_message_size(message_max)
+        let sequence = SequenceServer::new(SequenceService(self.sequence.clone()))
+            .max_decoding_message_size(self.message_max.min(MESSAGE_BYTES_MAX))
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let check = ClusterTagCheck(node.own_cluster.clone());
-        let operators =
-            AdminServer::with_interceptor(admin_service::AdminService(node.clone()), check);
-        let incoming = accept_connections(listener, node.connections.clone());
+        let check = ClusterTagCheck(self.sequence.own_cluster.clone());
+        let operators = AdminServer::with_interceptor(self.admin, check);
+        let incoming = accept_connections(listener, self.connections);
         Server::builder()
-            .max_concurrent_streams(streams_max)
+            .max_concurrent_streams(self.streams_max)
             .initial_stream_window_size(STREAM_WINDOW)
             .http2_keepalive_interval(Some(PING_INTERVAL))
             .http2_keepalive_timeout(Some(PING_TIMEOUT))
-            .layer(node.calls.clone())
+            .layer(self.calls)
             .add_service(health)
             .add_service(reflection_v1)
             .add_service(reflection_v1alpha)
@@ -97,11 +108,15 @@ pub(crate) fn serve_grpc(
 
 /// Reports SERVING while the lease holds. After the lease has ended, or after the stop, clients
 /// should use another server.
-async fn report_health(node: Arc<Node>, reporter: HealthReporter, cancel: CancellationToken) {
+async fn report_health(
+    session: Arc<CurrentSession>,
+    reporter: HealthReporter,
+    cancel: CancellationToken,
+) {
     let mut last_reported = false;
     loop {
         let stopped = cancel.is_cancelled();
-        let is_serving = node.session.has_lease() && !stopped;
+        let is_serving = session.has_lease() && !stopped;
         // Watchers receive changes only.
         if last_reported != is_serving {
             set_health(&reporter, is_serving).await;

@@ -27,12 +27,12 @@ use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Status, Streaming};
 
+use crate::api::sequence_parts::SequenceParts;
 use crate::batch::request::{BatchOperation, BatchRequest};
 use crate::batch::request_context::response_deadline;
 use crate::batch::response::{BatchResponse, to_item_error};
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
-use crate::node::Node;
 use crate::session::routing_table_cell::RoutingTableCell;
 
 /// Maximum frames answered together. Above it the task yields to other tasks of the thread.
@@ -42,7 +42,7 @@ const ITEMS_PER_POLL_TARGET: usize = 1_024;
 
 /// Stream of the responses of one Pipe.
 pub(crate) struct PipeResponses {
-    node: Arc<Node>,
+    parts: Arc<SequenceParts>,
     share: Option<ConnectionQuota>,
     messages: Option<StreamMeter>,
     requests: Streaming<PipeRequest>,
@@ -67,10 +67,13 @@ struct FrameMeta {
 }
 
 impl PipeResponses {
-    pub(crate) fn new(node: Arc<Node>, request: Request<Streaming<PipeRequest>>) -> PipeResponses {
+    pub(crate) fn new(
+        parts: Arc<SequenceParts>,
+        request: Request<Streaming<PipeRequest>>,
+    ) -> PipeResponses {
         PipeResponses {
-            stopping: Box::pin(node.stopping.clone().cancelled_owned()),
-            node,
+            stopping: Box::pin(parts.stopping.clone().cancelled_owned()),
+            parts,
             share: request.extensions().get().cloned(),
             messages: request.extensions().get().cloned(),
             requests: request.into_inner(),
@@ -131,8 +134,8 @@ impl PipeResponses {
                 return Err(RpcError::new(Reason::Invalid, text));
             }
         };
-        self.node.own_cluster.check(frame.cluster)?;
-        frame.validate(self.node.items_max)?;
+        self.parts.own_cluster.check(frame.cluster)?;
+        frame.validate(self.parts.items_max)?;
         Ok(frame)
     }
 
@@ -169,7 +172,7 @@ impl PipeResponses {
                 let fault = RpcError::from_status(&status);
                 missed
                     .iter()
-                    .for_each(|_| self.node.call_metrics.record_failure(fault.reason()));
+                    .for_each(|_| self.parts.call_metrics.record_failure(fault.reason()));
                 let mut columns = BatchResponse::with_capacity(missed.len());
                 missed
                     .iter()
@@ -182,7 +185,7 @@ impl PipeResponses {
 
     /// Rejects a frame.
     fn reject_frame(&mut self, id: u64, fault: &RpcError) {
-        self.node.call_metrics.record_failure(fault.reason());
+        self.parts.call_metrics.record_failure(fault.reason());
         self.answers.push_back((rejected_response(id, fault), 0));
     }
 
@@ -202,19 +205,19 @@ impl PipeResponses {
             0 => CALL_TIMEOUT_DEFAULT,
             ms => Duration::from_millis(u64::from(ms)),
         };
-        let (node, share) = (self.node.clone(), self.share.clone());
+        let (parts, share) = (self.parts.clone(), self.share.clone());
         let deadline = response_deadline(received_at, timeout);
         let served = async move {
             let _kept = retained;
-            let timer = node.call_metrics.start_call(CallMethod::Pipe, received_at);
+            let timer = parts.call_metrics.start_call(CallMethod::Pipe, received_at);
             let call = frame.to_context(deadline, share.clone(), None);
-            let columns = node.slow_path.serve_batch_slow(&call, &frame).await;
+            let columns = parts.slow_path.serve_batch_slow(&call, &frame).await;
             let mut answer = partial_response(id, missed, &frame, columns);
-            attach_routes(&node.table, &mut answer, frame.table_version);
+            attach_routes(&parts.table, &mut answer, frame.table_version);
             timer.stop();
             (answer, share.as_ref().map(ConnectionQuota::begin_response))
         };
-        self.node
+        self.parts
             .background
             .spawn_into_set(&mut self.deferred, served);
     }
@@ -234,7 +237,7 @@ impl Stream for PipeResponses {
         }
         loop {
             if let Some((mut answer, version)) = self.answers.pop_front() {
-                attach_routes(&self.node.table, &mut answer, version);
+                attach_routes(&self.parts.table, &mut answer, version);
                 return Poll::Ready(Some(Ok(answer)));
             }
             if let Some(status) = self.stream_error.take() {
@@ -262,14 +265,14 @@ impl Stream for PipeResponses {
                     false => return Poll::Pending,
                 }
             }
-            let results = self.node.fast_path.try_batches(&frames);
+            let results = self.parts.fast_path.try_batches(&frames);
             if let Some(first) = metas.first() {
                 let complete_count = results
                     .iter()
                     .filter(|result| result.missed.is_empty())
                     .count();
                 let duration = first.received_at.elapsed();
-                self.node.call_metrics.record_calls(
+                self.parts.call_metrics.record_calls(
                     CallMethod::Pipe,
                     duration,
                     complete_count as u64,

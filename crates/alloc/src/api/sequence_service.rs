@@ -21,6 +21,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::api::pipe_responses::PipeResponses;
+use crate::api::sequence_parts::SequenceParts;
 use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
 use crate::batch::request_context::RequestArrival;
@@ -31,14 +32,12 @@ use crate::batch::validate::{
 };
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
-use crate::node::Node;
-use crate::store_client::unavailable::no_table_error;
 
 /// Maximum wait of a new Pipe for the first routing table; after it the Pipe is rejected.
 const PIPE_TABLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// `Sequence` service of a node.
-pub(crate) struct SequenceService(pub(crate) Arc<Node>);
+/// `Sequence` service of an AllocSvr.
+pub(crate) struct SequenceService(pub(crate) Arc<SequenceParts>);
 
 #[tonic::async_trait]
 impl Sequence for SequenceService {
@@ -163,11 +162,7 @@ impl Sequence for SequenceService {
         if caller != ClusterTag::NONE {
             // The response must name the cluster. Without a table no frame could be answered.
             let deadline = Instant::now() + PIPE_TABLE_TIMEOUT;
-            self.0
-                .table
-                .wait_for_first(deadline)
-                .await
-                .ok_or_else(|| no_table_error(&self.0.identity, &self.0.stores))?;
+            self.0.slow_path.wait_for_table(deadline).await?;
             self.0.own_cluster.check(caller)?;
         }
         let mut response = Response::new(PipeResponses::new(self.0.clone(), request));
@@ -233,22 +228,12 @@ impl Sequence for SequenceService {
         self.with_metrics(CallMethod::Routes, request, |arrival, request| async move {
             let deadline = arrival.deadline;
             let base = request.base;
-            let table = self
-                .0
-                .table
-                .wait_for_first(deadline)
-                .await
-                .ok_or_else(|| no_table_error(&self.0.identity, &self.0.stores))?;
+            let table = self.0.slow_path.wait_for_table(deadline).await?;
             self.0.own_cluster.check(request.cluster_tag())?;
             if base > table.version() {
                 self.0.renewals.renew_and_wait(deadline).await;
             }
-            let table = self
-                .0
-                .table
-                .wait_for_first(deadline)
-                .await
-                .ok_or_else(|| no_table_error(&self.0.identity, &self.0.stores))?;
+            let table = self.0.slow_path.wait_for_table(deadline).await?;
             Ok(RoutingTable::from(&table.delta_since(base)))
         })
         .await
@@ -353,12 +338,12 @@ impl SequenceService {
             return Ok(answers);
         }
         let batch = batch.retain_items(&missed);
-        let node = self.0.clone();
+        let parts = self.0.clone();
         let missed_answers = async move {
             let call = batch.to_context(arrival.deadline, arrival.share, arrival.trace);
             answers.merge_missed(
                 &missed,
-                node.slow_path.serve_batch_slow(&call, &batch).await,
+                parts.slow_path.serve_batch_slow(&call, &batch).await,
             )
         };
         self.0
@@ -387,8 +372,8 @@ impl SequenceService {
         call: RequestContext,
         item: RequestItem,
     ) -> Result<ItemAnswer, Status> {
-        let (node, table_version) = (self.0.clone(), call.table_version);
-        let served = async move { node.slow_path.serve_items(&call, &[item]).await.pop() };
+        let (parts, table_version) = (self.0.clone(), call.table_version);
+        let served = async move { parts.slow_path.serve_items(&call, &[item]).await.pop() };
         let answer = self
             .0
             .background

@@ -5,15 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::ids::{SessionId, Slot};
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::error::{RpcError, local_cause};
 use seqsvr_proto::v1::{
     AdminMoveSlotRequest, AdminMoveSlotResponse, ClusterStatusRequest, ClusterStatusResponse,
     DrainRequest, DrainResponse, Reason, SessionStatus,
 };
 use tokio::time::{Instant, timeout_at};
+use tokio_util::task::TaskTracker;
 
+use crate::alloc_identity::AllocIdentity;
 use crate::api::relay_client::{RelayClient, relay_client};
-use crate::node::Node;
+use crate::own_cluster::OwnCluster;
+use crate::random::RandomSource;
+use crate::session::current_session::CurrentSession;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::slots::slot_mover::SlotMover;
+use crate::store_client::store_group::StoreGroupClient;
 use crate::store_client::unavailable::{no_lease_text, no_table_error};
 
 /// Maximum time for a move or a drain to reach its AllocSvr and to complete; after it the call
@@ -22,10 +31,54 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time to get the status of the cluster; after it the call fails.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Node {
+/// Moves and drains of this AllocSvr's slots, and of those of others.
+pub(crate) struct SlotOperations {
+    identity: Arc<AllocIdentity>,
+    own_cluster: Arc<OwnCluster>,
+    session: Arc<CurrentSession>,
+    table: Arc<RoutingTableCell>,
+    renewals: Arc<RenewalSignal>,
+    stores: StoreGroupClient,
+    channels: ChannelPool,
+    slot_mover: Arc<SlotMover>,
+    random: RandomSource,
+    tasks: TaskTracker,
+}
+
+impl SlotOperations {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "dependencies, no two of one type"
+    )]
+    pub(crate) fn new(
+        identity: Arc<AllocIdentity>,
+        own_cluster: Arc<OwnCluster>,
+        session: Arc<CurrentSession>,
+        table: Arc<RoutingTableCell>,
+        renewals: Arc<RenewalSignal>,
+        stores: StoreGroupClient,
+        channels: ChannelPool,
+        slot_mover: Arc<SlotMover>,
+        random: RandomSource,
+        tasks: TaskTracker,
+    ) -> SlotOperations {
+        SlotOperations {
+            identity,
+            own_cluster,
+            session,
+            table,
+            renewals,
+            stores,
+            channels,
+            slot_mover,
+            random,
+            tasks,
+        }
+    }
+
     /// Moves a slot to the AllocSvr with this name, through the owner.
     pub(crate) async fn move_slot_by_name(
-        self: &Arc<Self>,
+        &self,
         request: AdminMoveSlotRequest,
     ) -> Result<AdminMoveSlotResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
@@ -94,7 +147,7 @@ impl Node {
     /// Moves a slot of this node. Returns the epoch after the move, and whether the requested
     /// AllocSvr owns it.
     async fn move_owned_slot(
-        self: &Arc<Self>,
+        &self,
         slot: Slot,
         to: u64,
         deadline: Instant,
@@ -125,7 +178,7 @@ impl Node {
 
     /// Begins, undoes or reports the draining of the AllocSvr with this name.
     pub(crate) async fn drain_by_name(
-        self: &Arc<Self>,
+        &self,
         request: DrainRequest,
     ) -> Result<DrainResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;

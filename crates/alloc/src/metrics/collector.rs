@@ -1,23 +1,90 @@
-//! Metrics of an AllocSvr, in one list for `status --json` and Prometheus, and its health checks.
+//! Metrics of an AllocSvr, in one list for `status --json` and Prometheus.
 
 use std::fmt;
 use std::sync::Arc;
 
 use seqsvr_metrics::{
-    Collector, DescriptorEncoder, HealthCheck, MetricKind, MetricSample, Registry, ServerProbe,
-    encode_samples,
+    Collector, DescriptorEncoder, MetricKind, MetricSample, encode_samples, to_counter_map,
 };
+use seqsvr_net::{CallLimiter, ConnectionLimiter};
+use seqsvr_proto::v1::NodeStatusResponse;
 
-use crate::AllocServer;
-use crate::node::Node;
-use crate::sections::totals::SectionTotals;
+use crate::alloc_identity::AllocIdentity;
+use crate::metrics::call_metrics::CallMetrics;
+use crate::metrics::counters::AllocCounters;
+use crate::sections::section_map::SectionMap;
+use crate::sections::totals::{SectionTotals, top_sections};
+use crate::session::current_session::CurrentSession;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::slots::slot_mover::SlotMover;
+use crate::slow_path::SlowPath;
 
-/// Prefix of the names.
-const METRIC_PREFIX: &str = "seqsvr_alloc";
+/// Collector of the metrics of one AllocSvr; clones share what they read.
+#[derive(Clone)]
+pub(crate) struct AllocCollector {
+    identity: Arc<AllocIdentity>,
+    session: Arc<CurrentSession>,
+    table: Arc<RoutingTableCell>,
+    renewals: Arc<RenewalSignal>,
+    sections: Arc<SectionMap>,
+    slot_mover: Arc<SlotMover>,
+    slow_path: Arc<SlowPath>,
+    counters: Arc<AllocCounters>,
+    call_metrics: Arc<CallMetrics>,
+    connections: Arc<ConnectionLimiter>,
+    calls: CallLimiter,
+}
 
-impl Node {
+impl AllocCollector {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "dependencies, no two of one type"
+    )]
+    pub(crate) fn new(
+        identity: Arc<AllocIdentity>,
+        session: Arc<CurrentSession>,
+        table: Arc<RoutingTableCell>,
+        renewals: Arc<RenewalSignal>,
+        sections: Arc<SectionMap>,
+        slot_mover: Arc<SlotMover>,
+        slow_path: Arc<SlowPath>,
+        counters: Arc<AllocCounters>,
+        call_metrics: Arc<CallMetrics>,
+        connections: Arc<ConnectionLimiter>,
+        calls: CallLimiter,
+    ) -> AllocCollector {
+        AllocCollector {
+            identity,
+            session,
+            table,
+            renewals,
+            sections,
+            slot_mover,
+            slow_path,
+            counters,
+            call_metrics,
+            connections,
+            calls,
+        }
+    }
+
+    /// Returns the status of this AllocSvr. Walks over all sections.
+    pub(crate) fn collect_status(&self) -> NodeStatusResponse {
+        let sections = self.sections.all();
+        let figures = self.collect_figures(SectionTotals::from_sections(sections.iter()));
+        NodeStatusResponse {
+            role: "alloc".into(),
+            name: self.identity.name.clone(),
+            address: self.identity.address.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            counters: to_counter_map("", figures),
+            hottest: top_sections(&sections, self.table.load().as_deref()),
+        }
+    }
+
     /// Returns all metrics, with these totals of the sections.
-    pub(crate) fn collect_figures(&self, totals: SectionTotals) -> Vec<MetricSample> {
+    fn collect_figures(&self, totals: SectionTotals) -> Vec<MetricSample> {
         let (gauge, counter) = (MetricSample::gauge, MetricSample::counter);
         let (draining, planned) = self.slot_mover.tracker().plan();
         let counter_memory = seqsvr_core::section::counter_memory();
@@ -132,58 +199,16 @@ impl Node {
     }
 }
 
-/// Collector of the metrics of a node.
-struct AllocCollector(Arc<Node>);
-
 impl fmt::Debug for AllocCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Scraped")
-            .field(&self.0.identity.name)
-            .finish()
+        f.debug_tuple("Scraped").field(&self.identity.name).finish()
     }
 }
 
 impl Collector for AllocCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let totals = SectionTotals::from_sections(self.0.sections.all().iter());
-        encode_samples(&self.0.collect_figures(totals), &mut encoder)?;
-        self.0.call_metrics.encode_durations(&mut encoder)
-    }
-}
-
-impl ServerProbe for AllocServer {
-    fn register_metrics(&self, registry: &mut Registry) {
-        let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
-        ours.register_collector(Box::new(AllocCollector(self.node.clone())));
-    }
-
-    fn permanent_failure(&self) -> Option<String> {
-        self.failed.borrow().as_ref().map(ToString::to_string)
-    }
-
-    fn health_checks(&self) -> Vec<HealthCheck> {
-        let node = &self.node;
-        let left = node.session.lease_left().as_millis() as u64;
-        let lease = node.renewals.lease_ms();
-        let stores = node.stores.address_list();
-        vec![
-            HealthCheck::new("lease", node.session.has_lease(), || {
-                format!(
-                    "this AllocSvr holds no valid lease, so it answers nothing; are the stores {stores} up, and do they have a leader (`seqsvr status`)?"
-                )
-            }),
-            HealthCheck::new("routing table", node.table.version() > 0, || {
-                format!(
-                    "no routing table was learnt yet; is a store reachable at {stores} and the cluster initialised (`seqsvr init`)?"
-                )
-            }),
-            // Renewals are sent every D/3: at least the last two were not answered.
-            HealthCheck::new("store", left > 0 && left >= lease / 3, || {
-                format!(
-                    "no store of {stores} has answered a renewal for {} ms; the lease ends in {left} ms: see that they run and are reached from here",
-                    lease.saturating_sub(left)
-                )
-            }),
-        ]
+        let totals = SectionTotals::from_sections(self.sections.all().iter());
+        encode_samples(&self.collect_figures(totals), &mut encoder)?;
+        self.call_metrics.encode_durations(&mut encoder)
     }
 }

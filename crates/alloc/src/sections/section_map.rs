@@ -22,7 +22,7 @@ use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::{Section, SectionGrant};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason, SectionFinal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::lookup_cache::LookupCaches;
@@ -48,8 +48,6 @@ pub(crate) struct SectionMap {
     pub(crate) transitions: Mutex<SectionTransitions>,
     /// Sections found in the map recently.
     pub(crate) caches: LookupCaches,
-    /// Permit to walk over all sections for a status request: one walk at a time.
-    pub(crate) status_permit: Arc<Semaphore>,
     /// Secret of this process, so that no client can choose keys that collide.
     hash_key: [u64; 2],
 }
@@ -95,7 +93,6 @@ impl SectionMap {
                 .collector(Collector::new().batch_size(1))
                 .build(),
             transitions: Mutex::default(),
-            status_permit: Arc::new(Semaphore::new(1)),
             hash_key,
         }
     }

@@ -102,8 +102,9 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn close_session_without_store_is_bounded() {
         let fixture = FastPathFixture::new().await;
-        let (node, session) = (fixture.node.clone(), fixture.session.clone());
-        let table = node.table.load().unwrap();
+        let (sections, session) = (&fixture.sections, fixture.session.clone());
+        let slot_mover = &fixture.alloc.slot_mover;
+        let table = fixture.table.load().unwrap();
         let fence = |section| {
             let key = SectionKey {
                 namespace: NamespaceId(1),
@@ -115,29 +116,34 @@ mod tests {
                 section: key,
             }
         };
-        let under_way = || node.sections.transitions.lock().in_progress.len();
+        let under_way = || sections.transitions.lock().in_progress.len();
         for section in 0..OPENS {
-            let (node, session) = (node.clone(), session.clone());
+            let (lifecycle, session) = (fixture.slow_path.lifecycle().clone(), session.clone());
             let fence = fence(10_000 + section);
-            tokio::spawn(async move { node.lifecycle.open_section(fence, session).await });
+            tokio::spawn(async move { lifecycle.open_section(fence, session).await });
         }
         while under_way() < OPENS as usize {
             tokio::task::yield_now().await;
         }
         // The slot of the last Open waits longest.
         let slot = fence(10_000 + OPENS - 1).slot;
-        let moving = (node.clone(), session.clone());
+        let moving = (slot_mover.clone(), session.clone());
         tokio::spawn(async move {
-            let (node, session) = moving;
-            node.slot_mover
+            let (slot_mover, session) = moving;
+            slot_mover
                 .move_slot(&session, slot, Epoch(1), SessionId(2))
                 .await
         });
-        while !node.sections.is_frozen(slot, Epoch(1)) {
+        while !sections.is_frozen(slot, Epoch(1)) {
             tokio::task::yield_now().await;
         }
-        let tracker = node.slot_mover.tracker();
-        let closing = close_session(&node.session, &node.sections, tracker, &node.stores);
+        let tracker = slot_mover.tracker();
+        let closing = close_session(
+            &fixture.current_session,
+            sections,
+            tracker,
+            &fixture.alloc.stores,
+        );
         let bound = IDLE_WAIT_TIMEOUT + CLOSE_TIMEOUT;
         let closed = tokio::time::timeout(bound, closing).await;
         assert!(closed.is_ok(), "not closed after {bound:?}");

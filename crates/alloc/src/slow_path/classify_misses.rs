@@ -181,12 +181,12 @@ mod tests {
             ..NextManyRequest::default()
         });
         let call = batch.to_context(Instant::now(), None, None);
-        let table = fixture.node.table.load().unwrap();
+        let table = fixture.table.load().unwrap();
         let mut progress = RequestProgress {
             answers: vec![None],
             ..RequestProgress::default()
         };
-        let slow_path = &fixture.node.slow_path;
+        let slow_path = &fixture.slow_path;
         let mut permits = slow_path.wait_limiter.permits_for(None, 1);
         let misses = std::iter::once((0, MissReason::NoMemory));
         slow_path.classify_misses(&call, false, &table, misses, &mut progress, &mut permits);
@@ -197,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn timeout_for_memory_has_retry_hint() {
         let fixture = FastPathFixture::new().await;
-        let slow_path = &fixture.node.slow_path;
+        let slow_path = &fixture.slow_path;
         let fault = slow_path.timeout_error(Some(&PendingReason::NoMemory));
         assert_eq!(fault.code, tonic::Code::ResourceExhausted);
         assert!(fault.detail.retry_after_ms > 0);

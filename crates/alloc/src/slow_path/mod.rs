@@ -119,9 +119,23 @@ impl SlowPath {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn lifecycle(&self) -> &Arc<SectionLifecycle> {
+        &self.lifecycle
+    }
+
     /// Returns the number of items that wait.
     pub(crate) fn waiting_count(&self) -> usize {
         self.wait_limiter.permits_taken()
+    }
+
+    /// Returns the routing table; waits for the first one until the deadline.
+    pub(crate) async fn wait_for_table(
+        &self,
+        deadline: Instant,
+    ) -> Result<Arc<RoutingTable>, RpcError> {
+        let table = self.table.wait_for_first(deadline).await;
+        table.ok_or_else(|| no_table_error(&self.identity, &self.stores))
     }
 
     /// Answers every item of a batch before the deadline, in order.
@@ -291,10 +305,7 @@ impl SlowPath {
                 Some(table) => table,
                 None => {
                     permits.acquire(&self.counters.waiting_refused)?;
-                    self.table
-                        .wait_for_first(call.deadline)
-                        .await
-                        .ok_or_else(|| no_table_error(&self.identity, &self.stores))?
+                    self.wait_for_table(call.deadline).await?
                 }
             };
             // Checked again here, because before the first table this process did not have its
@@ -344,14 +355,10 @@ mod tests {
         });
         let begun = Instant::now();
         let late = batch.to_context(begun, None, None);
-        let late = fixture.node.slow_path.serve_batch_slow(&late, &batch).await;
+        let late = fixture.slow_path.serve_batch_slow(&late, &batch).await;
         assert_eq!(late.values, [0], "no number");
         let timely = batch.to_context(begun + Duration::from_secs(60), None, None);
-        let timely = fixture
-            .node
-            .slow_path
-            .serve_batch_slow(&timely, &batch)
-            .await;
+        let timely = fixture.slow_path.serve_batch_slow(&timely, &batch).await;
         assert_eq!(timely.values, [1]);
     }
 }

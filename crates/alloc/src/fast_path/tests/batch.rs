@@ -24,9 +24,12 @@ async fn batch_is_answered_with_one_clock_reading() {
     // The same key several times in one batch.
     let result = fixture.take_next(&[5, 5, 5, 0, 5]);
     assert_eq!(result.answers.values, [1, 2, 3, 4, 4]);
-    assert_eq!(fixture.node.counters.numbers.get(), 3_013);
+    assert_eq!(fixture.fast_path.counters.numbers.get(), 3_013);
     assert_eq!(
-        (fixture.node.counters.nexts.get(), fixture.burned_count()),
+        (
+            fixture.fast_path.counters.nexts.get(),
+            fixture.burned_count()
+        ),
         (3_013, 0)
     );
 }
@@ -54,7 +57,7 @@ async fn entered_sections_with_same_index_are_all_left() {
         assert_eq!(*value, *last + 1, "uid {uid}");
         *last = *value;
     }
-    let map = fixture.node.sections.map.pin();
+    let map = fixture.sections.map.pin();
     for section in apart {
         let section = SectionKey {
             namespace: NamespaceId(1),
@@ -94,7 +97,7 @@ async fn batch_starts_refill_of_each_section() {
         ..NextManyRequest::default()
     });
     assert!(result.missed.is_empty());
-    let map = fixture.node.sections.pin();
+    let map = fixture.sections.pin();
     let raising = [0, 1_024, 1].map(|section| {
         let section = SectionKey {
             namespace: NamespaceId(1),
@@ -140,7 +143,7 @@ async fn unary_batch_with_many_misses_stops_early() {
         ..CurrentManyRequest::default()
     });
     assert_eq!(
-        fixture.node.fast_path.try_batch(&current).missed.len(),
+        fixture.fast_path.try_batch(&current).missed.len(),
         3 * UNARY_MISSES_MAX + 1
     );
     assert_eq!(
@@ -150,7 +153,6 @@ async fn unary_batch_with_many_misses_stops_early() {
     );
     // Items of a Pipe's frame that memory holds do not wait for another caller's section.
     let of_many = fixture
-        .node
         .fast_path
         .try_batches(&[next_batch(&mixed(3 * UNARY_MISSES_MAX))])
         .remove(0);

@@ -13,7 +13,7 @@ const FIRST: SectionKey = SectionKey {
 
 impl FastPathFixture {
     fn loaded_section(&self, section: SectionKey) -> Arc<LoadedSection> {
-        self.node.sections.get(section).unwrap()
+        self.sections.get(section).unwrap()
     }
 
     fn read_current(&self, uid: u64) -> Option<u64> {
@@ -21,8 +21,7 @@ impl FastPathFixture {
             uids: vec![uid],
             ..CurrentManyRequest::default()
         });
-        self.node
-            .fast_path
+        self.fast_path
             .try_batch(&batch)
             .answers
             .values
@@ -32,7 +31,7 @@ impl FastPathFixture {
 
     /// Returns the generations of a section that caches keep.
     fn cached_generations(&self, section: SectionKey) -> Vec<u64> {
-        let kept = self.node.sections.caches.all().into_iter();
+        let kept = self.sections.caches.all().into_iter();
         let kept = kept.filter(|loaded| loaded.key() == section);
         kept.map(|loaded| loaded.generation.0).collect()
     }
@@ -46,7 +45,7 @@ async fn lookup_cache_finds_reopened_section() {
     fixture.take_next(&[5]);
     assert_eq!(fixture.take_next(&[5]).answers.values, [2]);
     assert_eq!(fixture.cached_generations(FIRST), [1]);
-    assert!(fixture.node.sections.retire(&fixture.loaded_section(FIRST)));
+    assert!(fixture.sections.retire(&fixture.loaded_section(FIRST)));
     assert_eq!(fixture.take_next(&[5]).missed, [0], "not loaded");
     assert_eq!(fixture.read_current(5), None);
     fixture.publish_section(1, 0, 2, 1_000);
@@ -81,14 +80,14 @@ async fn lookup_cache_forgets_retired_section() {
         section: SectionId(1),
         ..FIRST
     };
-    assert_eq!(fixture.node.sections.caches.all().len(), 4);
-    assert!(fixture.node.sections.retire(&fixture.loaded_section(FIRST)));
+    assert_eq!(fixture.sections.caches.all().len(), 4);
+    assert!(fixture.sections.retire(&fixture.loaded_section(FIRST)));
     assert!(fixture.cached_generations(FIRST).is_empty());
     fixture.publish_section(1, 1, 2, 1_000);
     assert!(fixture.cached_generations(second).is_empty());
-    assert_eq!(fixture.node.sections.caches.all().len(), 2);
-    fixture.node.sections.end_session(&fixture.session);
-    assert!(fixture.node.sections.caches.all().is_empty());
+    assert_eq!(fixture.sections.caches.all().len(), 2);
+    fixture.sections.end_session(&fixture.session);
+    assert!(fixture.sections.caches.all().is_empty());
 }
 
 /// Schedule: a newer table has moved slots; their objects are not taken out of the map yet.
@@ -99,7 +98,7 @@ async fn lookup_cache_checks_section_again_after_newer_table() {
     fixture.take_next(&uids);
     let moved = fixture.slot_of_uid(uids[1]);
     let newer = table_delta(2, vec![owned_route(moved.0, 2, 2)]);
-    assert!(fixture.node.table.apply(newer).unwrap());
+    assert!(fixture.table.apply(newer).unwrap());
     let here = |uid: &u64| fixture.slot_of_uid(*uid) != moved;
     let result = fixture.take_next(&uids);
     let missed: Vec<u32> = (0..4).filter(|i| !here(&uids[*i as usize])).collect();
@@ -135,7 +134,7 @@ async fn lookup_cache_is_correct_under_many_threads() {
         let (mut cached, mut stale) = (0, 0);
         for generation in 2..OPENINGS {
             if generation % 2 == 0 {
-                fixture.node.sections.retire(&fixture.loaded_section(FIRST));
+                fixture.sections.retire(&fixture.loaded_section(FIRST));
                 stale += fixture.cached_generations(FIRST).len();
             }
             fixture.publish_section(1, 0, generation, generation * 1_000);

@@ -25,12 +25,12 @@ async fn batches_together_are_answered_with_one_clock_reading() {
     let fixture = FastPathFixture::new().await;
     fixture.take_next(&uid_of_each_section());
     let before = fixture.clock.readings.load(Relaxed);
-    let all = fixture.node.fast_path.try_batches(&mixed_batches());
+    let all = fixture.fast_path.try_batches(&mixed_batches());
     assert_eq!(fixture.clock.readings.load(Relaxed), before + 1);
     let values: Vec<&[u64]> = all.iter().map(|result| &*result.answers.values).collect();
     assert_eq!(values, [&[2; 4][..], &[1; 2], &[2; 4], &[3; 3]]);
     assert!(all.iter().all(|result| result.missed.is_empty()));
-    let counters = &fixture.node.counters;
+    let counters = &fixture.fast_path.counters;
     assert_eq!((counters.nexts.get(), counters.numbers.get()), (13, 13));
 }
 
@@ -39,7 +39,7 @@ async fn batches_together_are_withdrawn_together() {
     let fixture = FastPathFixture::new().await;
     let clock = fixture.clock.clone();
     fixture.run_at_check(move || clock.ns.store(LEASE.as_nanos() as u64, Relaxed));
-    let all = fixture.node.fast_path.try_batches(&mixed_batches());
+    let all = fixture.fast_path.try_batches(&mixed_batches());
     let missed: Vec<usize> = all.iter().map(|result| result.missed.len()).collect();
     assert_eq!(missed, [4, 2, 4, 3]);
     assert_eq!(
@@ -50,12 +50,12 @@ async fn batches_together_are_withdrawn_together() {
 
     let fixture = FastPathFixture::new().await;
     let moved = fixture.slot_of_uid(uid_of_each_section()[1]);
-    let node = fixture.node.clone();
+    let table = fixture.table.clone();
     fixture.run_at_check(move || {
         let newer = table_delta(2, vec![owned_route(moved.0, 2, 2)]);
-        assert!(node.table.apply(newer).unwrap());
+        assert!(table.apply(newer).unwrap());
     });
-    let all = fixture.node.fast_path.try_batches(&mixed_batches());
+    let all = fixture.fast_path.try_batches(&mixed_batches());
     let gone = |uids: &[u64]| -> Vec<u32> {
         let uids = (0..).zip(uids);
         let gone = uids.filter(|(_, uid)| fixture.slot_of_uid(**uid) == moved);

@@ -18,6 +18,7 @@ use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
 
 use super::*;
 use crate::sections::loaded_section::LoadedSection;
+use crate::slow_path::SlowPath;
 use crate::{AllocEnvironment, AllocServer, Clock, Options};
 
 mod batch;
@@ -104,10 +105,15 @@ fn strict_delta(version: u64) -> RoutingDelta {
 }
 
 pub(crate) struct FastPathFixture {
-    pub(crate) node: Arc<Node>,
-    clock: Arc<HookedClock>,
+    pub(crate) fast_path: Arc<FastPath>,
+    pub(crate) slow_path: Arc<SlowPath>,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) table: Arc<RoutingTableCell>,
+    pub(crate) current_session: Arc<CurrentSession>,
+    /// Session of all sections.
     pub(crate) session: Arc<LeasedSession>,
-    _alloc: AllocServer,
+    clock: Arc<HookedClock>,
+    pub(crate) alloc: AllocServer,
 }
 
 impl FastPathFixture {
@@ -123,19 +129,23 @@ impl FastPathFixture {
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = AllocServer::start_in(options, environment).await.unwrap();
-        let node = alloc.node.clone();
+        let parts = alloc.sequence.clone();
         let session = Arc::new(LeasedSession::new(SessionId(1)));
         session.renew(Lease::new(START, LEASE));
-        node.session.replace(Some(session.clone()));
+        parts.session.replace(Some(session.clone()));
         let all = (0..SLOT_COUNT as u16)
             .map(|slot| owned_route(slot, 1, 1))
             .collect();
-        node.table.apply(table_delta(1, all)).unwrap();
+        parts.table.apply(table_delta(1, all)).unwrap();
         let fixture = FastPathFixture {
-            node,
-            clock,
+            fast_path: parts.fast_path.clone(),
+            slow_path: parts.slow_path.clone(),
+            sections: alloc.sections.clone(),
+            table: parts.table.clone(),
+            current_session: parts.session.clone(),
             session,
-            _alloc: alloc,
+            clock,
+            alloc,
         };
         (0..4).for_each(|section| fixture.load_section(1, section));
         (0..4_096).for_each(|section| fixture.load_section(2, section));
@@ -152,7 +162,7 @@ impl FastPathFixture {
             namespace: NamespaceId(namespace),
             section: SectionId(section),
         };
-        let table = self.node.table.load().unwrap();
+        let table = self.table.load().unwrap();
         let slot = table.slot_of(key);
         let fence = Fence {
             slot,
@@ -171,12 +181,12 @@ impl FastPathFixture {
             _ => Section::keyed(open, [1, 2]),
         };
         let loaded = LoadedSection::new(fence, self.session.clone(), section, 1_000);
-        self.node.sections.publish(loaded);
+        self.sections.publish(loaded);
     }
 
     /// Returns the slot of a uid's section.
     fn slot_of_uid(&self, uid: u64) -> Slot {
-        let table = self.node.table.load().unwrap();
+        let table = self.table.load().unwrap();
         let namespace = &table.namespaces()[0];
         table.locate(namespace, KeyRef::Uid(Uid(uid))).unwrap().1
     }
@@ -195,17 +205,18 @@ impl FastPathFixture {
     fn try_batch(&self, request: NextManyRequest) -> FastPathResult {
         let batch = BatchRequest::from(request);
         batch.validate(10_000).unwrap();
-        self.node.fast_path.try_batch(&batch)
+        self.fast_path.try_batch(&batch)
     }
 
     /// Makes the lease expire at the check. The namespace is strict for more than D by then, and a
     /// renewal brings both.
     fn become_strict_at_check(&self) {
-        let (node, clock, session) = (self.node.clone(), self.clock.clone(), self.session.clone());
+        let (table, clock, session) =
+            (self.table.clone(), self.clock.clone(), self.session.clone());
         self.run_at_check(move || {
             let late = 3 * LEASE.as_nanos() as u64;
             clock.ns.store(late, Relaxed);
-            assert!(node.table.apply(strict_delta(2)).unwrap());
+            assert!(table.apply(strict_delta(2)).unwrap());
             let now = ClockReading {
                 main_ns: late,
                 raw_ns: late,
@@ -215,7 +226,7 @@ impl FastPathFixture {
     }
 
     fn burned_count(&self) -> u64 {
-        self.node.counters.burned.get()
+        self.fast_path.counters.burned.get()
     }
 }
 

@@ -17,13 +17,13 @@ impl FastPathFixture {
     /// Takes numbers of a uid, and returns the first and the last.
     fn take_single(&self, uid: u64, args: TakeArgs) -> Option<(u64, u64)> {
         let uid = KeyRef::Uid(Uid(uid));
-        let (range, epoch) = self.node.fast_path.try_one("", uid, args)?;
+        let (range, epoch) = self.fast_path.try_one("", uid, args)?;
         assert!(epoch.0 > 0);
         Some((range.first, range.last))
     }
 
     fn nexts_and_numbers(&self) -> (u64, u64) {
-        let counters = &self.node.counters;
+        let counters = &self.fast_path.counters;
         (counters.nexts.get(), counters.numbers.get())
     }
 }
@@ -44,7 +44,6 @@ async fn single_and_batch_share_counters() {
     // A uid in a namespace of keys is its decimal text.
     let take = |key| {
         fixture
-            .node
             .fast_path
             .try_one("keys", key, take_args(1))
             .unwrap()
@@ -54,7 +53,6 @@ async fn single_and_batch_share_counters() {
     assert_eq!(take(KeyRef::Uid(Uid(42))), 1);
     assert_eq!(take(KeyRef::Key(b"42")), 2);
     let text = fixture
-        .node
         .fast_path
         .try_one("", KeyRef::Key(b"42"), take_args(1));
     assert_eq!(text.unwrap().0.last, 3);
@@ -82,13 +80,13 @@ async fn single_number_taken_before_lease_end_is_burned() {
 #[tokio::test]
 async fn single_number_of_ended_session_is_burned() {
     let fixture = FastPathFixture::new().await;
-    let (node, session) = (fixture.node.clone(), fixture.session.clone());
-    fixture.run_at_check(move || drop(node.sections.end_session(&session)));
+    let (sections, session) = (fixture.sections.clone(), fixture.session.clone());
+    fixture.run_at_check(move || drop(sections.end_session(&session)));
     assert_eq!(fixture.take_single(7, take_args(1)), None);
     assert_eq!(fixture.burned_count(), 1);
     let new = Arc::new(LeasedSession::new(SessionId(2)));
     new.renew(Lease::new(START, LEASE));
-    fixture.node.session.replace(Some(new));
+    fixture.current_session.replace(Some(new));
     assert_eq!(fixture.take_single(7, take_args(1)), None);
     assert_eq!(fixture.burned_count(), 1);
 }
@@ -103,10 +101,10 @@ async fn single_number_of_moved_slot_is_burned() {
         Some((1, 1)),
         "it is cached"
     );
-    let (node, moved) = (fixture.node.clone(), fixture.slot_of_uid(7));
+    let (table, moved) = (fixture.table.clone(), fixture.slot_of_uid(7));
     fixture.run_at_check(move || {
         let newer = table_delta(2, vec![owned_route(moved.0, 2, 2)]);
-        assert!(node.table.apply(newer).unwrap());
+        assert!(table.apply(newer).unwrap());
     });
     assert_eq!(fixture.take_single(7, take_args(5)), None);
     assert_eq!(
@@ -117,17 +115,17 @@ async fn single_number_of_moved_slot_is_burned() {
     assert_eq!(fixture.take_single(7, take_args(5)), None);
     // After the slot has come back at a greater epoch, the old section object is not used.
     let back = table_delta(3, vec![owned_route(moved.0, 1, 3)]);
-    assert!(fixture.node.table.apply(back).unwrap());
+    assert!(fixture.table.apply(back).unwrap());
     assert_eq!(fixture.take_single(7, take_args(5)), None);
     assert_eq!(fixture.burned_count(), 5);
     // A change of another slot withdraws nothing.
     let other = uid_of_each_section()
         .into_iter()
         .find(|uid| fixture.slot_of_uid(*uid) != moved);
-    let (node, other) = (fixture.node.clone(), other.unwrap());
+    let (table, other) = (fixture.table.clone(), other.unwrap());
     fixture.run_at_check(move || {
         let newer = table_delta(4, vec![owned_route(moved.0, 2, 4)]);
-        assert!(node.table.apply(newer).unwrap());
+        assert!(table.apply(newer).unwrap());
     });
     assert_eq!(fixture.take_single(other, take_args(1)), Some((1, 1)));
     assert_eq!(fixture.burned_count(), 5);
@@ -143,10 +141,10 @@ async fn single_number_comes_from_reopened_section() {
         namespace: NamespaceId(1),
         section: SectionId(0),
     };
-    let object = fixture.node.sections.get(first).unwrap();
+    let object = fixture.sections.get(first).unwrap();
     object.section.seal();
     assert_eq!(fixture.take_single(5, take_args(1)), None, "sealed");
-    assert!(fixture.node.sections.retire(&object));
+    assert!(fixture.sections.retire(&object));
     assert_eq!(fixture.take_single(5, take_args(1)), None, "not loaded");
     assert_eq!(fixture.burned_count(), 0);
 }
@@ -173,7 +171,6 @@ async fn single_unusual_request_is_missed_without_burning() {
     assert_eq!(fixture.take_single(1 << 40, take_args(1)), None);
     let of = |namespace, key| {
         fixture
-            .node
             .fast_path
             .try_one(namespace, key, take_args(1))
             .is_some()
@@ -204,7 +201,7 @@ async fn single_numbers_start_refill() {
         namespace: NamespaceId(1),
         section: SectionId(0),
     };
-    let loaded = fixture.node.sections.get(section).unwrap();
+    let loaded = fixture.sections.get(section).unwrap();
     assert_eq!(fixture.take_single(7, take_args(400)), Some((1, 400)));
     assert!(!loaded.should_raise());
     assert_eq!(fixture.take_single(7, take_args(200)), Some((401, 600)));

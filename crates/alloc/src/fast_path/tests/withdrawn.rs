@@ -39,8 +39,8 @@ async fn batch_numbers_taken_before_lease_end_are_burned() {
 #[tokio::test]
 async fn batch_numbers_of_ended_session_are_burned() {
     let fixture = FastPathFixture::new().await;
-    let (node, session) = (fixture.node.clone(), fixture.session.clone());
-    fixture.run_at_check(move || drop(node.sections.end_session(&session)));
+    let (sections, session) = (fixture.sections.clone(), fixture.session.clone());
+    fixture.run_at_check(move || drop(sections.end_session(&session)));
     assert_eq!(
         fixture.take_next(&uid_of_each_section()).missed,
         [0, 1, 2, 3]
@@ -49,7 +49,7 @@ async fn batch_numbers_of_ended_session_are_burned() {
     // A new session never revives the old one's sections.
     let new = Arc::new(LeasedSession::new(SessionId(2)));
     new.renew(Lease::new(START, LEASE));
-    fixture.node.session.replace(Some(new));
+    fixture.current_session.replace(Some(new));
     assert_eq!(
         fixture.take_next(&uid_of_each_section()).missed,
         [0, 1, 2, 3]
@@ -68,10 +68,10 @@ async fn batch_numbers_of_moved_slot_are_burned() {
         .filter(|u| fixture.slot_of_uid(*u) != moved)
         .collect();
     assert!((1..4).contains(&hit.len()), "slots of the vectors changed");
-    let node = fixture.node.clone();
+    let table = fixture.table.clone();
     fixture.run_at_check(move || {
         let newer = table_delta(2, vec![owned_route(moved.0, 2, 2)]);
-        assert!(node.table.apply(newer).unwrap());
+        assert!(table.apply(newer).unwrap());
     });
     let counted = NextManyRequest {
         uids: uid_of_each_section().to_vec(),
@@ -84,7 +84,10 @@ async fn batch_numbers_of_moved_slot_are_burned() {
     assert_eq!(result.missed.len(), 4 - hit.len());
     assert!(result.missed.contains(&1));
     assert_eq!(fixture.burned_count(), 5 * result.missed.len() as u64);
-    assert_eq!(fixture.node.counters.numbers.get(), 5 * hit.len() as u64);
+    assert_eq!(
+        fixture.fast_path.counters.numbers.get(),
+        5 * hit.len() as u64
+    );
     // From now on they are missed before anything is taken.
     assert_eq!(
         fixture.take_next(&uid_of_each_section()).answers.values,
@@ -93,7 +96,7 @@ async fn batch_numbers_of_moved_slot_are_burned() {
     assert_eq!(fixture.burned_count(), 5 * result.missed.len() as u64);
     // After the slots have come back at a greater epoch, the old section objects are not used.
     let back = table_delta(3, vec![owned_route(moved.0, 1, 3)]);
-    assert!(fixture.node.table.apply(back).unwrap());
+    assert!(fixture.table.apply(back).unwrap());
     assert_eq!(
         fixture.take_next(&uid_of_each_section()).missed,
         result.missed
@@ -108,10 +111,7 @@ async fn current_batch_passes_the_same_check() {
             uids: uids.to_vec(),
             ..CurrentManyRequest::default()
         };
-        fixture
-            .node
-            .fast_path
-            .try_batch(&BatchRequest::from(request))
+        fixture.fast_path.try_batch(&BatchRequest::from(request))
     };
     let [a, b, ..] = uid_of_each_section();
     fixture.take_next(&[a, a, a]);
@@ -123,10 +123,10 @@ async fn current_batch_passes_the_same_check() {
     let untouched: Vec<u64> = (0..100).map(|n| b + n).collect();
     assert_eq!(read(&untouched).missed.len(), 100 - NEW_KEYS_MAX);
 
-    let (node, moved) = (fixture.node.clone(), fixture.slot_of_uid(a));
+    let (table, moved) = (fixture.table.clone(), fixture.slot_of_uid(a));
     fixture.run_at_check(move || {
         let newer = table_delta(2, vec![owned_route(moved.0, 2, 2)]);
-        assert!(node.table.apply(newer).unwrap());
+        assert!(table.apply(newer).unwrap());
     });
     assert_eq!(read(&[a]).missed, [0]);
     assert_eq!(read(&[a]).missed, [0], "another owner has it now");
@@ -150,7 +150,7 @@ async fn batch_numbers_of_namespace_that_became_strict_are_burned() {
     assert_eq!(result.missed, [0, 1, 2, 3]);
     assert!(result.answers.values.is_empty());
     assert_eq!(fixture.burned_count(), 4);
-    assert_eq!(fixture.node.counters.numbers.get(), 4);
+    assert_eq!(fixture.fast_path.counters.numbers.get(), 4);
 }
 
 #[tokio::test]
@@ -164,7 +164,6 @@ async fn current_of_namespace_that_became_strict_is_missed() {
     };
     assert_eq!(
         fixture
-            .node
             .fast_path
             .try_batch(&BatchRequest::from(request))
             .missed,
@@ -198,14 +197,12 @@ async fn slow_path_confirms_number_of_namespace_that_became_strict() {
         operation,
         epoch: 0,
     }];
-    let table = fixture.node.table.load().unwrap();
+    let table = fixture.table.load().unwrap();
     let mut answers = vec![None];
     let namespace = &table.namespaces()[0];
-    let misses =
-        fixture
-            .node
-            .slow_path
-            .try_owned(&call, &table, namespace, &items, &[0], &mut answers);
+    let misses = fixture
+        .slow_path
+        .try_owned(&call, &table, namespace, &items, &[0], &mut answers);
     assert!(answers[0].is_none());
     assert!(matches!(misses[..], [(0, MissReason::ConfirmAnswer(..))]));
 }

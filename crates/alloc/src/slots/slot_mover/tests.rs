@@ -33,8 +33,9 @@ fn moved_delta(slot: Slot, slot_count: u32) -> RoutingDelta {
 #[tokio::test]
 async fn moved_slot_is_not_served_before_newer_table() {
     let fixture = FastPathFixture::new().await;
-    let (node, session) = (fixture.node.clone(), fixture.session.clone());
-    let table = node.table.load().unwrap();
+    let (sections, session) = (&fixture.sections, fixture.session.clone());
+    let slot_mover = fixture.alloc.slot_mover.clone();
+    let table = fixture.table.load().unwrap();
     let section = SectionKey {
         namespace: NamespaceId(1),
         section: SectionId(0),
@@ -45,16 +46,16 @@ async fn moved_slot_is_not_served_before_newer_table() {
         epoch,
         section,
     };
-    assert!(node.sections.get(section).is_some());
-    let mover = (node.clone(), session.clone());
+    assert!(sections.get(section).is_some());
+    let moving = (slot_mover.clone(), session.clone());
     tokio::spawn(async move {
-        let (node, session) = mover;
-        node.slot_mover
+        let (slot_mover, session) = moving;
+        slot_mover
             .move_slot(&session, slot, epoch, SessionId(2))
             .await
     });
     let stopped = async {
-        while !node.sections.is_frozen(slot, epoch) || node.sections.get(section).is_some() {
+        while !sections.is_frozen(slot, epoch) || sections.get(section).is_some() {
             tokio::task::yield_now().await;
         }
     };
@@ -62,27 +63,33 @@ async fn moved_slot_is_not_served_before_newer_table() {
     timeout(limit, stopped).await.expect("the slot is stopped");
 
     assert_eq!(
-        node.slot_mover.epoch_and_owner(slot),
+        slot_mover.epoch_and_owner(slot),
         Some((epoch, Some(session.id)))
     );
-    let opened = timeout(limit, node.lifecycle.open_section(fence, session.clone())).await;
+    let opened = timeout(
+        limit,
+        fixture
+            .slow_path
+            .lifecycle()
+            .open_section(fence, session.clone()),
+    )
+    .await;
     let refused = opened.expect("no store is called").unwrap_err();
     assert_eq!(refused.reason(), Reason::NotOwner);
     let again = timeout(
         limit,
-        node.slot_mover
-            .move_slot(&session, slot, epoch, SessionId(3)),
+        slot_mover.move_slot(&session, slot, epoch, SessionId(3)),
     )
     .await;
     let refused = again.expect("no store is called").unwrap_err();
     assert_eq!(refused.reason(), Reason::NotOwner);
 
     let slots = table.routes().count() as u32;
-    assert!(node.table.apply(moved_delta(slot, slots)).unwrap());
-    node.sections.drop_stale(&node.table.load().unwrap());
+    assert!(fixture.table.apply(moved_delta(slot, slots)).unwrap());
+    sections.drop_stale(&fixture.table.load().unwrap());
     assert_eq!(
-        node.slot_mover.epoch_and_owner(slot),
+        slot_mover.epoch_and_owner(slot),
         Some((Epoch(2), Some(SessionId(2))))
     );
-    assert!(!node.sections.is_frozen(slot, epoch));
+    assert!(!sections.is_frozen(slot, epoch));
 }

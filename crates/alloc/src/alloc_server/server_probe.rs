@@ -1,0 +1,51 @@
+//! Metrics and health checks of a running AllocSvr.
+
+use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
+
+use super::AllocServer;
+use crate::api::sequence_parts::SequenceParts;
+
+/// Prefix of the names of metrics.
+const METRIC_PREFIX: &str = "seqsvr_alloc";
+
+impl ServerProbe for AllocServer {
+    fn register_metrics(&self, registry: &mut Registry) {
+        let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
+        ours.register_collector(Box::new(self.collector.clone()));
+    }
+
+    fn permanent_failure(&self) -> Option<String> {
+        self.failed.borrow().as_ref().map(ToString::to_string)
+    }
+
+    fn health_checks(&self) -> Vec<HealthCheck> {
+        let SequenceParts {
+            session,
+            table,
+            renewals,
+            ..
+        } = &*self.sequence;
+        let left = session.lease_left().as_millis() as u64;
+        let lease = renewals.lease_ms();
+        let stores = self.stores.address_list();
+        vec![
+            HealthCheck::new("lease", session.has_lease(), || {
+                format!(
+                    "this AllocSvr holds no valid lease, so it answers nothing; are the stores {stores} up, and do they have a leader (`seqsvr status`)?"
+                )
+            }),
+            HealthCheck::new("routing table", table.version() > 0, || {
+                format!(
+                    "no routing table was learnt yet; is a store reachable at {stores} and the cluster initialised (`seqsvr init`)?"
+                )
+            }),
+            // Renewals are sent every D/3: at least the last two were not answered.
+            HealthCheck::new("store", left > 0 && left >= lease / 3, || {
+                format!(
+                    "no store of {stores} has answered a renewal for {} ms; the lease ends in {left} ms: see that they run and are reached from here",
+                    lease.saturating_sub(left)
+                )
+            }),
+        ]
+    }
+}

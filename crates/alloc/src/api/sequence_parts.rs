@@ -1,0 +1,30 @@
+//! What all calls of the `Sequence` service use.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::background_executor::BackgroundExecutor;
+use crate::fast_path::FastPath;
+use crate::metrics::call_metrics::CallMetrics;
+use crate::own_cluster::OwnCluster;
+use crate::session::current_session::CurrentSession;
+use crate::session::renewal_signal::RenewalSignal;
+use crate::session::routing_table_cell::RoutingTableCell;
+use crate::slow_path::SlowPath;
+
+/// Parts that the calls of the `Sequence` service and its Pipes share.
+pub(crate) struct SequenceParts {
+    pub(crate) fast_path: Arc<FastPath>,
+    pub(crate) slow_path: Arc<SlowPath>,
+    pub(crate) own_cluster: Arc<OwnCluster>,
+    pub(crate) session: Arc<CurrentSession>,
+    pub(crate) table: Arc<RoutingTableCell>,
+    pub(crate) renewals: Arc<RenewalSignal>,
+    pub(crate) call_metrics: Arc<CallMetrics>,
+    pub(crate) background: BackgroundExecutor,
+    /// Maximum items of one NextMany or CurrentMany; a larger request is rejected.
+    pub(crate) items_max: usize,
+    /// Cancelled when calls in progress must end.
+    pub(crate) stopping: CancellationToken,
+}
