@@ -67,7 +67,23 @@ impl Sequence for SequenceService {
             {
                 return Ok(numbers(range.first, range.last, epoch));
             }
-            match self.serve_single_slow(arrival, request.into()).await? {
+            let item = RequestItem {
+                key: require_owned_key(request.key_ref())?,
+                operation: ItemOperation::Next {
+                    count: wanted.count,
+                    floor: wanted.floor,
+                },
+                epoch: wanted.epoch,
+            };
+            let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
+            let call = arrival.into_context(
+                request.namespace,
+                cluster,
+                table_version,
+                forwarded,
+                request.strict,
+            );
+            match self.serve_slow(call, item).await? {
                 ItemAnswer::Numbers { first, last, epoch } => Ok(numbers(first, last, epoch)),
                 _ => Err(mismatched_answer()),
             }
@@ -115,7 +131,11 @@ impl Sequence for SequenceService {
                     .then(|| self.0.fast_path.try_batch(&batch));
                 let answer = match result.and_then(|result| result.answers.to_single_current()) {
                     Some(answer) => answer,
-                    None => self.serve_single_slow(arrival, batch).await?,
+                    None => {
+                        let item = batch.to_item(0)?;
+                        let call = batch.to_context(arrival.deadline, arrival.share, arrival.trace);
+                        self.serve_slow(call, item).await?
+                    }
                 };
                 match answer {
                     ItemAnswer::Current { kind, value, epoch } => Ok(CurrentResponse {
@@ -350,20 +370,6 @@ impl SequenceService {
             .background
             .run_for_call(missed_answers.in_current_span())
             .await
-    }
-
-    /// Answers a batch of one item on the slow path.
-    async fn serve_single_slow(
-        &self,
-        arrival: RequestArrival,
-        batch: BatchRequest,
-    ) -> Result<ItemAnswer, Status> {
-        let item = batch.to_item(0)?;
-        self.serve_slow(
-            batch.to_context(arrival.deadline, arrival.share, arrival.trace),
-            item,
-        )
-        .await
     }
 
     /// Answers an item on the slow path.

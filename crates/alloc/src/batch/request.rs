@@ -1,5 +1,5 @@
-//! A validated request for many keys: NextMany, CurrentMany, a frame of a Pipe, or a single-key
-//! request as a batch of one item.
+//! A validated request for many keys: NextMany, CurrentMany, a frame of a Pipe, or a Current as a
+//! batch of one item.
 
 use std::num::NonZeroU32;
 
@@ -14,8 +14,7 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::trace_context::TraceContext;
 use seqsvr_proto::v1::{
-    CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest, Reason, current_request,
-    next_request,
+    CurrentManyRequest, CurrentRequest, NextManyRequest, Reason, current_request,
 };
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -94,29 +93,6 @@ impl From<CurrentManyRequest> for BatchRequest {
             keys: request.keys,
             floors: Vec::new(),
             epochs: request.epochs,
-        }
-    }
-}
-
-impl From<NextRequest> for BatchRequest {
-    fn from(request: NextRequest) -> BatchRequest {
-        let (uids, keys) = match request.key_kind {
-            Some(next_request::KeyKind::Uid(uid)) => (vec![uid], Vec::new()),
-            Some(next_request::KeyKind::Key(key)) => (Vec::new(), vec![key]),
-            None => Default::default(),
-        };
-        BatchRequest {
-            operation: BatchOperation::Next,
-            namespace: request.namespace,
-            strict: request.strict,
-            table_version: request.table_version,
-            forwarded: request.forwarded,
-            cluster: ClusterTag(request.cluster_tag),
-            counts: request.count.into_iter().collect(),
-            uids,
-            keys,
-            floors: request.floor.into_iter().collect(),
-            epochs: request.epoch.into_iter().collect(),
         }
     }
 }
