@@ -1,6 +1,6 @@
 //! AllocSvr: hands out numbers from memory for the slots it owns under a lease.
 //!
-//! Parts, in the order in which a request meets them:
+//! The way of a request:
 //!
 //! ```text
 //! api ──> fast_path ──> core::section     answers from memory: no lock, one clock reading
@@ -11,11 +11,26 @@
 //!           ├─> sections::refiller             raises max_seq ahead of need
 //!           ├─> store_client                   reads sections, confirms ownership
 //!           └─> forwarder                      sends items on to their owner
-//! batch: requests and answers in columns
-//! session, lease: registration, renewal of the lease, routing table
-//! slots: hands slots over to other owners, when the store plans it or an operator requests it
-//! sections::evictor: closes idle sections
-//! metrics: counters, durations of calls, health checks
+//! ```
+//!
+//! Both paths pass `session::serving_check` before they answer.
+//!
+//! Components by layer. A component owns its state and gets those that it uses in `new`. It uses
+//! lower layers, and no component holds the server:
+//!
+//! ```text
+//! 7  alloc_server   AllocServer builds all (components), runs their tasks and shuts down
+//! 6  api            SequenceService, PipeResponses, AdminService, SlotOperations, GrpcServer
+//!    metrics        AllocCollector
+//! 5  slow_path      SlowPath, Forwarder, WaitLimiter
+//!    lease          LeaseKeeper renews, TableWatcher follows the routing table
+//! 4  fast_path      FastPath
+//!    slots          SlotMover hands slots over; close_session ends the session
+//! 3  sections       SectionMap, SectionLifecycle, Refiller, Evictor, TableUpdater
+//! 2  session        CurrentSession, RoutingTableCell, RenewalSignal, ServingCheck, StateDir
+//!    store_client   StoreGroupClient, CommandQueue, OwnershipVerifier, SectionReader
+//!    batch          requests and answers in columns
+//! 1  background_executor, clock, random, own_cluster, counters and call metrics; plain data
 //! ```
 //!
 //! This crate does not use Raft, or disks except for the small file of a state directory. It

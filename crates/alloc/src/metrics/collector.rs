@@ -201,7 +201,9 @@ impl AllocCollector {
 
 impl fmt::Debug for AllocCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Scraped").field(&self.identity.name).finish()
+        f.debug_tuple("AllocCollector")
+            .field(&self.identity.name)
+            .finish()
     }
 }
 

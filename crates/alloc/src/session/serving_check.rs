@@ -17,11 +17,11 @@
 //!   then the lease. A lease that it brought would be used without its table, and with it a
 //!   namespace that has become strict or a slot that has moved more than D ago.
 //!
-//! How it is used: [`ServingCheck::begin`] with table and session as they are before taking;
-//! numbers are taken only from section objects that are current by [`ServingCheck::table`] and
-//! belong to [`ServingCheck::session`]; [`ServingCheck::confirm`] consumes the check and reads the
-//! clock itself. Both borrow from the check, so what is found through them is gone before it is
-//! confirmed, and nothing is taken after the clock was read.
+//! Use: [`ServingCheck::begin`] with table and session as they are before taking. Numbers are taken
+//! only from section objects that are current by [`ServingCheck::table`] and belong to
+//! [`ServingCheck::session`]. Both borrow from the check, so code that still looks up section
+//! objects keeps it from being confirmed. [`ServingCheck::confirm`] consumes the check and reads
+//! the clock itself, so no earlier reading can be used and nothing is looked up after it.
 
 use std::sync::Arc;
 
