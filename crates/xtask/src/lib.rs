@@ -5,7 +5,6 @@
 //! - [`instructions`] counts the instructions of a number.
 //! - [`memory`] holds the memory of an AllocSvr against its budget.
 //! - [`sections`] measures stores with millions of sections.
-//! - [`model`] checks the protocol as a model, exhaustively.
 //! - [`sim`] runs clusters in a simulated world.
 //! - [`fuzz`] runs the fuzz targets, [`schema`] tests the OpenAPI document; [`venv`] makes their
 //!   Python environments.
@@ -13,16 +12,12 @@
 //!
 //! The binary `xtask` only parses the command line and prints. Everything it runs is in this
 //! library, so that the tests run the same code.
-//!
-//! The model may not know the running system's crates: it is a second, independent reading of the
-//! design, and would be worth nothing if it shared the code.
 
 pub mod accept;
 pub mod bare;
 pub mod fuzz;
 pub mod instructions;
 pub mod memory;
-pub mod model;
 pub mod peers;
 pub mod schema;
 pub mod sections;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
+use seqsvr_model::runner;
 use seqsvr_test_support::process;
-use xtask::model::run;
 use xtask::{accept, bare, fuzz, instructions, memory, peers, schema, sections, sim, tidy};
 
 #[derive(Parser)]
@@ -301,7 +301,7 @@ fn main() -> ExitCode {
             deep,
             scenario,
             schedules,
-        } => model(run::Options {
+        } => model(runner::Options {
             deep,
             scenario,
             schedules,
@@ -324,12 +324,12 @@ fn on_runtime(work: impl Future<Output = Result<bool, String>>) -> Result<bool, 
         .block_on(work)
 }
 
-fn model(options: run::Options) -> Result<bool, String> {
-    let unknown = |name: &&str| run::scenario(name).is_none();
+fn model(options: runner::Options) -> Result<bool, String> {
+    let unknown = |name: &&str| runner::scenario(name).is_none();
     if let Some(name) = options.scenario.as_deref().filter(unknown) {
         return Err(format!(
             "no scenario is named {name}; docs/dev/model.md lists them"
         ));
     }
-    Ok(run::run(&options))
+    Ok(runner::run(&options))
 }

@@ -1,10 +1,10 @@
 //! The protocol and the table of removals as tests, one for each scenario: a rule that is lost
 //! from the model, or a hole that opens in the protocol, fails here.
 
-use super::removals::REMOVALS;
-use super::rules::{Rule, Rules};
-use super::run::{check, check_removal, scenario};
-use super::scenario::SCENARIOS;
+use crate::rule_removals::REMOVALS;
+use crate::rules::{Rule, Rules};
+use crate::runner::{check, check_removal, scenario};
+use crate::scenario::SCENARIOS;
 
 /// The whole protocol must hold and reach what the scenario is for; without each rule that the
 /// table names for it, what the table says must come of it.

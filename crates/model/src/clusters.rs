@@ -12,10 +12,10 @@
 //!   a session and an epoch that are another's there. Its final lowers that one's max_seq below
 //!   numbers that were handed out.
 
-use super::owner::Alloc;
-use super::rules::Rule;
-use super::store::{Command, Reply, Store};
-use super::world::{Protocol, World, allow, spend};
+use crate::alloc_process::Alloc;
+use crate::rules::Rule;
+use crate::store::{Command, Reply, Store};
+use crate::world::{Protocol, World, allow, spend};
 
 /// A request on its way to the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ pub struct Answer {
 
 impl Alloc {
     /// A process belongs to one cluster for its life: the first that it takes something from.
-    pub(super) fn join(&mut self, cluster: u8) {
+    pub(crate) fn join(&mut self, cluster: u8) {
         if self.cluster == 0 {
             self.cluster = cluster;
         }
@@ -50,7 +50,7 @@ impl Alloc {
 
 impl Protocol {
     /// The stores take a request, if they may, and answer.
-    pub(super) fn deliver(&self, world: &mut World, sent: Sent) -> Option<Answer> {
+    pub(crate) fn deliver(&self, world: &mut World, sent: Sent) -> Option<Answer> {
         let cluster = world.store.cluster;
         let own = sent.cluster == cluster || sent.cluster == 0;
         allow(own || !self.rules.has(Rule::RequestNamesCluster))?;
@@ -63,19 +63,19 @@ impl Protocol {
     }
 
     /// May this AllocSvr take what a store of that cluster sends?
-    pub(super) fn takes_from(&self, alloc: &Alloc, cluster: u8) -> bool {
+    pub(crate) fn takes_from(&self, alloc: &Alloc, cluster: u8) -> bool {
         let own = alloc.cluster == cluster || alloc.cluster == 0;
         own || !self.rules.has(Rule::ReplyNamesCluster)
     }
 
     /// May this AllocSvr serve a caller of that cluster? A forwarding AllocSvr is such a caller.
-    pub(super) fn serves(&self, alloc: &Alloc, cluster: u8) -> bool {
+    pub(crate) fn serves(&self, alloc: &Alloc, cluster: u8) -> bool {
         alloc.cluster == cluster || !self.rules.has(Rule::CallNamesCluster)
     }
 
     /// The stores are wiped and made again at the same addresses. AllocSvrs and the network know
     /// nothing of it.
-    pub(super) fn make_again(&self, world: &mut World) -> Option<()> {
+    pub(crate) fn make_again(&self, world: &mut World) -> Option<()> {
         allow(world.nodes.is_empty())?; // their memory would have to go as well
         spend(&mut world.spent.remakes, self.scenario.remakes)?;
         world.store = Store::empty(world.store.cluster + 1);

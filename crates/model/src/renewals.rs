@@ -4,12 +4,12 @@
 //! made by a leader of the round's own term: so every lease is over before W has passed from the
 //! stamp, and from any later leader's election.
 
-use super::leaders::{Renewal, Round, Way, bit};
-use super::rules::Rule;
-use super::world::{Action, Protocol, World, allow};
+use crate::leaders::{Renewal, Round, Way, bit};
+use crate::rules::Rule;
+use crate::world::{Action, Protocol, World, allow};
 
 impl Protocol {
-    pub(super) fn renew(&self, world: &mut World, action: Action) -> Option<()> {
+    pub(crate) fn renew(&self, world: &mut World, action: Action) -> Option<()> {
         match action {
             // One more than may be under way: the oldest is lost.
             Action::KeepAlive { alloc, node } => {

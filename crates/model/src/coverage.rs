@@ -5,9 +5,9 @@
 
 use stateright::Property;
 
-use super::leaders::Way;
-use super::store::{Command, Sid};
-use super::world::{Protocol, World};
+use crate::leaders::Way;
+use crate::store::{Command, Sid};
+use crate::world::{Protocol, World};
 
 /// A situation that a scenario must reach.
 #[derive(Clone, Copy, Debug)]
@@ -34,24 +34,24 @@ fn answered_by(world: &World, sid: Sid) -> bool {
         && shown(world) > world.store.section.base
 }
 
-pub(super) const SECOND_OWNER: Reached = Reached {
+pub(crate) const SECOND_OWNER: Reached = Reached {
     name: "two owners handed out numbers",
     condition: |_, world| answered_by(world, 2) && world.ledgers.of(1).handed & 0b110 != 0,
 };
-pub(super) const BACK_AGAIN: Reached = Reached {
+pub(crate) const BACK_AGAIN: Reached = Reached {
     name: "the first process came back with a new session and handed out a number",
     condition: |_, world| {
         answered_by(world, 3) && world.allocs[0].had(3) && world.store.slot.epoch > 2
     },
 };
-pub(super) const OLD_OBJECT_WHILE_LEASED: Reached = Reached {
+pub(crate) const OLD_OBJECT_WHILE_LEASED: Reached = Reached {
     name: "a call holds a number of an old session while the new one has lease and slot",
     condition: |_, world| {
         let alloc = &world.allocs[0];
         alloc.route.owner == 3 && alloc.calls.iter().any(|call| call.sid == 1)
     },
 };
-pub(super) const DEPOSED_HOLDS_CONFIRMED: Reached = Reached {
+pub(crate) const DEPOSED_HOLDS_CONFIRMED: Reached = Reached {
     name: "a deposed leader holds a confirmed renewal",
     condition: |_, world| {
         world.renewals.iter().any(|renewal| match renewal.way {
@@ -60,15 +60,15 @@ pub(super) const DEPOSED_HOLDS_CONFIRMED: Reached = Reached {
         })
     },
 };
-pub(super) const OLD_DECISION_PROPOSED: Reached = Reached {
+pub(crate) const OLD_DECISION_PROPOSED: Reached = Reached {
     name: "a decision of an earlier term is appended in a later one",
     condition: |_, world| matches!(world.raft.tail, Some((term, Command::ExpireSession { term: decided, .. })) if decided < term),
 };
-pub(super) const OLD_ASSIGN_PROPOSED: Reached = Reached {
+pub(crate) const OLD_ASSIGN_PROPOSED: Reached = Reached {
     name: "an Assign for an epoch that is over is appended",
     condition: |_, world| matches!(world.raft.tail, Some((_, Command::Assign { from, .. })) if from < world.store.slot.epoch),
 };
-pub(super) const RENEWAL_WHILE_EXPIRING: Reached = Reached {
+pub(crate) const RENEWAL_WHILE_EXPIRING: Reached = Reached {
     name: "a confirmed renewal finds its session being expired",
     condition: |_, world| {
         world.renewals.iter().any(|renewal| match renewal.way {
@@ -77,7 +77,7 @@ pub(super) const RENEWAL_WHILE_EXPIRING: Reached = Reached {
         })
     },
 };
-pub(super) const LATE_RAISE: Reached = Reached {
+pub(crate) const LATE_RAISE: Reached = Reached {
     name: "a Raise is late: its generation is over",
     condition: |_, world| {
         let current = world.store.section.generation;
@@ -87,7 +87,7 @@ pub(super) const LATE_RAISE: Reached = Reached {
             .any(|sent| matches!(sent.command, Command::Raise { generation, .. } if generation < current))
     },
 };
-pub(super) const LATE_FINAL: Reached = Reached {
+pub(crate) const LATE_FINAL: Reached = Reached {
     name: "a final is late: its generation is over and numbers of the next are handed out",
     condition: |_, world| {
         let section = world.store.section;
@@ -102,7 +102,7 @@ pub(super) const LATE_FINAL: Reached = Reached {
             })
     },
 };
-pub(super) const ADDER_IN_SEALED: Reached = Reached {
+pub(crate) const ADDER_IN_SEALED: Reached = Reached {
     name: "an adder is inside a sealed section object",
     condition: |_, world| {
         world.allocs.iter().any(|alloc| {
@@ -120,11 +120,11 @@ pub(super) const ADDER_IN_SEALED: Reached = Reached {
         })
     },
 };
-pub(super) const TWO_MOVES: Reached = Reached {
+pub(crate) const TWO_MOVES: Reached = Reached {
     name: "the slot went to the second process and back by planned moves",
     condition: |_, world| world.store.slot.epoch == 3 && world.store.slot.owner == 1,
 };
-pub(super) const STALE_MOVE: Reached = Reached {
+pub(crate) const STALE_MOVE: Reached = Reached {
     name: "a MoveSlot of an earlier epoch may still arrive",
     condition: |_, world| {
         let now = world.store.slot.epoch;
@@ -134,17 +134,17 @@ pub(super) const STALE_MOVE: Reached = Reached {
             .any(|sent| matches!(sent.command, Command::MoveSlot { epoch, .. } if epoch < now))
     },
 };
-pub(super) const FAST_RESTART: Reached = Reached {
+pub(crate) const FAST_RESTART: Reached = Reached {
     name: "a restarted process superseded its old session and handed out a number",
     condition: |_, world| answered_by(world, 2) && world.allocs[1].proof == 1,
 };
-pub(super) const TWO_CLUSTERS: Reached = Reached {
+pub(crate) const TWO_CLUSTERS: Reached = Reached {
     name: "callers of both clusters got numbers",
     condition: |_, world| {
         world.store.cluster == 2 && world.ledgers.of(1).shown > 0 && shown(world) > 0
     },
 };
-pub(super) const LATE_OF_OTHER_CLUSTER: Reached = Reached {
+pub(crate) const LATE_OF_OTHER_CLUSTER: Reached = Reached {
     name: "a MoveSlot of the first cluster may arrive in the second, which has that session and epoch",
     condition: |_, world| {
         let store = &world.store;

@@ -3,7 +3,7 @@
 //! A rule whose removal breaks nothing is redundant within the bounds; the reason says why it
 //! stays. Where two rules cover for each other, the pair is removed too, and must break.
 
-use super::rules::Rule::{self, *};
+use crate::rules::Rule::{self, *};
 
 /// What a removal is expected to do.
 #[derive(Clone, Copy, Debug)]

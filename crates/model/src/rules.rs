@@ -1,7 +1,7 @@
 //! The rules of the protocol, one switch each.
 //!
 //! Every rule is one sentence (or half of one) of the design. A model without a rule is the
-//! protocol with that sentence struck out; [`super::removals`] says what must then go wrong.
+//! protocol with that sentence struck out; [`crate::rule_removals`] says what must then go wrong.
 
 use std::fmt;
 

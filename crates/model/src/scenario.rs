@@ -3,8 +3,8 @@
 //! A scenario that never reaches the situation it is for proves nothing; so each names
 //! situations that the checker must find (`sometimes` properties).
 
-use super::owner::Kind;
-use super::reached::*;
+use crate::alloc_process::Kind;
+use crate::coverage::*;
 
 /// What clocks may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@
 //! have told it at that moment.
 //! `sections.rs` has what it does with its section, `calls.rs` what it does for callers.
 
-use super::rules::Rule;
-use super::scenario::Scenario;
-use super::store::{Command, Final, Sid, Slot, Store};
-use super::world::{Action, LEASE, Protocol, World, allow, spend};
+use crate::rules::Rule;
+use crate::scenario::Scenario;
+use crate::store::{Command, Final, Sid, Slot, Store};
+use crate::world::{Action, LEASE, Protocol, World, allow, spend};
 
 /// What a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -135,23 +135,23 @@ impl Alloc {
         self.sessions & 1 << sid != 0
     }
 
-    pub(super) fn owns(&self) -> bool {
+    pub(crate) fn owns(&self) -> bool {
         self.session != 0 && self.route.owner == self.session
     }
 
-    pub(super) fn object_of(&mut self, generation: u8) -> Option<&mut Object> {
+    pub(crate) fn object_of(&mut self, generation: u8) -> Option<&mut Object> {
         let objects = self.object.iter_mut().chain(self.older.iter_mut());
         objects
             .into_iter()
             .find(|object| object.generation == generation)
     }
 
-    pub(super) fn adders(&self) -> impl Iterator<Item = &Call> {
+    pub(crate) fn adders(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter().filter(|call| call.number.is_none())
     }
 
     /// The final of the published object, if it belongs to what the process believes to own.
-    pub(super) fn last(&self) -> Final {
+    pub(crate) fn last(&self) -> Final {
         let own = self
             .object
             .filter(|object| (object.sid, object.epoch) == (self.session, self.route.epoch));
@@ -169,7 +169,7 @@ impl Alloc {
 }
 
 impl Protocol {
-    pub(super) fn list_owner_actions(
+    pub(crate) fn list_owner_actions(
         &self,
         world: &World,
         alloc: usize,
@@ -230,7 +230,7 @@ impl Protocol {
         }
     }
 
-    pub(super) fn owner(&self, world: &mut World, action: Action) -> Option<()> {
+    pub(crate) fn owner(&self, world: &mut World, action: Action) -> Option<()> {
         match action {
             Action::Learn { alloc } => {
                 let alloc = &mut world.allocs[alloc];

@@ -6,14 +6,14 @@
 //! The check and the answer are one step: an answer that arrives later only asks less of others.
 //! For the same reason a request counts as begun when it enters.
 
-use super::owner::{Call, Kind, Object};
-use super::rules::Rule;
-use super::scenario::Clocks;
-use super::store::Slot;
-use super::world::{Action, LEASE, Protocol, World, allow};
+use crate::alloc_process::{Call, Kind, Object};
+use crate::rules::Rule;
+use crate::scenario::Clocks;
+use crate::store::Slot;
+use crate::world::{Action, LEASE, Protocol, World, allow};
 
 impl Protocol {
-    pub(super) fn call(&self, world: &mut World, action: Action) -> Option<()> {
+    pub(crate) fn call(&self, world: &mut World, action: Action) -> Option<()> {
         match action {
             Action::Enter { alloc, kind, by } => self.enter(world, alloc, kind, by)?,
             Action::Take { alloc, call } => self.take(world, alloc, call)?,

@@ -4,10 +4,10 @@
 //! The schedules that would break it start with a leader that does not know what another leader
 //! promised or decided; so both nodes' memories are here, and only the log is shared.
 
-use super::rules::Rule;
-use super::scenario::Clocks;
-use super::store::{Command, Sid, Slot, Store};
-use super::world::{Action, LEASE, Protocol, TAKEOVER_WAIT, World, allow};
+use crate::rules::Rule;
+use crate::scenario::Clocks;
+use crate::store::{Command, Sid, Slot, Store};
+use crate::world::{Action, LEASE, Protocol, TAKEOVER_WAIT, World, allow};
 
 /// The log's end. Committed entries are in [`Store`]; at most one entry is appended and not yet
 /// committed. A new leader may have it or not; if it has, it is committed with the first entry
@@ -43,7 +43,7 @@ pub struct Node {
     pub round: Option<Round>,
 }
 
-pub(super) fn bit(sid: Sid) -> u8 {
+pub(crate) fn bit(sid: Sid) -> u8 {
     1 << sid
 }
 
@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    pub(super) fn lives(&self, sid: Sid) -> bool {
+    pub(crate) fn lives(&self, sid: Sid) -> bool {
         self.applied.2 & bit(sid) != 0
     }
 }
@@ -117,7 +117,7 @@ pub struct Renewal {
 }
 
 impl Protocol {
-    pub(super) fn list_leader_actions(&self, world: &World, actions: &mut Vec<Action>) {
+    pub(crate) fn list_leader_actions(&self, world: &World, actions: &mut Vec<Action>) {
         if world.nodes[world.raft.leader].first == 0 {
             actions.push(Action::FirstEntry);
         } else if world.raft.tail.is_some() {
@@ -172,7 +172,7 @@ impl Protocol {
         }
     }
 
-    pub(super) fn leaders(&self, world: &mut World, action: Action) -> Option<()> {
+    pub(crate) fn leaders(&self, world: &mut World, action: Action) -> Option<()> {
         match action {
             Action::Tick => self.tick(world)?,
             Action::Elect { node, keep_tail } => self.elect(world, node, keep_tail)?,
@@ -240,7 +240,7 @@ impl Protocol {
 
     /// Does this node lead the newest term, whatever it believes? Only who was elected has its
     /// term, and without [`Rule::SenderKnown`] a usurper as well.
-    pub(super) fn leads(&self, world: &World, node: usize) -> bool {
+    pub(crate) fn leads(&self, world: &World, node: usize) -> bool {
         world.nodes[node].term == world.raft.term
     }
 

@@ -6,7 +6,7 @@
 //! Invariant: the windows that `Open` and `Raise` give to two generations never overlap in a
 //! number that was handed out, whatever commands arrive late, twice or never.
 
-use super::rules::{Rule, Rules};
+use crate::rules::{Rule, Rules};
 
 /// A session's id; 0 is none. Never given twice.
 pub type Sid = u8;
@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Does the living session own the slot at this epoch?
-    pub(super) fn owns(&self, sid: Sid, epoch: u8) -> bool {
+    pub(crate) fn owns(&self, sid: Sid, epoch: u8) -> bool {
         self.lives(sid) && self.slot == Slot { epoch, owner: sid }
     }
 

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use super::removals::{Expected, REMOVALS, Removal};
-use super::rules::{Rule, Rules};
-use super::scenario::{SCENARIOS, Scenario, deep};
-use super::world::{Action, Protocol};
+use crate::rule_removals::{Expected, REMOVALS, Removal};
+use crate::rules::{Rule, Rules};
+use crate::scenario::{SCENARIOS, Scenario, deep};
+use crate::world::{Action, Protocol};
 
 /// What one check found.
 #[derive(Clone, Debug)]

@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
-use super::clusters::{Answer, Sent};
-use super::leaders::{Node, Raft, Renewal};
-use super::ledger::Ledgers;
-use super::owner::{Alloc, Kind};
-use super::rules::Rules;
-use super::scenario::{Clocks, Scenario};
-use super::store::{Command, Reply, Section, Session, Sid, Slot, Store};
+use crate::alloc_process::{Alloc, Kind};
+use crate::clusters::{Answer, Sent};
+use crate::leaders::{Node, Raft, Renewal};
+use crate::ledger::Ledgers;
+use crate::rules::Rules;
+use crate::scenario::{Clocks, Scenario};
+use crate::store::{Command, Reply, Section, Session, Sid, Slot, Store};
 
 /// D in ticks, as the slowest owner clock within the drift bound measures it.
 pub const LEASE: u8 = 2;
@@ -112,7 +112,7 @@ pub struct Protocol {
 
 impl Protocol {
     /// Appends and commits at once, with the reply that the leader would send.
-    pub(super) fn commit(&self, world: &mut World, command: Command, term: u8) -> Option<Reply> {
+    pub(crate) fn commit(&self, world: &mut World, command: Command, term: u8) -> Option<Reply> {
         let epoch = world.store.slot.epoch;
         let reply = world.store.apply(
             command,
@@ -130,7 +130,7 @@ impl Protocol {
     }
 
     /// A request leaves an AllocSvr: into the network, or straight to the answer.
-    pub(super) fn send(&self, world: &mut World, alloc: usize, command: Command) {
+    pub(crate) fn send(&self, world: &mut World, alloc: usize, command: Command) {
         let sent = Sent {
             command,
             process: alloc as u8,
@@ -180,12 +180,12 @@ impl Protocol {
 }
 
 /// `?`-able guard.
-pub(super) fn allow(condition: bool) -> Option<()> {
+pub(crate) fn allow(condition: bool) -> Option<()> {
     condition.then_some(())
 }
 
 /// Uses up one of a bounded number.
-pub(super) fn spend(count: &mut u8, limit: u8) -> Option<()> {
+pub(crate) fn spend(count: &mut u8, limit: u8) -> Option<()> {
     allow(*count < limit)?;
     *count += 1;
     Some(())

@@ -4,14 +4,14 @@
 //! Invariant: a section object hands out only numbers of its own generation's window, and none
 //! after the owner has reported a final for it.
 
-use super::clusters::Answer;
-use super::owner::Object;
-use super::rules::Rule;
-use super::store::{Command, Final, Reply};
-use super::world::{Action, LEASE, Protocol, World, allow, spend};
+use crate::alloc_process::Object;
+use crate::clusters::Answer;
+use crate::rules::Rule;
+use crate::store::{Command, Final, Reply};
+use crate::world::{Action, LEASE, Protocol, World, allow, spend};
 
 impl Protocol {
-    pub(super) fn section(&self, world: &mut World, action: Action) -> Option<()> {
+    pub(crate) fn section(&self, world: &mut World, action: Action) -> Option<()> {
         match action {
             Action::Open { alloc } => {
                 let mine = &world.allocs[alloc];
@@ -137,7 +137,7 @@ impl Protocol {
     }
 
     /// An AllocSvr takes a reply: each may come late or again.
-    pub(super) fn receive(&self, world: &mut World, answer: Answer) {
+    pub(crate) fn receive(&self, world: &mut World, answer: Answer) {
         let mine = &mut world.allocs[usize::from(answer.process)];
         if !self.takes_from(mine, answer.cluster) {
             return;
