@@ -1,32 +1,33 @@
-//! The protocol of the design's sections 4 and 5 as a model that is checked exhaustively.
+//! The protocol of the design's sections 4 and 5 as a model that is checked exhaustively
+//! (`docs/model.md`). [`run_checks`] is what `cargo xtask model` runs.
 //!
-//! Parts: [`store`] is the replicated state and `apply`; [`leaders`] two StoreSvr nodes that lead
-//! or believe so, with the arbiter and `renewals`; [`alloc_process`] the AllocSvr processes, with
-//! `sections` and `calls`; `clusters` another cluster at the same addresses; [`ledger`] what
-//! callers saw; [`world`] puts them together as a stateright model; [`scenario`] bounds it and
-//! [`coverage`] says what it must come to; [`rules`] are the switches, [`rule_removals`] what must go
-//! wrong without each; [`runner`] checks and prints.
+//! The model is a second, independent reading of the design. It would be worth nothing if it shared
+//! code with the running system, so this crate depends on no other crate of the project.
 //!
-//! Two choices keep the state small without losing schedules. A message once sent stays
-//! deliverable for ever, so lost, duplicated, delayed and reordered are all the same set. And
-//! every guard on time only ever *permits* (a lease may be used while valid, a session may be
-//! expired after W; neither must), so the slowest owner clock against the fastest arbiter clock
-//! has every behaviour of all clocks between them: one tick moves both.
+//! Modules, lowest first:
+//! - `parameters`: durations and how clocks behave.
+//! - `rules`: the switches of the protocol, the promises, and what breaks without each rule.
+//! - `world`: the whole state. `replicated_state` applies commands, `store_node` is the memory of a
+//!   StoreSvr, `alloc_process` that of an AllocSvr, `caller_ledger` what callers have seen.
+//! - `scenario`: bounds, and the situations that must be reached within them.
+//! - `protocol`: the actions of all machines, and the stateright model.
+//! - `checker` checks one scenario, `runner` checks all and prints a table.
+//!
+//! Two choices keep the state small without losing schedules. A message once sent stays deliverable
+//! without end, so lost, duplicated, delayed and reordered messages are all the same set. And every
+//! guard on time only *permits*: a lease may be used while it is valid, a session may be expired
+//! after W, and neither must happen. So the slowest owner clock against the fastest arbiter clock
+//! has every behavior of all clocks between them, and one tick moves both.
 
-pub mod alloc_process;
-mod calls;
-mod clusters;
-pub mod coverage;
-pub mod leaders;
-pub mod ledger;
-mod renewals;
-pub mod rule_removals;
-pub mod rules;
-pub mod runner;
-pub mod scenario;
-mod sections;
-pub mod store;
-pub mod world;
+mod checker;
+mod parameters;
+mod protocol;
+mod rules;
+mod runner;
+mod scenario;
+mod world;
 
 #[cfg(test)]
 mod tests;
+
+pub use runner::{Options, run_checks};

@@ -1,164 +1,90 @@
 //! Runs checks and prints one table.
 
-use std::time::{Duration, Instant};
+use crate::checker::{CheckOutcome, check_removal, check_scenario};
+use crate::rules::Rule;
+use crate::rules::rule_removals::RULE_REMOVALS;
+use crate::scenario::deep_scenarios::deep_scenarios;
+use crate::scenario::table::{SCENARIOS, find_scenario};
 
-use stateright::{Checker, HasDiscoveries, Model};
-
-use crate::rule_removals::{Expected, REMOVALS, Removal};
-use crate::rules::{Rule, Rules};
-use crate::scenario::{SCENARIOS, Scenario, deep};
-use crate::world::{Action, Protocol};
-
-/// What one check found.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Distinct states visited.
-    pub states: usize,
-    /// Longest path looked at, in steps.
-    pub depth: usize,
-    /// Time it took.
-    pub took: Duration,
-    /// The first promise found broken, with the shortest schedule that breaks it.
-    pub broken: Option<(&'static str, Vec<Action>)>,
-    /// Situations that should have been reached and were not.
-    pub unreached: Vec<&'static str>,
-}
-
-impl Outcome {
-    /// Did the whole protocol hold and reach all it should?
-    pub fn holds(&self) -> bool {
-        self.broken.is_none() && self.unreached.is_empty()
-    }
-}
-
-/// Checks one scenario without the removed rules: all of it, or up to the first counterexample
-/// (to one promise, if named).
-/// One thread, so that states and lengths repeat exactly and the schedule found is a shortest.
-pub fn check(scenario: &Scenario, removed: &[Rule], promise: Option<&'static str>) -> Outcome {
-    let begun = Instant::now();
-    let model = Protocol {
-        scenario: scenario.clone(),
-        rules: Rules::without(removed),
-    };
-    let until = promise.map_or(HasDiscoveries::AnyFailures, |promise| {
-        HasDiscoveries::AnyOf([promise].into())
-    });
-    let checker = model
-        .checker()
-        .threads(1)
-        .finish_when(until)
-        .spawn_bfs()
-        .join();
-    let found = checker.discoveries();
-    let mut broken = None;
-    let mut unreached = Vec::new();
-    for property in checker.model().properties() {
-        let path = found.get(property.name);
-        if !property.expectation.discovery_is_failure() {
-            if path.is_none() {
-                unreached.push(property.name);
-            }
-        } else if let (Some(path), true) =
-            (path, promise.is_none_or(|promise| promise == property.name))
-        {
-            broken = Some((property.name, path.clone().into_actions()));
-        }
-    }
-    Outcome {
-        states: checker.unique_state_count(),
-        depth: checker.max_depth() - 1,
-        took: begun.elapsed(),
-        broken,
-        unreached,
-    }
-}
-
-/// The scenario of that name.
-pub fn scenario(name: &str) -> Option<&'static Scenario> {
-    SCENARIOS.iter().find(|scenario| scenario.name == name)
-}
-
-/// Checks a removal against the table: the outcome, and whether it is the expected one.
-pub fn check_removal(removal: &Removal) -> Option<(Outcome, bool)> {
-    let scenario = scenario(removal.scenario)?;
-    let promise = match removal.expected {
-        Expected::Broken(promise) => Some(promise),
-        Expected::Redundant(_) => None,
-    };
-    let outcome = check(scenario, removal.rules, promise);
-    let as_expected = outcome.broken.is_some() == promise.is_some();
-    Some((outcome, as_expected))
-}
-
-/// What to check and how to show it.
+/// What to check, and how to print it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Larger bounds for the full protocol.
+    /// Use larger bounds for the protocol as designed.
     pub deep: bool,
-    /// Only this scenario.
+    /// Check only the scenario with this name.
     pub scenario: Option<String>,
     /// Print the schedule of each counterexample.
     pub schedules: bool,
 }
 
-/// Checks the full protocol in every scenario and every removal, prints one table to stdout,
-/// and says whether all came out as expected.
-pub fn run(options: &Options) -> bool {
-    let wanted = |name: &str| options.scenario.as_deref().is_none_or(|only| only == name);
-    let full = if options.deep {
-        deep()
-    } else {
-        SCENARIOS.to_vec()
+/// Checks the protocol as designed in every scenario, and every removal of rules. Prints one table
+/// to stdout. Returns whether every outcome is the expected one.
+///
+/// # Errors
+/// No scenario has the name in the options, or in the table of removals.
+pub fn run_checks(options: &Options) -> Result<bool, String> {
+    let unknown = |name: &str| format!("no scenario is named {name}; docs/model.md lists them");
+    if let Some(name) = &options.scenario {
+        find_scenario(name).ok_or_else(|| unknown(name))?;
+    }
+    let is_selected = |name: &str| options.scenario.as_deref().is_none_or(|only| only == name);
+    let scenarios = match options.deep {
+        true => deep_scenarios(),
+        false => SCENARIOS.to_vec(),
     };
-    let mut fine = true;
+    let mut all_expected = true;
     println!(
         "{:<44} {:<12} {:<12} {:>9} {:>5} {:>8}",
         "without", "scenario", "result", "states", "steps", "seconds"
     );
-    let mut line = |without: &str,
-                    scenario: &str,
-                    result: &str,
-                    outcome: &Outcome,
-                    as_expected: bool| {
-        let steps = outcome
-            .broken
-            .as_ref()
-            .map_or(outcome.depth, |(_, actions)| actions.len());
-        let (states, seconds) = (outcome.states, outcome.took.as_secs_f64());
-        let verdict = if as_expected { "" } else { "  NOT AS EXPECTED" };
-        println!(
-            "{without:<44} {scenario:<12} {result:<12} {states:>9} {steps:>5} {seconds:>8.2}{verdict}"
-        );
-        if let (Some((_, actions)), true) = (&outcome.broken, options.schedules || !as_expected) {
-            actions.iter().for_each(|action| println!("    {action:?}"));
+    for scenario in &scenarios {
+        if is_selected(scenario.name) {
+            let outcome = check_scenario(scenario, &[], None);
+            let is_complete = outcome.is_complete();
+            print_outcome(&[], scenario.name, &outcome, is_complete, options);
+            all_expected &= is_complete;
         }
-        fine &= as_expected;
+    }
+    for removal in RULE_REMOVALS {
+        if is_selected(removal.scenario) {
+            let checked = check_removal(removal);
+            let (outcome, is_expected) = checked.ok_or_else(|| unknown(removal.scenario))?;
+            let (removed, scenario) = (removal.rules, removal.scenario);
+            print_outcome(removed, scenario, &outcome, is_expected, options);
+            all_expected &= is_expected;
+        }
+    }
+    Ok(all_expected)
+}
+
+/// Prints the line of one check: the protocol without the removed rules, in one scenario.
+fn print_outcome(
+    removed: &[Rule],
+    scenario: &str,
+    outcome: &CheckOutcome,
+    is_expected: bool,
+    options: &Options,
+) {
+    let (without, holds) = if removed.is_empty() {
+        (String::from("-"), "holds")
+    } else {
+        (format!("{removed:?}"), "redundant")
     };
-    for scenario in full.iter().filter(|scenario| wanted(scenario.name)) {
-        let outcome = check(scenario, &[], None);
-        let result = match (&outcome.broken, outcome.unreached.first()) {
-            (Some((promise, _)), _) => promise,
-            (None, Some(unreached)) => unreached,
-            (None, None) => "holds",
-        };
-        line("-", scenario.name, result, &outcome, outcome.holds());
+    let (result, steps) = match (&outcome.broken, outcome.unreached.first()) {
+        (Some((promise, schedule)), _) => (promise.name(), schedule.len()),
+        (None, Some(situation)) if removed.is_empty() => (*situation, outcome.depth),
+        (None, _) => (holds, outcome.depth),
+    };
+    let (states, seconds) = (outcome.states, outcome.duration.as_secs_f64());
+    let verdict = if is_expected { "" } else { "  NOT AS EXPECTED" };
+    println!(
+        "{without:<44} {scenario:<12} {result:<12} {states:>9} {steps:>5} {seconds:>8.2}{verdict}"
+    );
+    if let Some((_, schedule)) = &outcome.broken
+        && (options.schedules || !is_expected)
+    {
+        schedule
+            .iter()
+            .for_each(|action| println!("    {action:?}"));
     }
-    for removal in REMOVALS.iter().filter(|removal| wanted(removal.scenario)) {
-        let Some((outcome, as_expected)) = check_removal(removal) else {
-            println!("no scenario is named {}", removal.scenario);
-            return false;
-        };
-        let result = match outcome.broken {
-            Some((promise, _)) => promise,
-            None => "redundant",
-        };
-        line(
-            &format!("{:?}", removal.rules),
-            removal.scenario,
-            result,
-            &outcome,
-            as_expected,
-        );
-    }
-    fine
 }

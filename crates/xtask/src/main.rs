@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
-use seqsvr_model::runner;
 use seqsvr_test_support::process;
 use xtask::{accept, bare, fuzz, instructions, memory, peers, schema, sections, sim, tidy};
 
@@ -301,7 +300,7 @@ fn main() -> ExitCode {
             deep,
             scenario,
             schedules,
-        } => model(runner::Options {
+        } => seqsvr_model::run_checks(&seqsvr_model::Options {
             deep,
             scenario,
             schedules,
@@ -322,14 +321,4 @@ fn on_runtime(work: impl Future<Output = Result<bool, String>>) -> Result<bool, 
     runtime
         .map_err(|error| format!("no runtime: {error}"))?
         .block_on(work)
-}
-
-fn model(options: runner::Options) -> Result<bool, String> {
-    let unknown = |name: &&str| runner::scenario(name).is_none();
-    if let Some(name) = options.scenario.as_deref().filter(unknown) {
-        return Err(format!(
-            "no scenario is named {name}; docs/dev/model.md lists them"
-        ));
-    }
-    Ok(runner::run(&options))
 }
