@@ -1,6 +1,5 @@
-//! Layer that bounds the calls of a server. The bounds are those of [`call_reservation`].
-//!
-//! [`call_reservation`]: crate::call_reservation
+//! Layer that bounds the calls of a server. The bounds, and the invariant, are in
+//! `call_reservation`.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -58,7 +57,7 @@ impl<S> Layer<S> for CallLimiter {
 
     fn layer(&self, inner: S) -> LimitedService<S> {
         LimitedService {
-            calls: self.clone(),
+            limiter: self.clone(),
             inner,
         }
     }
@@ -97,7 +96,7 @@ pub struct RetainedBytes {
 /// A service whose calls are bounded.
 #[derive(Clone, Debug)]
 pub struct LimitedService<S> {
-    calls: CallLimiter,
+    limiter: CallLimiter,
     inner: S,
 }
 
@@ -117,12 +116,12 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let quota = request.extensions().get::<ConnectionQuota>().cloned();
-        let reservation = match reserve_call(&self.calls.counters, quota) {
+        let reservation = match reserve_call(&self.limiter.counters, quota) {
             Ok(reservation) => reservation,
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
-        let method = request.uri().path().strip_prefix(self.calls.prefix);
-        if method == Some(self.calls.stream) {
+        let method = request.uri().path().strip_prefix(self.limiter.prefix);
+        if method == Some(self.limiter.stream) {
             let counted = reservation.clone();
             let mut request = request.map(|body| Body::new(RequestBody::new_stream(body, counted)));
             request

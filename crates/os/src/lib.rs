@@ -1,5 +1,7 @@
 //! Calls of the operating system that a simulation replaces: work that may block, syncs of files,
-//! and chance.
+//! the id of this boot, and randomness.
+//!
+//! What it may not know: which crate calls it, and what its files hold.
 
 #[cfg(sim)]
 pub mod simulated_files;

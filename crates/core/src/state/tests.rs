@@ -500,7 +500,7 @@ fn namespaces_are_created_once_and_altered_without_needless_versions() {
     assert_eq!(state.one(strict.clone()), Reply::Done);
     let delta = state.delta_since(version + 1).unwrap();
     assert_eq!((delta.version, delta.namespaces.len()), (version + 2, 1));
-    assert!(delta.namespaces[0].spec.limits.strict, "owners are told");
+    assert!(delta.namespaces[0].spec.limits.strict, "owners learn it");
     assert_eq!(state.one(strict), Reply::Done);
     assert_eq!(state.table_version(), version + 2);
     let unknown = CommandRejection::NamespaceNotFound(NamespaceId(9));
