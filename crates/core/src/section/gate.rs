@@ -40,7 +40,10 @@ impl Gate {
     #[inline]
     pub(super) fn leave(&self) {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before & !SEALED > 0, "left a gate that no caller had entered");
+        debug_assert!(
+            before & !SEALED > 0,
+            "left a gate that no caller had entered"
+        );
     }
 
     pub(super) fn seal(&self) {
