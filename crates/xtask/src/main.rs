@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, value_parser};
 use seqsvr_test_support::process;
-use xtask::{accept, bare, fuzz, instructions, memory, peers, schema, sections, sim, tidy};
+use xtask::{
+    acceptance, baseline, compare, fuzz, instruction_count, memory_budget, schema, sections, sim,
+    tidy,
+};
 
 #[derive(Parser)]
 #[command(about = "Chores of the project", disable_help_subcommand = true)]
@@ -197,33 +200,33 @@ enum Command {
         listen: SocketAddr,
     },
     /// Load the bare gRPC loop, or another gRPC service, and print numbers a second
-    BareLoad(bare::Load),
+    BareLoad(baseline::Load),
 }
 
 fn main() -> ExitCode {
     let fine = match Cli::parse().command {
         Command::Accept { list: true, .. } => {
-            print!("{}", accept::list());
+            print!("{}", acceptance::list());
             Ok(true)
         }
         Command::Accept {
             soak: Some(minutes),
             ..
-        } => Ok(accept::soak(Duration::from_secs(60 * minutes))),
+        } => Ok(acceptance::soak(Duration::from_secs(60 * minutes))),
         Command::Accept {
             only,
             rounds,
             unleased,
             ..
         } => {
-            let options = accept::Options { only, rounds };
+            let options = acceptance::Options { only, rounds };
             match unleased {
-                true => accept::unleased(&options),
-                false => accept::run(&options),
+                true => acceptance::unleased(&options),
+                false => acceptance::run(&options),
             }
         }
         Command::Peers { list: true, .. } => {
-            print!("{}", peers::list());
+            print!("{}", compare::list());
             Ok(true)
         }
         Command::Peers {
@@ -233,19 +236,19 @@ fn main() -> ExitCode {
             pictures,
             against,
             ..
-        } => on_runtime(peers::run(&peers::Options {
+        } => on_runtime(compare::run(&compare::Options {
             only,
             rounds,
             time: Duration::from_millis(ms),
             pictures,
             against,
         })),
-        Command::Instructions => instructions::run().map(|()| true),
+        Command::Instructions => instruction_count::run().map(|()| true),
         Command::Memory {
             budget_mib,
             base_mib,
             minutes,
-        } => on_runtime(memory::run(&memory::Options {
+        } => on_runtime(memory_budget::run(&memory_budget::Options {
             budget_mib,
             base_mib,
             time: Duration::from_secs(60 * minutes),
@@ -279,19 +282,19 @@ fn main() -> ExitCode {
             problems.is_empty()
         }),
         Command::BareServe { listen } => on_runtime(async {
-            let served = bare::serve::serve(listen).await;
+            let served = baseline::grpc_server::serve(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())
         }),
         Command::BareResp { listen } => on_runtime(async {
-            let served = bare::serve_resp(listen).await;
+            let served = baseline::serve_resp(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())
         }),
         Command::BareHttp { listen } => on_runtime(async {
-            let served = bare::serve_http(listen).await;
+            let served = baseline::serve_http(listen).await;
             served.map(|()| true).map_err(|error| error.to_string())
         }),
         Command::BareLoad(load) => on_runtime(async {
-            let rate = bare::load::load(load).await;
+            let rate = baseline::grpc_load::load(load).await;
             rate.map(|rate| println!("{rate:.1}"))
                 .map_err(|error| error.to_string())?;
             Ok(true)

@@ -6,17 +6,17 @@
 //! an empty directory joins while entries are written. That is how a store whose disk is lost is
 //! replaced.
 
-mod load;
-mod rig;
-mod state;
+mod build_state;
+mod store_group;
+mod store_watch;
 #[cfg(test)]
 mod tests;
-mod watch;
+mod write_load;
 
 use std::time::{Duration, Instant};
 
-use rig::Rig;
-use watch::Watch;
+use store_group::Rig;
+use store_watch::Watch;
 
 /// Time of a step in all. The bar is far below.
 const PATIENCE: Duration = Duration::from_secs(1_800);
@@ -63,9 +63,9 @@ pub struct Measured {
     /// From the empty store's joining until it lags by less than a second of load, and votes.
     pub caught_up: Duration,
     /// What was seen while the replacement caught up.
-    pub seen: watch::Seen,
+    pub seen: store_watch::Seen,
     /// Calls of the load: answered, failed, and the longest.
-    pub load: load::Calls,
+    pub load: write_load::Calls,
 }
 
 /// Measures and prints a table in Markdown. Returns whether the three bars were met: caught up in
@@ -90,7 +90,7 @@ pub async fn measure(options: &Options) -> Result<Measured, String> {
     step("making the state");
     let begun = Instant::now();
     let count = options.count;
-    let made = tokio::task::spawn_blocking(move || state::make(count)).await;
+    let made = tokio::task::spawn_blocking(move || build_state::make(count)).await;
     let made = made.map_err(|e| e.to_string())??;
     measured.build = begun.elapsed();
     let begun = Instant::now();
@@ -126,7 +126,7 @@ pub async fn measure(options: &Options) -> Result<Measured, String> {
     }
 
     step("load with all stores in step");
-    let load = load::Load::start(rig.alloc_address(), options.rate)?;
+    let load = write_load::Load::start(rig.alloc_address(), options.rate)?;
     let watch = Watch::start(&rig)?;
     tokio::time::sleep(IN_STEP).await;
     measured.entries_before = watch.stop().await?.entries_per_second;

@@ -28,7 +28,7 @@ async fn a_replacement_catches_up_with_few_sections() {
 
 #[test]
 fn the_state_has_the_sections_that_are_wanted() {
-    let made = state::make(1_050_000).unwrap();
+    let made = build_state::make(1_050_000).unwrap();
     assert_eq!(made.sections_known(), 1_050_000);
     assert_eq!(made.sections_open(), 525_000);
 }

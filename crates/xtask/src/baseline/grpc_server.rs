@@ -17,7 +17,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::messages::Numbers;
+use super::foreign_messages::Numbers;
 
 pub(super) const NEXT: &str = "/bare.Bare/Next";
 pub(super) const STREAM: &str = "/bare.Bare/Stream";

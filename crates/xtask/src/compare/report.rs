@@ -3,12 +3,12 @@
 use std::fs;
 
 use super::Failure;
-use super::disk;
-use super::figures::{Figures, median};
-use super::rig::Rig;
-use super::rows::{Bar, Row};
-use super::servers::version;
-use super::work::{Sample, figure};
+use super::cases::{Bar, Row};
+use super::disk_stats;
+use super::measure::{Figures, median};
+use super::systems::version;
+use super::testbed::Rig;
+use super::workload::{Sample, figure};
 
 /// Programs whose versions matter.
 const PROGRAMS: [&str; 6] = [
@@ -37,7 +37,7 @@ pub(super) fn machine(rig: &Rig) -> String {
         "{cores} x {model}, memory {}, Linux {}, data on {}; each run {:?}\n",
         memory.unwrap_or("unknown").trim(),
         kernel.trim(),
-        disk::file_system(&std::env::temp_dir()),
+        disk_stats::file_system(&std::env::temp_dir()),
         rig.time,
     );
     for name in PROGRAMS {

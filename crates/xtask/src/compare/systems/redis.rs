@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{Failure, Server, address, dir, find, output, text};
-use crate::peers::work::Speaker;
+use crate::compare::workload::Speaker;
 use crate::venv::{self, Missing};
 
 /// Calls of the run that shows how many fit into the time.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::work::{Server, Service, Speaker, Work};
+use super::workload::{Server, Service, Speaker, Work};
 
 /// Ours, and what it is compared with.
 pub(super) struct Row {

@@ -1,9 +1,9 @@
 //! A row measured: both sides in turn, so often as asked.
 
 use super::Failure;
-use super::rig::Rig;
-use super::rows::{Bar, Row};
-use super::work::{Sample, Work, bench, figure};
+use super::cases::{Bar, Row};
+use super::testbed::Rig;
+use super::workload::{Sample, Work, bench, figure};
 
 /// All samples of a row, one of each side a round.
 pub(super) struct Figures {

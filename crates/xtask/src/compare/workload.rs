@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use seqsvr_test_support::process;
 use serde_json::Value;
 
-use super::rig::Rig;
-use super::servers::{output, redis, wrk::gets};
-use super::{Failure, disk};
+use super::systems::{output, redis, wrk::gets};
+use super::testbed::Rig;
+use super::{Failure, disk_stats};
 
 /// Connections of `seqsvr bench`.
 const CONNECTIONS: &str = "4";
@@ -98,7 +98,7 @@ impl Work {
     /// Does it once.
     pub(super) async fn run(self, rig: &mut Rig) -> Result<Sample, Failure> {
         rig.start(self).await?;
-        let (before, began) = (disk::flushes(&std::env::temp_dir()), Instant::now());
+        let (before, began) = (disk_stats::flushes(&std::env::temp_dir()), Instant::now());
         let mut sample = match self {
             Work::Bench(args) => bench(rig, args, None, rig.time)?,
             Work::Half(args) => {
@@ -143,7 +143,7 @@ impl Work {
             Work::UpdateRow { clients } => rate(rig.postgres()?.update(clients, rig.time)?),
         };
         let seconds = began.elapsed().as_secs_f64();
-        let after = disk::flushes(&std::env::temp_dir());
+        let after = disk_stats::flushes(&std::env::temp_dir());
         sample.flushes = before.zip(after).map(|(b, a)| (a - b) as f64 / seconds);
         Ok(sample)
     }

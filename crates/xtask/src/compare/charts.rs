@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use super::Failure;
-use super::figures::median;
+use super::measure::median;
 use super::report::short;
-use super::rig::Rig;
-use super::work::{Work, bench, figure};
+use super::testbed::Rig;
+use super::workload::{Work, bench, figure};
 
 /// Width and height of a picture, and its margins: left, top, right, bottom.
 const SIZE: (f64, f64) = (720.0, 400.0);

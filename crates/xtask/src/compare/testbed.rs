@@ -10,8 +10,8 @@ use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::process_stats::ProcessStats;
 
 use super::Failure;
-use super::servers::{self, bare, etcd, postgres::Postgres, redis::Redis, tsoracle};
-use super::work::{Server, Service, Speaker, Work};
+use super::systems::{self, baseline, etcd, postgres::Postgres, redis::Redis, tsoracle};
+use super::workload::{Server, Service, Speaker, Work};
 
 /// StoreSvrs, and AllocSvrs.
 const SIZE: (u16, u16) = (3, 1);
@@ -33,11 +33,11 @@ pub(super) struct Rig {
     /// Calls a second that a work of `seqsvr bench` reached at its fastest.
     pub(super) peaks: HashMap<&'static str, f64>,
     seqsvr: Option<ProcessCluster>,
-    bare: Option<servers::Server>,
-    bare_resp: Option<servers::Server>,
-    bare_http: Option<servers::Server>,
-    etcd: Option<servers::Server>,
-    tsoracle: Option<servers::Server>,
+    bare: Option<systems::Server>,
+    bare_resp: Option<systems::Server>,
+    bare_http: Option<systems::Server>,
+    etcd: Option<systems::Server>,
+    tsoracle: Option<systems::Server>,
     redis: HashMap<Speaker, Redis>,
     postgres: Option<Postgres>,
 }
@@ -115,9 +115,9 @@ impl Rig {
                     self.seqsvr = Some(cluster);
                 }
             }
-            Need::Bare => start(&mut self.bare, bare::start)?,
-            Need::BareResp => start(&mut self.bare_resp, bare::start_resp)?,
-            Need::BareHttp => start(&mut self.bare_http, bare::start_http)?,
+            Need::Bare => start(&mut self.bare, baseline::start)?,
+            Need::BareResp => start(&mut self.bare_resp, baseline::start_resp)?,
+            Need::BareHttp => start(&mut self.bare_http, baseline::start_http)?,
             Need::Etcd => start(&mut self.etcd, etcd::start)?,
             Need::Tsoracle => start(&mut self.tsoracle, tsoracle::start)?,
             Need::Redis(of) => {

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use super::figures::median;
+use super::cases::{ROWS, Row};
+use super::measure::median;
 use super::report::short;
-use super::rig::{Rig, needs_seqsvr};
-use super::rows::{ROWS, Row};
-use super::work::bench;
+use super::testbed::{Rig, needs_seqsvr};
+use super::workload::bench;
 use super::{Failure, Options};
 
 /// Runs the chosen rows that need a cluster, and prints a table in Markdown. Returns false if a

@@ -5,12 +5,12 @@
 //! The generator also makes the unary calls of the other gRPC services, so that each is asked by
 //! the same code.
 
+mod foreign_messages;
+pub mod grpc_load;
+pub mod grpc_server;
 mod http;
-pub mod load;
-mod messages;
 mod resp;
-pub mod serve;
 
+pub use grpc_load::{Load, What};
 pub use http::serve_http;
-pub use load::{Load, What};
 pub use resp::serve_resp;

@@ -19,11 +19,11 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-use super::messages::{
+use super::foreign_messages::{
     GetSeqRequest, GetSeqResponse, Numbers, Operation, PutRequest, RangeRequest, RequestOp,
     TxnRequest, TxnResponse,
 };
-use super::serve::{NEXT, STREAM};
+use super::grpc_server::{NEXT, STREAM};
 
 /// Uids that frames of the bare stream ask for.
 const UIDS: u64 = 10_000_000;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing started here outlives its [`Server`].
 
-pub(super) mod bare;
+pub(super) mod baseline;
 pub(super) mod etcd;
 pub(super) mod postgres;
 pub(super) mod redis;

@@ -8,7 +8,7 @@ use seqsvr_test_support::process_stats::ProcessStats;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::rig::{self, Rig};
+use super::store_group::{self, Rig};
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -152,7 +152,7 @@ async fn ask(subject: Subject, stop: CancellationToken) -> Result<Seen, String> 
         let status = subject.client.admin().cluster_status().await;
         status.map_err(|e| e.to_string())?;
         seen.status = seen.status.max(begun.elapsed());
-        seen.page = seen.page.max(rig::page(subject.page_port).await?);
+        seen.page = seen.page.max(store_group::page(subject.page_port).await?);
         tokio::time::sleep(STATUS_EVERY).await;
     }
     Ok(seen)

@@ -1,26 +1,26 @@
 //! What this service does in comparison: with the bare loop below it, and with the systems that
 //! people take numbers from today.
 //!
-//! How data passes through: `rows` pairs two works, `rig` starts the servers they need, each work
-//! (`work`) is done by a generator of its own process, one and the other in turn, and `report` puts
+//! How data passes through: `cases` pairs two works, `testbed` starts the servers they need, each work
+//! (`workload`) is done by a generator of its own process, one and the other in turn, and `report` puts
 //! medians, ratios and bars in a table. Valkey is fetched into an environment under `target/`.
 //! Nothing else is installed: a peer that is not found is left out, with the reason.
 
-mod against;
-mod disk;
-mod figures;
-mod pictures;
+mod cases;
+mod charts;
+mod compare_binaries;
+mod disk_stats;
+mod measure;
 mod report;
-mod rig;
-mod rows;
-mod servers;
-mod work;
+mod systems;
+mod testbed;
+mod workload;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rig::Rig;
-use rows::ROWS;
+use cases::ROWS;
+use testbed::Rig;
 
 /// What is run.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Failure {
 /// Names and purposes of the rows, one a line.
 pub fn list() -> String {
     let width = ROWS.iter().map(|r| r.name.len()).max().unwrap_or_default();
-    let line = |row: &rows::Row| format!("{:width$}  {}\n", row.name, row.about);
+    let line = |row: &cases::Row| format!("{:width$}  {}\n", row.name, row.about);
     ROWS.iter().map(line).collect()
 }
 
@@ -73,20 +73,20 @@ pub async fn run(options: &Options) -> Result<bool, String> {
         return Err(format!("no row is named {unknown}; there are:\n{}", list()));
     }
     if let Some(binary) = &options.against {
-        return against::run(options, binary).await;
+        return compare_binaries::run(options, binary).await;
     }
     let mut rig = Rig::new(options.time);
     println!("{}", report::machine(&rig));
     let mut fine = true;
     let chosen =
-        |r: &&rows::Row| options.only.is_empty() || options.only.iter().any(|o| o == r.name);
+        |r: &&cases::Row| options.only.is_empty() || options.only.iter().any(|o| o == r.name);
     for row in ROWS.iter().filter(chosen) {
-        let result = figures::measure(row, &mut rig, options.rounds).await;
+        let result = measure::measure(row, &mut rig, options.rounds).await;
         fine &= !matches!(result, Err(Failure::Wrong(_)));
         println!("{}", report::row(row, &result));
     }
     if let Some(dir) = &options.pictures {
-        match pictures::draw(&mut rig, options.rounds, dir).await {
+        match charts::draw(&mut rig, options.rounds, dir).await {
             Ok(()) => println!("pictures in {}", dir.display()),
             Err(Failure::Absent(why) | Failure::Wrong(why)) => return Err(why),
         }
