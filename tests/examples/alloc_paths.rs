@@ -1,5 +1,5 @@
 //! Sends requests through one AllocSvr of this process, without a network, for a tool that counts
-//! instructions: `cargo xtask instructions`.
+//! instructions: `cargo xtask count-instructions`.
 //!
 //! `alloc_paths PATH ROUNDS`, where PATH is one of [`PATHS`]. One round is one request of that
 //! path: its encoded bytes go in, and the encoded answer comes out. The tool counts only

@@ -1,7 +1,7 @@
 //! Takes numbers a given number of times in one way, for a tool that counts instructions.
 //!
-//! `cargo xtask instructions` runs it. `counters WAY FRAMES`: WAY is `one-by-one`, `in-blocks` or
-//! `keyed`, and a frame takes 1,024 numbers.
+//! `cargo xtask count-instructions` runs it. `counters WAY FRAMES`: WAY is `one-by-one`,
+//! `in-blocks` or `keyed`, and a frame takes 1,024 numbers.
 
 #![expect(
     clippy::expect_used,

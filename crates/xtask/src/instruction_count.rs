@@ -1,9 +1,11 @@
-//! Instructions that a number takes, counted by Valgrind. Unlike times they repeat, whatever else
-//! the machine does: to the last digit for the counters of `core`; within 1 % for the first paths
-//! of `alloc`, within 3 % for its keyed ones, whose keys are hashed with a random secret.
+//! `cargo xtask count-instructions`: instructions per number, counted by Valgrind.
 //!
-//! Each path is run with two lengths and the difference is counted, so that start and end cancel
-//! out.
+//! Unlike times, the counts repeat on a busy machine: exactly for the counters of `core`, within 1
+//! % for the paths of `alloc` with uids, and within 3 % for its paths with keys, which are hashed
+//! with a random secret.
+//!
+//! Each path runs with two numbers of rounds, and the difference of the counts is divided by the
+//! difference of the rounds. So the instructions of start and end cancel out.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,14 +13,14 @@ use std::process::Command;
 use seqsvr_test_support::process::build_executable;
 
 /// A program that runs paths.
-struct Program {
+struct CountedProgram {
     package: &'static str,
     example: &'static str,
-    /// The function that is counted; None: the whole program.
-    counted: Option<&'static str>,
-    /// Rounds of the two runs.
+    /// The function whose instructions are counted; None: the whole program.
+    counted_function: Option<&'static str>,
+    /// Rounds of the short and of the long run.
     rounds: (u64, u64),
-    /// How often each path is counted, an odd number; the median is printed.
+    /// Number of counts of each path, an odd number; the median is printed.
     repeats: u32,
     paths: &'static [CountedPath],
 }
@@ -31,17 +33,17 @@ struct CountedPath {
     numbers: u64,
 }
 
-const PROGRAMS: [Program; 2] = [
-    Program {
+const PROGRAMS: [CountedProgram; 2] = [
+    CountedProgram {
         package: "seqsvr-core",
         example: "counters",
-        counted: None,
+        counted_function: None,
         rounds: (10, 60),
         repeats: 1,
         paths: &[
             CountedPath {
                 name: "one-by-one",
-                about: "counters: a dense section, a number after the other",
+                about: "counters: a dense section, one number after the other",
                 numbers: 1_024,
             },
             CountedPath {
@@ -56,10 +58,10 @@ const PROGRAMS: [Program; 2] = [
             },
         ],
     },
-    Program {
+    CountedProgram {
         package: "seqsvr-tests",
         example: "alloc_paths",
-        counted: Some("alloc_paths::measured*"),
+        counted_function: Some("alloc_paths::measured*"),
         rounds: (20, 220),
         repeats: 3,
         paths: &[
@@ -85,24 +87,24 @@ const PROGRAMS: [Program; 2] = [
             },
             CountedPath {
                 name: "miss",
-                about: "AllocSvr: a `NextMany` of 16 new keys, and again of the same keys",
+                about: "AllocSvr: a `NextMany` of 16 new keys, then another of the same keys",
                 numbers: 32,
             },
         ],
     },
 ];
 
-/// Prints a table in Markdown.
+/// Counts all paths and prints a table in Markdown.
 ///
 /// # Errors
 /// Valgrind is not installed, or a program does not run.
-pub fn run() -> Result<(), String> {
-    let found = Command::new("valgrind").arg("--version").output();
-    let version = found.map_err(|error| {
-        format!("valgrind does not run ({error}): install it, for example with `apt-get install valgrind`")
+pub fn count_instructions() -> Result<(), String> {
+    let version = Command::new("valgrind").arg("--version").output();
+    let version = version.map_err(|error| {
+        format!("cannot start valgrind: {error}; install it, for example with `apt-get install valgrind`")
     })?;
     println!("{}\n", String::from_utf8_lossy(&version.stdout).trim());
-    println!("| path | instructions a number |\n|---|---|");
+    println!("| path | instructions per number |\n|---|---|");
     for program in &PROGRAMS {
         let args = [
             "-p",
@@ -114,42 +116,43 @@ pub fn run() -> Result<(), String> {
         let example = build_executable(program.example, &args);
         let (short, long) = program.rounds;
         for path in program.paths {
-            let mut more = Vec::new();
+            let mut counts = Vec::new();
             for _ in 0..program.repeats {
-                let long = count(program, &example, path, long)?;
-                more.push(long.saturating_sub(count(program, &example, path, short)?));
+                let long_count = count_once(program, &example, path, long)?;
+                let short_count = count_once(program, &example, path, short)?;
+                counts.push(long_count.saturating_sub(short_count));
             }
-            more.sort_unstable();
-            let more = more[more.len() / 2];
-            let each = more as f64 / ((long - short) * path.numbers) as f64;
-            println!("| {} | {each:.1} |", path.about);
+            counts.sort_unstable();
+            let median = counts[counts.len() / 2];
+            let per_number = median as f64 / ((long - short) * path.numbers) as f64;
+            println!("| {} | {per_number:.1} |", path.about);
         }
     }
     Ok(())
 }
 
-/// Returns the instructions counted in one run.
-fn count(
-    program: &Program,
+/// Returns the instructions of one run.
+fn count_once(
+    program: &CountedProgram,
     example: &Path,
     path: &CountedPath,
     rounds: u64,
 ) -> Result<u64, String> {
     let toggle = program
-        .counted
+        .counted_function
         .map(|function| format!("--toggle-collect={function}"));
-    let ran = Command::new("valgrind")
+    let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .args(toggle)
         .arg(example)
         .args([path.name, &rounds.to_string()])
         .output()
         .map_err(|error| error.to_string())?;
-    let printed = String::from_utf8_lossy(&ran.stderr);
-    let counted = printed.lines().find_map(|line| {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let count = text.lines().find_map(|line| {
         let (_, count) = line.split_once("Collected : ")?;
         count.trim().parse().ok()
     });
-    let counted = counted.filter(|_| ran.status.success());
-    counted.ok_or_else(|| format!("callgrind counted nothing:\n{printed}"))
+    let count = count.filter(|_| output.status.success());
+    count.ok_or_else(|| format!("callgrind printed no count:\n{text}"))
 }

@@ -1,20 +1,24 @@
-//! Chores of the project that are programs in their own right.
+//! Chores of the project that are programs of their own.
 //!
 //! - [`acceptance`] runs every scenario on the release binary.
-//! - [`compare`] measures that binary beside the systems people use today and the [`baseline`] loop.
-//! - [`instruction_count`] counts the instructions of a number.
-//! - [`memory_budget`] holds the memory of an AllocSvr against its budget.
+//! - [`compare`] compares that binary with other systems and with the [`baseline`] services.
+//! - [`instruction_count`] counts the instructions per number.
+//! - [`memory_budget`] compares the memory of an AllocSvr with its budget.
 //! - [`sections`] measures stores with millions of sections.
 //! - [`sim`] runs clusters in a simulated world.
-//! - [`fuzz`] runs the fuzz targets, [`schema`] tests the OpenAPI document; [`venv`] makes their
-//!   Python environments.
+//! - [`fuzz`] runs the fuzz targets, [`schema`] tests the OpenAPI document; [`venv`] makes Python
+//!   environments for [`schema`] and [`compare`].
 //! - [`tidy`] checks names, layout and words.
 //!
-//! The binary `xtask` only parses the command line and prints. Everything it runs is in this
+//! The binary `xtask` only parses the command line and prints. Everything that it runs is in this
 //! library, so that the tests run the same code.
+//!
+//! The model may not use the crates of the running system. It is a second, independent reading of
+//! the design, and would prove nothing if it shared the code.
 
 pub mod acceptance;
 pub mod baseline;
+mod child_guard;
 pub mod compare;
 pub mod fuzz;
 pub mod instruction_count;

@@ -1,5 +1,5 @@
-//! Builds and runs the simulation (`crates/sim`). It needs flags of the compiler, and therefore a
-//! target directory of its own.
+//! `cargo xtask sim`: builds and runs the simulation (`crates/sim`). It needs compiler flags and
+//! therefore a target directory of its own.
 
 use std::process::Command;
 
@@ -7,19 +7,11 @@ use std::process::Command;
 ///
 /// # Errors
 /// Cargo cannot be started.
-pub fn run(arguments: &[String]) -> Result<bool, String> {
+pub fn run_simulation(arguments: &[String]) -> Result<bool, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args([
-            "run",
-            "--quiet",
-            "--locked",
-            "--profile",
-            "sim",
-            "-p",
-            "seqsvr-sim",
-            "--",
-        ])
+        .args(["run", "--quiet", "--locked", "--profile", "sim"])
+        .args(["-p", "seqsvr-sim", "--"])
         .args(arguments)
         .env("RUSTFLAGS", "--cfg sim --cfg tokio_unstable")
         .env("CARGO_TARGET_DIR", "target/sim")

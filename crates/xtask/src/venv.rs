@@ -6,77 +6,76 @@ use std::process::{Command, Stdio};
 
 /// File that marks an environment as complete.
 const COMPLETE: &str = "complete";
-/// What pip prints about an index that does not answer. An index that answers never causes it.
-const UNANSWERED: [&str; 2] = ["Retrying (Retry(", "Max retries exceeded"];
+/// Texts that pip prints only if the package index does not answer.
+const INDEX_UNREACHABLE: [&str; 2] = ["Retrying (Retry(", "Max retries exceeded"];
 
-/// Why an environment cannot be used.
+/// Reason for which an environment cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// The package index does not answer: whatever needs the environment may be skipped.
-    Unanswered(String),
-    /// Anything else.
-    Wrong(String),
+pub enum VenvError {
+    /// The package index does not answer. The caller may skip what needs the environment.
+    IndexUnreachable(String),
+    /// Any other failure.
+    Failed(String),
 }
 
 /// Returns the directory of an environment with these requirements, and makes it if it is missing.
 ///
-/// The name should contain the version of what is pinned: a new version then gets a new
+/// The name should contain the version of what is pinned, so that a new version has a new
 /// environment.
 ///
 /// # Errors
 /// The package index does not answer, `python3` is not installed, or a requirement cannot be met.
-pub fn environment(name: &str, requirements: &[&str]) -> Result<PathBuf, Missing> {
-    let dir = target().join("venv").join(name);
+pub fn make_environment(name: &str, requirements: &[&str]) -> Result<PathBuf, VenvError> {
+    let dir = target_dir().join("venv").join(name);
     if dir.join(COMPLETE).is_file() {
         return Ok(dir);
     }
-    // What an earlier run began and did not complete.
+    let failed = |e: std::io::Error| VenvError::Failed(format!("{}: {e}", dir.display()));
+    // An earlier run began the environment and did not complete it.
     if dir.exists() {
-        fs::remove_dir_all(&dir).map_err(|e| Missing::Wrong(format!("{}: {e}", dir.display())))?;
+        fs::remove_dir_all(&dir).map_err(failed)?;
     }
     eprintln!("making {}", dir.display());
     let mut make = Command::new("python3");
-    pip(make.args(["-m", "venv"]).arg(&dir))?;
+    run_pip(make.args(["-m", "venv"]).arg(&dir))?;
     let mut install = Command::new(dir.join("bin/python"));
     install
         .args(["-m", "pip", "--disable-pip-version-check", "--no-input"])
         .args(["--retries", "1", "--timeout", "15", "install", "--quiet"])
         .args(requirements);
-    pip(&mut install)?;
-    let complete = fs::write(dir.join(COMPLETE), requirements.join("\n"));
-    complete.map_err(|e| Missing::Wrong(format!("{}: {e}", dir.display())))?;
+    run_pip(&mut install)?;
+    fs::write(dir.join(COMPLETE), requirements.join("\n")).map_err(failed)?;
     Ok(dir)
 }
 
-/// The build directory of this workspace.
-pub fn target() -> PathBuf {
+/// Returns the build directory of this workspace.
+fn target_dir() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::env::var_os("CARGO_TARGET_DIR").map_or(workspace.join("target"), PathBuf::from)
 }
 
-fn pip(command: &mut Command) -> Result<(), Missing> {
+fn run_pip(command: &mut Command) -> Result<(), VenvError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
-    let output =
-        output.map_err(|e| Missing::Wrong(format!("{name}: {e}; install Python 3.10 or newer")))?;
+    let output = output
+        .map_err(|e| VenvError::Failed(format!("{name}: {e}; install Python 3.10 or newer")))?;
     if output.status.success() {
         return Ok(());
     }
     let text = [output.stdout, output.stderr].map(|t| String::from_utf8_lossy(&t).into_owned());
-    Err(failure(&text.concat()))
+    Err(classify_failure(&text.concat()))
 }
 
-/// Tells an index that does not answer from everything else.
-fn failure(output: &str) -> Missing {
-    let last = output
-        .trim_end()
-        .lines()
-        .last()
-        .unwrap_or("no output")
-        .to_owned();
-    match UNANSWERED.iter().any(|sign| output.contains(sign)) {
-        true => Missing::Unanswered(format!("the package index does not answer: {last}")),
-        false => Missing::Wrong(last),
+/// Distinguishes an index that does not answer from any other failure.
+fn classify_failure(output: &str) -> VenvError {
+    let last_line = output.trim_end().lines().last();
+    let last_line = last_line.unwrap_or("no output").to_owned();
+    match INDEX_UNREACHABLE.iter().any(|text| output.contains(text)) {
+        true => {
+            let text = format!("the package index does not answer: {last_line}");
+            VenvError::IndexUnreachable(text)
+        }
+        false => VenvError::Failed(last_line),
     }
 }
 
@@ -86,18 +85,19 @@ mod tests {
 
     /// Lines of pip 23 to 26.
     #[test]
-    fn only_an_index_that_does_not_answer_is_a_reason_to_skip() {
+    fn only_unreachable_index_is_a_reason_to_skip() {
         let last = "ERROR: No matching distribution found for schemathesis==4.32.5";
-        let unanswered = format!(
-            "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection \
-             broken by 'NewConnectionError('…: Failed to establish a new connection: [Errno 111] Connection refused')': \
-             /simple/schemathesis/\nERROR: Could not find a version that satisfies the requirement (from versions: none)\n{last}\n"
-        );
-        assert!(matches!(failure(&unanswered), Missing::Unanswered(text) if text.ends_with(last)));
-        let answered = format!(
-            "ERROR: Could not find a version that satisfies the requirement schemathesis==4.32.5 (from versions: 0.1.0)\n{last}"
-        );
-        assert_eq!(failure(&answered), Missing::Wrong(last.to_owned()));
-        assert_eq!(failure(""), Missing::Wrong("no output".to_owned()));
+        let retry = "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, \
+            status=None)) after connection broken by 'NewConnectionError('…: Failed to establish a \
+            new connection: [Errno 111] Connection refused')': /simple/schemathesis/";
+        let not_found = "ERROR: Could not find a version that satisfies the requirement";
+        let unreachable = format!("{retry}\n{not_found} (from versions: none)\n{last}\n");
+        let failure = classify_failure(&unreachable);
+        assert!(matches!(failure, VenvError::IndexUnreachable(text) if text.ends_with(last)));
+        let answered = format!("{not_found} schemathesis==4.32.5 (from versions: 0.1.0)\n{last}");
+        let failure = classify_failure(&answered);
+        assert_eq!(failure, VenvError::Failed(last.to_owned()));
+        let failure = classify_failure("");
+        assert_eq!(failure, VenvError::Failed("no output".to_owned()));
     }
 }

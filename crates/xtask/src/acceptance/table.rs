@@ -1,6 +1,6 @@
-//! The table of an acceptance run, and below it what the scenarios noted.
+//! The table of an acceptance run, and below it the notes of the scenarios.
 
-use super::Row;
+use super::scenario_run::ScenarioRun;
 
 const HEAD: [&str; 7] = [
     "scenario",
@@ -11,42 +11,42 @@ const HEAD: [&str; 7] = [
     "time",
     "verdict",
 ];
-/// Characters kept of a failure: the whole of it was printed when it happened.
-const WORDS: usize = 200;
+/// Maximum characters of a failure. The rest is cut off here; stderr has the whole text.
+const FAILURE_CHARS_MAX: usize = 200;
 
-/// All rows, the notes of those that passed, and a last line with the verdict on all.
-pub(super) fn render(rows: &[Row]) -> String {
-    let mut lines = vec![HEAD.map(str::to_owned)];
-    lines.extend(rows.iter().map(cells));
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+/// Returns a row for each run, the notes of those that passed, and the overall verdict.
+pub(super) fn format_table(runs: &[ScenarioRun]) -> String {
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(runs.iter().map(format_cells));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..HEAD.len()).filter_map(width).collect();
     let mut text = String::from("\n");
-    for [name, figures @ .., verdict] in &lines {
+    for [name, values @ .., verdict] in &rows {
         text += &format!("{name:0$}", widths[0]);
-        for (figure, width) in figures.iter().zip(&widths[1..]) {
-            text += &format!("  {figure:>width$}");
+        for (value, width) in values.iter().zip(&widths[1..]) {
+            text += &format!("  {value:>width$}");
         }
         text += &format!("  {verdict}\n");
     }
-    for row in rows {
-        let notes = row.verdict.iter().flat_map(|outcome| &outcome.notes);
+    for run in runs {
+        let notes = run.verdict.iter().flat_map(|outcome| &outcome.notes);
         let notes: Vec<&str> = notes.flat_map(|note| note.lines()).collect();
         if !notes.is_empty() {
-            text += &format!("\n{}\n  {}\n", row.name, notes.join("\n  "));
+            text += &format!("\n{}\n  {}\n", run.name, notes.join("\n  "));
         }
     }
-    let failed = rows.iter().filter(|row| row.verdict.is_err()).count();
+    let failed = runs.iter().filter(|run| run.verdict.is_err()).count();
     text += &match failed {
-        0 => format!("\nall {} passed\n", rows.len()),
-        _ => format!("\n{failed} of {} FAILED\n", rows.len()),
+        0 => format!("\nall {} passed\n", runs.len()),
+        _ => format!("\n{failed} of {} FAILED\n", runs.len()),
     };
     text
 }
 
-fn cells(row: &Row) -> [String; 7] {
-    let name = row.name.clone();
-    let time = format!("{:.1?}", row.took);
-    match &row.verdict {
+fn format_cells(run: &ScenarioRun) -> [String; 7] {
+    let name = run.name.clone();
+    let time = format!("{:.1?}", run.took);
+    match &run.verdict {
         Ok(outcome) => [
             name,
             outcome.calls.to_string(),
@@ -56,10 +56,10 @@ fn cells(row: &Row) -> [String; 7] {
             time,
             "passed".to_owned(),
         ],
-        Err(words) => {
-            let words: String = words.chars().take(WORDS).collect();
+        Err(failure) => {
+            let failure: String = failure.chars().take(FAILURE_CHARS_MAX).collect();
             let none = || "-".to_owned();
-            let verdict = format!("FAILED: {words}");
+            let verdict = format!("FAILED: {failure}");
             [name, none(), none(), none(), none(), time, verdict]
         }
     }

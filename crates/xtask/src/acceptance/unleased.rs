@@ -1,9 +1,10 @@
-//! Acceptance of strict mode alone: the scenarios on a build whose owners never look at their lease
+//! Acceptance of strict mode alone: the scenarios on a build whose owners do not check their lease
 //! (`--cfg unleased`).
 //!
-//! Invariant: it proves nothing unless that build is really broken. So first an owner is
-//! deposed with namespaces that are *not* strict, and the exact check must convict it; a failure of
-//! another kind is no conviction. Then every scenario must pass with all namespaces strict.
+//! Invariant: a run proves nothing unless that build is really broken. Therefore an owner is first
+//! deposed with namespaces that are *not* strict, and the exact check must find a violation; a
+//! failure of another kind does not count. Then every scenario must pass with all namespaces
+//! strict.
 
 use std::time::Instant;
 
@@ -12,89 +13,97 @@ use seqsvr_test_support::{build_variant, process};
 use seqsvr_tests::scenario::faults::deposed_owner::deposed_owner;
 use seqsvr_tests::scenario::{ClusterScenario, ScenarioOutcome};
 
-use super::{LIMIT, Options, Row, chosen, run_all, run_one, table};
+use super::Options;
+use super::scenario_run::{SCENARIO_TIMEOUT, ScenarioRun, run_all, run_one, select_scenarios};
+use super::table::format_table;
 
-/// The scenario that must be convicted when nothing is strict.
+/// The scenario in which the check must find a violation when no namespace is strict.
 const PLANTED: ClusterScenario = ClusterScenario {
     name: "deposed_owner, not strict",
-    about: "it must be convicted",
+    about: "the check must find a violation",
     run: || Box::pin(deposed_owner()),
 };
-/// Not run, and why.
+/// Scenarios that are skipped, and why.
 const SKIPPED: &[(&str, &str)] = &[
     (
         "dev",
-        "one process with namespaces of its own making; no owner but one",
+        "one process that makes its own namespaces; it has a single owner",
     ),
     (
         "sprayers",
-        "a figure of times, and of calls that are not strict",
+        "it measures times, and its calls are not strict",
     ),
 ];
 
-/// Runs the planted fault and then what was chosen, prints the table, and says whether all came out
-/// as it must.
+/// Runs the planted fault and then the selected scenarios, prints the table, and returns whether
+/// all have the expected outcome.
 ///
 /// # Errors
-/// As [`super::run`].
-pub fn unleased(options: &Options) -> Result<bool, String> {
-    let chosen = chosen(&options.only)?;
+/// No scenario has one of the names. The text lists the scenarios.
+pub fn run_unleased(options: &Options) -> Result<bool, String> {
+    let selected = select_scenarios(&options.only)?;
     build_variant::set_unleased();
     process::release_binary();
-    let mut rows = vec![planted()];
+    let mut runs = vec![run_planted()];
     build_variant::set_strict();
     let is_skipped = |s: &ClusterScenario| SKIPPED.iter().any(|(name, _)| *name == s.name);
-    let strict: Vec<ClusterScenario> = chosen.iter().filter(|s| !is_skipped(s)).copied().collect();
-    rows.extend(run_all(&strict, options.rounds));
-    print!("{}", table::render(&rows));
+    let strict: Vec<ClusterScenario> = selected
+        .iter()
+        .filter(|s| !is_skipped(s))
+        .copied()
+        .collect();
+    runs.extend(run_all(&strict, options.rounds));
+    print!("{}", format_table(&runs));
     for (name, why) in SKIPPED {
         println!("skipped: {name}: {why}");
     }
-    Ok(rows.iter().all(|row| row.verdict.is_ok()))
+    Ok(runs.iter().all(|run| run.verdict.is_ok()))
 }
 
-/// The row of the planted fault: passed if the check convicts.
-fn planted() -> Row {
-    let began = Instant::now();
+/// Runs the planted fault. It passes if the check finds a violation.
+fn run_planted() -> ScenarioRun {
+    let started = Instant::now();
     eprintln!("\n== {}: {}", PLANTED.name, PLANTED.about);
-    let seen = run_one(PLANTED.name, LIMIT, PLANTED.run);
-    Row {
+    let verdict = run_one(PLANTED.name, SCENARIO_TIMEOUT, PLANTED.run);
+    ScenarioRun {
         name: PLANTED.name.to_owned(),
-        took: began.elapsed(),
-        verdict: convicted(seen),
+        took: started.elapsed(),
+        verdict: expect_violation(verdict),
     }
 }
 
-/// Turns a verdict round: only the exact check convicts.
-fn convicted(verdict: Result<ScenarioOutcome, String>) -> Result<ScenarioOutcome, String> {
+/// Inverts a verdict: it passes only if the exact check found a violation.
+fn expect_violation(verdict: Result<ScenarioOutcome, String>) -> Result<ScenarioOutcome, String> {
     match verdict {
-        Err(words) if words.starts_with(VIOLATION_TEXT) => {
+        Err(text) if text.starts_with(VIOLATION_TEXT) => {
             let mut outcome = ScenarioOutcome::default();
-            outcome.note(format!("convicted, as it must be: {words}"));
+            outcome.note(format!("violation found, as expected: {text}"));
             Ok(outcome)
         }
-        Err(words) => Err(format!("it failed, but not by the check: {words}")),
-        Ok(_) => Err("not convicted: the check would not see it in strict mode either".to_owned()),
+        Err(text) => Err(format!("it failed, but not by the check: {text}")),
+        Ok(_) => {
+            Err("no violation found: the check would not find one in strict mode either".to_owned())
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenarios;
+    use super::super::scenario_run::all_scenarios;
     use super::*;
 
     #[test]
-    fn only_the_check_convicts() {
-        assert!(convicted(Err(format!("{VIOLATION_TEXT}, see above"))).is_ok());
-        let other = convicted(Err("3 calls failed".to_owned())).unwrap_err();
+    fn only_violation_of_the_check_is_expected() {
+        assert!(expect_violation(Err(format!("{VIOLATION_TEXT}, see above"))).is_ok());
+        let other = expect_violation(Err("3 calls failed".to_owned())).unwrap_err();
         assert!(other.contains("3 calls failed"), "{other}");
-        assert!(convicted(Ok(ScenarioOutcome::default())).is_err());
+        assert!(expect_violation(Ok(ScenarioOutcome::default())).is_err());
     }
 
     #[test]
-    fn what_is_skipped_exists() {
+    fn skipped_scenarios_exist() {
         for (name, _) in SKIPPED {
-            assert!(scenarios().any(|s| s.name == *name), "{name}");
+            assert!(all_scenarios().any(|s| s.name == *name), "{name}");
         }
     }
 }

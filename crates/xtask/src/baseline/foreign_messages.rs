@@ -1,13 +1,13 @@
-//! Messages of services whose contract is not in this repository: fields that the generator needs,
-//! by their numbers in the public contracts.
+//! Messages of services whose definition is not in this repository. They have the fields that the
+//! load generator needs, with the numbers of the public definitions.
 
 use prost::Message;
 
-/// Both ways of the bare stream: uids, and their numbers.
+/// Request and response frame of the baseline stream: uids, and their numbers.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Numbers {
+pub(super) struct NumberFrame {
     #[prost(uint64, repeated, tag = "1")]
-    pub(super) of: Vec<u64>,
+    pub(super) values: Vec<u64>,
 }
 
 /// `etcdserverpb.TxnRequest` without comparisons.
@@ -20,12 +20,13 @@ pub(super) struct TxnRequest {
 /// `etcdserverpb.RequestOp`
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RequestOp {
-    #[prost(oneof = "Operation", tags = "1, 2")]
-    pub(super) operation: Option<Operation>,
+    #[prost(oneof = "EtcdOperation", tags = "1, 2")]
+    pub(super) operation: Option<EtcdOperation>,
 }
 
+/// Request of `etcdserverpb.RequestOp`.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum Operation {
+pub(super) enum EtcdOperation {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -70,7 +71,7 @@ pub(super) struct RangeResponse {
 /// `mvccpb.KeyValue`
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct KeyValue {
-    /// How often the key was written: its sequence, if every number is one write.
+    /// Number of writes of the key; its sequence, if each number is one write.
     #[prost(int64, tag = "4")]
     pub(super) version: i64,
 }

@@ -1,5 +1,5 @@
-//! The service: `/bare.Bare/Next` answers the messages of `Sequence.Next`, `/bare.Bare/Stream`
-//! frames of numbers, both out of counters in memory.
+//! The baseline gRPC service. `/baseline.Baseline/Next` takes the messages of `Sequence.Next`,
+//! `/baseline.Baseline/Stream` takes frames of numbers. Both count in memory.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,31 +17,34 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::foreign_messages::Numbers;
+use super::foreign_messages::NumberFrame;
 
-pub(super) const NEXT: &str = "/bare.Bare/Next";
-pub(super) const STREAM: &str = "/bare.Bare/Stream";
+/// Path of the unary call.
+pub(super) const NEXT_PATH: &str = "/baseline.Baseline/Next";
+/// Path of the stream of frames.
+pub(super) const STREAM_PATH: &str = "/baseline.Baseline/Stream";
 
-/// Serves until the process ends.
+/// Serves the baseline gRPC service until the process ends.
 ///
 /// # Errors
-/// The address cannot be listened on.
-pub async fn serve(listen: SocketAddr) -> io::Result<()> {
-    let served = Server::builder()
+/// The server cannot listen on the address.
+pub async fn serve_grpc(listen: SocketAddr) -> io::Result<()> {
+    let result = Server::builder()
         .tcp_nodelay(true)
-        .add_service(Bare::default())
+        .add_service(BaselineGrpc::default())
         .serve(listen);
-    served.await.map_err(io::Error::other)
+    result.await.map_err(io::Error::other)
 }
 
+/// The service; its value is the counter of the unary calls.
 #[derive(Clone, Default)]
-struct Bare(Arc<AtomicU64>);
+struct BaselineGrpc(Arc<AtomicU64>);
 
-impl NamedService for Bare {
-    const NAME: &'static str = "bare.Bare";
+impl NamedService for BaselineGrpc {
+    const NAME: &'static str = "baseline.Baseline";
 }
 
-impl Service<http::Request<Body>> for Bare {
+impl Service<http::Request<Body>> for BaselineGrpc {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<Self::Response, Infallible>;
@@ -54,13 +57,13 @@ impl Service<http::Request<Body>> for Bare {
         let counter = self.0.clone();
         Box::pin(async move {
             Ok(match request.uri().path() {
-                NEXT => {
+                NEXT_PATH => {
                     let mut grpc = Grpc::new(ProstCodec::default());
-                    grpc.unary(Next(counter), request).await
+                    grpc.unary(NextMethod(counter), request).await
                 }
-                STREAM => {
+                STREAM_PATH => {
                     let mut grpc = Grpc::new(ProstCodec::default());
-                    grpc.streaming(Stream, request).await
+                    grpc.streaming(StreamMethod, request).await
                 }
                 path => Status::unimplemented(path).into_http(),
             })
@@ -68,9 +71,10 @@ impl Service<http::Request<Body>> for Bare {
     }
 }
 
-struct Next(Arc<AtomicU64>);
+/// The unary method.
+struct NextMethod(Arc<AtomicU64>);
 
-impl UnaryService<NextRequest> for Next {
+impl UnaryService<NextRequest> for NextMethod {
     type Response = NextResponse;
     type Future = BoxFuture<Response<NextResponse>, Status>;
 
@@ -85,25 +89,26 @@ impl UnaryService<NextRequest> for Next {
     }
 }
 
-struct Stream;
+/// The streaming method; each stream has its own counter.
+struct StreamMethod;
 
-impl StreamingService<Numbers> for Stream {
-    type Response = Numbers;
-    type ResponseStream = BoxStream<Numbers>;
+impl StreamingService<NumberFrame> for StreamMethod {
+    type Response = NumberFrame;
+    type ResponseStream = BoxStream<NumberFrame>;
     type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
 
-    fn call(&mut self, request: Request<Streaming<Numbers>>) -> Self::Future {
+    fn call(&mut self, request: Request<Streaming<NumberFrame>>) -> Self::Future {
         let mut counter = 0;
-        let answers = request.into_inner().map(move |frame| {
+        let responses = request.into_inner().map(move |frame| {
             let mut frame = frame?;
-            for number in &mut frame.of {
+            for number in &mut frame.values {
                 counter += 1;
                 *number = counter;
             }
             Ok(frame)
         });
         Box::pin(future::ok(Response::new(
-            Box::pin(answers) as Self::ResponseStream
+            Box::pin(responses) as Self::ResponseStream
         )))
     }
 }

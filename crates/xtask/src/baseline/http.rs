@@ -1,4 +1,4 @@
-//! The least that axum can do: answers each request with JSON of the size of ours.
+//! The baseline HTTP service: axum that answers each request with JSON of the size of seqsvr's.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,10 +10,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-/// Serves until the process ends.
+/// Serves the baseline HTTP service until the process ends.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The server cannot listen on the address.
 pub async fn serve_http(listen: SocketAddr) -> io::Result<()> {
     let counter = Arc::new(AtomicU64::new(0));
     let next = move || {

@@ -1,4 +1,4 @@
-//! The least that a server of Redis's protocol can do: reads whole requests and answers each with a
+//! The baseline server of the Redis protocol: it reads whole requests and responses each with a
 //! number.
 
 use std::io;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Serves until the process ends.
+/// Serves the baseline server of the Redis protocol until the process ends.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The server cannot listen on the address.
 pub async fn serve_resp(listen: SocketAddr) -> io::Result<()> {
     let listener = TcpListener::bind(listen).await?;
     let counter = Arc::new(AtomicU64::new(0));
@@ -20,46 +20,47 @@ pub async fn serve_resp(listen: SocketAddr) -> io::Result<()> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let counter = counter.clone();
-        // A connection that fails is its caller's business.
-        tokio::spawn(async move { drop(answer(stream, &counter).await) });
+        // An error ends its connection only; the client reports it.
+        tokio::spawn(async move { drop(serve_connection(stream, &counter).await) });
     }
 }
 
-async fn answer(mut stream: TcpStream, counter: &AtomicU64) -> io::Result<()> {
-    let (mut read, mut answers) = (Vec::with_capacity(16 << 10), Vec::new());
+async fn serve_connection(mut stream: TcpStream, counter: &AtomicU64) -> io::Result<()> {
+    let (mut received, mut responses) = (Vec::with_capacity(16 << 10), Vec::new());
     loop {
-        if stream.read_buf(&mut read).await? == 0 {
+        if stream.read_buf(&mut received).await? == 0 {
             return Ok(());
         }
         let mut begin = 0;
-        while let Some(end) = end_of(&read[begin..]) {
-            begin += end;
+        while let Some(length) = request_length(&received[begin..]) {
+            begin += length;
             let number = counter.fetch_add(1, Relaxed) + 1;
-            answers.extend_from_slice(format!(":{number}\r\n").as_bytes());
+            responses.extend_from_slice(format!(":{number}\r\n").as_bytes());
         }
-        read.drain(..begin);
-        stream.write_all(&answers).await?;
-        answers.clear();
+        received.drain(..begin);
+        stream.write_all(&responses).await?;
+        responses.clear();
     }
 }
 
-/// Where the first request ends, an array of bulk strings, if it is whole.
-fn end_of(bytes: &[u8]) -> Option<usize> {
-    let (words, mut at) = number(bytes, 0)?;
+/// Returns the length of the first request, an array of bulk strings; None if it is incomplete.
+fn request_length(bytes: &[u8]) -> Option<usize> {
+    let (words, mut end) = parse_count(bytes, 0)?;
     for _ in 0..words {
-        let (length, begin) = number(bytes, at)?;
-        at = begin + length + 2;
+        let (length, begin) = parse_count(bytes, end)?;
+        end = begin + length + 2;
     }
-    (bytes.len() >= at).then_some(at)
+    (bytes.len() >= end).then_some(end)
 }
 
-/// The number behind the first byte of a line, and where the next line begins.
-fn number(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+/// Returns the number after the first byte of the line at `begin`, and the begin of the next line;
+/// None if the line is incomplete.
+fn parse_count(bytes: &[u8], begin: usize) -> Option<(usize, usize)> {
     let mut value = 0;
-    for (i, byte) in bytes.get(at + 1..)?.iter().enumerate() {
+    for (i, byte) in bytes.get(begin + 1..)?.iter().enumerate() {
         match byte {
             b'0'..=b'9' => value = value * 10 + usize::from(byte - b'0'),
-            _ => return Some((value, at + i + 3)),
+            _ => return Some((value, begin + i + 3)),
         }
     }
     None

@@ -1,83 +1,96 @@
-//! This tree's binary beside another one, such as that of an earlier commit: the same work on a
-//! cluster of each, in turn, in the same run. Each binary's own `seqsvr bench` generates its load.
+//! Compares the binary of this tree with another binary, such as that of an earlier commit: the
+//! same workload on a cluster of each, in turn. Each binary's own `seqsvr bench` generates its
+//! load.
 
 use std::path::Path;
 
-use super::cases::{ROWS, Row};
+use super::Options;
+use super::cases::Case;
+use super::error::CompareError;
 use super::measure::median;
-use super::report::short;
-use super::testbed::{Rig, needs_seqsvr};
-use super::workload::bench;
-use super::{Failure, Options};
+use super::report::format_short;
+use super::run_workload::{run_bench, run_workload, warm_up};
+use super::testbed::{Testbed, needs_seqsvr};
 
-/// Runs the chosen rows that need a cluster, and prints a table in Markdown. Returns false if a
-/// work failed; a ratio is no failure, as machines are noisy.
+/// Runs those cases that need a cluster, and prints a table in Markdown. Returns false if a
+/// workload failed. A ratio is no failure, because machines are noisy.
 ///
 /// # Errors
 /// The other binary does not exist.
-pub(super) async fn run(options: &Options, other: &Path) -> Result<bool, String> {
+pub(super) async fn compare_binaries(
+    options: &Options,
+    cases: &[&Case],
+    other: &Path,
+) -> Result<bool, String> {
     let other = std::fs::canonicalize(other)
         .map_err(|error| format!("cannot read {}: {error}", other.display()))?;
-    println!("this tree beside {}\n", other.display());
+    println!("this tree compared with {}\n", other.display());
     println!(
-        "| row | this tree | other | ratio | lowest to highest ratio |\n|---|---|---|---|---|"
+        "| case | this tree | other | ratio | lowest to highest ratio |\n|---|---|---|---|---|"
     );
     // Leaked once: processes keep the path of their binary as long as this process runs.
     let other: &'static Path = Box::leak(other.into_boxed_path());
-    let mut rigs = [Rig::new(options.time), Rig::new(options.time)];
-    rigs[1].binary = Some(other);
+    let run_time = options.run_time;
+    let mut testbeds = [Testbed::new(run_time), Testbed::new(run_time)];
+    testbeds[1].binary = Some(other);
     let mut passed = true;
-    let is_chosen =
-        |row: &&Row| options.only.is_empty() || options.only.iter().any(|name| name == row.name);
-    for row in ROWS.iter().filter(is_chosen) {
-        if !needs_seqsvr(row.ours) {
-            continue;
-        }
-        match measure(row, &mut rigs, options.rounds).await {
-            Ok(rates) => println!("{}", table_row(row, &rates)),
-            Err(Failure::Absent(why)) => println!("| {} | | | | skipped: {why} |", row.name),
-            Err(Failure::Wrong(why)) => {
+    for case in cases.iter().filter(|case| needs_seqsvr(case.workload)) {
+        match measure_binaries(case, &mut testbeds, options.rounds).await {
+            Ok(rates) => println!("{}", format_row(case, &rates)),
+            Err(CompareError::Unavailable(why)) => {
+                println!("| {} | | | | skipped: {why} |", case.name);
+            }
+            Err(CompareError::Failed(why)) => {
                 passed = false;
-                println!("| {} | | | | FAILED: {why} |", row.name);
+                println!("| {} | | | | FAILED: {why} |", case.name);
             }
         }
     }
     Ok(passed)
 }
 
-/// Returns the rates of each round: this tree's, and the other's.
-async fn measure(row: &Row, rigs: &mut [Rig; 2], rounds: u32) -> Result<Vec<[f64; 2]>, Failure> {
-    for rig in &mut *rigs {
-        rig.keep(&[row.ours]);
-        if let Some((args, time)) = row.prepare {
-            rig.start(row.ours).await?;
-            bench(rig, args, None, time)?;
+/// Returns the rates of each round: that of this tree, and that of the other binary.
+async fn measure_binaries(
+    case: &Case,
+    testbeds: &mut [Testbed; 2],
+    rounds: u32,
+) -> Result<Vec<[f64; 2]>, CompareError> {
+    for testbed in &mut *testbeds {
+        testbed.stop_all_except(&[case.workload]);
+        if let Some((args, time)) = case.preparation {
+            testbed.start(case.workload).await?;
+            run_bench(testbed, args, None, time)?;
         }
-        row.ours.warm_up(rig).await?;
+        warm_up(case.workload, testbed).await?;
     }
     let mut rates = Vec::new();
     for round in 0..rounds {
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         let mut pair = [0.0; 2];
         for side in order {
-            pair[side] = row.ours.run(&mut rigs[side]).await?.rate;
+            let sample = run_workload(case.workload, &mut testbeds[side]).await?;
+            pair[side] = sample.rate;
         }
         let [ours, other] = pair;
-        eprintln!("{} {}/{rounds}: {ours:.0}, {other:.0}", row.name, round + 1);
+        eprintln!(
+            "{} {}/{rounds}: {ours:.0}, {other:.0}",
+            case.name,
+            round + 1
+        );
         rates.push(pair);
     }
     Ok(rates)
 }
 
-fn table_row(row: &Row, rates: &[[f64; 2]]) -> String {
+fn format_row(case: &Case, rates: &[[f64; 2]]) -> String {
     let ratios: Vec<f64> = rates.iter().map(|[ours, other]| ours / other).collect();
     let lowest = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = ratios.iter().copied().fold(0.0, f64::max);
     format!(
         "| {} | {} | {} | {} | {lowest:.2} to {highest:.2} |",
-        row.name,
-        short(median(rates.iter().map(|pair| pair[0]))),
-        short(median(rates.iter().map(|pair| pair[1]))),
-        short(median(ratios.into_iter())),
+        case.name,
+        format_short(median(rates.iter().map(|pair| pair[0]))),
+        format_short(median(rates.iter().map(|pair| pair[1]))),
+        format_short(median(ratios.into_iter())),
     )
 }

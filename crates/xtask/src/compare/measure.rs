@@ -1,124 +1,119 @@
-//! A row measured: both sides in turn, so often as asked.
+//! Measures a case: both workloads in turn, for the given number of rounds.
 
-use super::Failure;
-use super::cases::{Bar, Row};
-use super::testbed::Rig;
-use super::workload::{Sample, Work, bench, figure};
+use super::cases::{Case, Target};
+use super::error::CompareError;
+use super::run_sample::RunSample;
+use super::run_workload::{run_bench, run_workload, warm_up};
+use super::testbed::Testbed;
 
-/// All samples of a row, one of each side a round.
-pub(super) struct Figures {
-    pub(super) ours: Vec<Sample>,
-    pub(super) theirs: Vec<Sample>,
+/// All samples of a case: one of each workload per round.
+pub(super) struct CaseResult {
+    /// Samples of seqsvr.
+    pub(super) measured: Vec<RunSample>,
+    /// Samples of the reference; empty without one.
+    pub(super) reference: Vec<RunSample>,
 }
 
-/// One and the other; who is first alternates too.
-pub(super) async fn measure(row: &Row, rig: &mut Rig, rounds: u32) -> Result<Figures, Failure> {
-    rig.keep(&works(row));
-    let mut figures = Figures {
-        ours: Vec::new(),
-        theirs: Vec::new(),
+/// Runs both workloads of a case in turn. The one that runs first alternates.
+pub(super) async fn measure_case(
+    case: &Case,
+    testbed: &mut Testbed,
+    rounds: u32,
+) -> Result<CaseResult, CompareError> {
+    testbed.stop_all_except(&case.workloads());
+    let mut result = CaseResult {
+        measured: Vec::new(),
+        reference: Vec::new(),
     };
-    // What is not here is told before anything is measured for it.
-    if let Some(theirs) = row.theirs {
-        rig.start(theirs).await?;
+    // A reference that is not installed is reported before time is spent on seqsvr.
+    if let Some(reference) = case.reference {
+        testbed.start(reference).await?;
     }
-    if let Some((args, time)) = row.prepare {
-        rig.start(row.ours).await?;
-        bench(rig, args, None, time)?;
+    if let Some((args, time)) = case.preparation {
+        testbed.start(case.workload).await?;
+        run_bench(testbed, args, None, time)?;
     }
-    for work in works(row) {
-        work.warm_up(rig).await?;
+    for workload in case.workloads() {
+        warm_up(workload, testbed).await?;
     }
     for round in 0..rounds {
-        let mut sides = vec![(row.ours, &mut figures.ours)];
-        sides.extend(row.theirs.map(|theirs| (theirs, &mut figures.theirs)));
+        let mut sides = vec![(case.workload, &mut result.measured)];
+        sides.extend(case.reference.map(|side| (side, &mut result.reference)));
         if round % 2 == 1 {
             sides.reverse();
         }
-        for (work, samples) in sides {
-            let sample = work.run(rig).await?;
+        for (workload, samples) in sides {
+            let sample = run_workload(workload, testbed).await?;
             eprintln!(
-                "{} {}/{rounds}: {work:?}: {:.0} a second",
-                row.name,
+                "{} {}/{rounds}: {workload:?}: {:.0} per second",
+                case.name,
                 round + 1,
                 sample.rate
             );
             samples.push(sample);
         }
     }
-    Ok(figures)
+    Ok(result)
 }
 
-fn works(row: &Row) -> Vec<Work> {
-    [row.ours].into_iter().chain(row.theirs).collect()
-}
-
-impl Figures {
-    /// A counter of the cluster, over all rounds of ours.
-    pub(super) fn counted(&self, name: &str) -> f64 {
-        let at = format!("/cluster/{name}");
-        let counted = self.ours.iter().map(|s| figure(s, &at).unwrap_or(0.0));
-        counted.sum()
+impl CaseResult {
+    /// Returns a counter of the cluster, summed over all rounds of seqsvr.
+    pub(super) fn sum_cluster_counter(&self, name: &str) -> f64 {
+        let pointer = format!("/cluster/{name}");
+        let values = self.measured.iter();
+        let values = values.map(|sample| sample.bench_value(&pointer).unwrap_or(0.0));
+        values.sum()
     }
 
-    /// Ours by theirs, round by round; NaN if there are none.
-    pub(super) fn ratio(&self) -> f64 {
-        let pairs = self.ours.iter().zip(&self.theirs);
-        median(pairs.map(|(ours, theirs)| ours.rate / theirs.rate))
+    /// Returns the median over the rounds of the rate divided by that of the reference; NaN without
+    /// rounds of both.
+    pub(super) fn median_ratio(&self) -> f64 {
+        let pairs = self.measured.iter().zip(&self.reference);
+        median(pairs.map(|(measured, reference)| measured.rate / reference.rate))
     }
 
-    /// What a bar is about: its median over the rounds.
-    pub(super) fn of(&self, bar: Bar) -> Result<f64, Failure> {
-        let each = |figure: fn(&Sample) -> Result<f64, Failure>| -> Result<f64, Failure> {
-            let all: Result<Vec<f64>, Failure> = self.ours.iter().map(figure).collect();
-            all.map(|all| median(all.into_iter()))
-        };
-        match bar {
-            Bar::Ratio(_) => Ok(self.ratio()),
-            Bar::Rate(_) => Ok(median(self.ours.iter().map(|s| s.rate))),
-            Bar::Tail(_) => {
-                let pairs = self.ours.iter().zip(&self.theirs);
-                let tail = |sample| figure(sample, "/latency_ns/p99.9");
-                let ratios: Result<Vec<f64>, Failure> = pairs
-                    .map(|(ours, theirs)| Ok(tail(ours)? / tail(theirs)?))
-                    .collect();
-                ratios.map(|ratios| median(ratios.into_iter()))
+    /// Returns the value that a target is about: its median over the rounds.
+    pub(super) fn target_value(&self, target: Target) -> Result<f64, CompareError> {
+        match target {
+            Target::RatioMin(_) => Ok(self.median_ratio()),
+            Target::RateMin(_) => Ok(median(self.measured.iter().map(|s| s.rate))),
+            Target::TailRatioMax(_) => {
+                let tail = |sample: &RunSample| sample.bench_value("/latency_ns/p99.9");
+                let pairs = self.measured.iter().zip(&self.reference);
+                try_median(
+                    pairs.map(|(measured, reference)| Ok(tail(measured)? / tail(reference)?)),
+                )
             }
-            Bar::Raises(_) => each(|s| Ok(figure(s, "/cluster/raises")? / figure(s, "/seconds")?)),
-            Bar::EachRaise(_) => Ok(self.counted("numbers") / self.counted("raises")),
-            Bar::EachSync(_) => Ok(self.counted("raises") / self.counted("fsyncs")),
-            Bar::Bytes(_) => each(|s| {
-                let memory = s
-                    .memory
-                    .ok_or_else(|| Failure::wrong("no memory is known"))?;
-                Ok(memory as f64 / figure(s, "/keys")?)
+            Target::RaiseRateMin(_) => try_median(self.measured.iter().map(|sample| {
+                Ok(sample.bench_value("/cluster/raises")? / sample.bench_value("/seconds")?)
+            })),
+            Target::NumbersPerRaiseMin(_) => {
+                Ok(self.sum_cluster_counter("numbers") / self.sum_cluster_counter("raises"))
+            }
+            Target::RaisesPerSyncMin(_) => {
+                Ok(self.sum_cluster_counter("raises") / self.sum_cluster_counter("fsyncs"))
+            }
+            Target::BytesPerKeyMax(_) => try_median(self.measured.iter().map(|sample| {
+                let bytes = sample.resident_bytes;
+                let bytes = bytes.ok_or_else(|| CompareError::failed("no memory was read"))?;
+                Ok(bytes as f64 / sample.bench_value("/keys")?)
+            })),
+            Target::NoRefillWait => self.measured.iter().try_fold(0.0, |sum, sample| {
+                Ok(sum + sample.bench_value("/cluster/waited_for_refill")?)
             }),
-            Bar::NoneWaited => {
-                let waited = |s: &Sample| figure(s, "/cluster/waited_for_refill");
-                self.ours
-                    .iter()
-                    .try_fold(0.0, |sum, s| Ok(sum + waited(s)?))
-            }
         }
     }
 }
 
-impl Bar {
-    /// Whether a figure meets it.
-    pub(super) fn is_met(self, figure: f64) -> bool {
-        match self {
-            Bar::Ratio(least)
-            | Bar::Rate(least)
-            | Bar::Raises(least)
-            | Bar::EachRaise(least)
-            | Bar::EachSync(least) => figure >= least,
-            Bar::Tail(most) | Bar::Bytes(most) => figure <= most,
-            Bar::NoneWaited => figure == 0.0,
-        }
-    }
+fn try_median(
+    values: impl Iterator<Item = Result<f64, CompareError>>,
+) -> Result<f64, CompareError> {
+    let values: Result<Vec<f64>, CompareError> = values.collect();
+    Ok(median(values?.into_iter()))
 }
 
-/// The middle one, or the mean of the two in the middle. NaN of none.
+/// Returns the median: the value in the middle, or the mean of the two in the middle; NaN of no
+/// values.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -135,20 +130,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_slow_round_changes_no_median() {
+    fn median_ignores_one_slow_round() {
         assert_eq!(median([3.0, 900.0, 1.0].into_iter()), 3.0);
         assert_eq!(median([4.0, 1.0, 2.0, 900.0].into_iter()), 3.0);
-        let sample = |rate| Sample {
-            rate,
-            ..Sample::default()
+        let result = CaseResult {
+            measured: [100.0, 10.0, 90.0].map(RunSample::from_rate).into(),
+            reference: [50.0, 5.0, 900.0].map(RunSample::from_rate).into(),
         };
-        let figures = Figures {
-            ours: [100.0, 10.0, 90.0].map(sample).into(),
-            theirs: [50.0, 5.0, 900.0].map(sample).into(),
-        };
-        assert_eq!(figures.ratio(), 2.0);
-        assert!(Bar::Ratio(2.0).is_met(figures.ratio()));
-        assert!(!Bar::Ratio(2.1).is_met(figures.ratio()));
-        assert!(!Bar::NoneWaited.is_met(1.0));
+        let ratio = result.median_ratio();
+        assert_eq!(ratio, 2.0);
+        assert!(Target::RatioMin(2.0).is_reached_by(ratio));
+        assert!(!Target::RatioMin(2.1).is_reached_by(ratio));
+        assert!(!Target::NoRefillWait.is_reached_by(1.0));
     }
 }

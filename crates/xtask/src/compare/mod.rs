@@ -1,17 +1,22 @@
-//! What this service does in comparison: with the bare loop below it, and with the systems that
-//! people take numbers from today.
+//! Compares this service with the baseline services, and with systems that people take numbers from
+//! today.
 //!
-//! How data passes through: `cases` pairs two works, `testbed` starts the servers they need, each work
-//! (`workload`) is done by a generator of its own process, one and the other in turn, and `report` puts
-//! medians, ratios and bars in a table. Valkey is fetched into an environment under `target/`.
-//! Nothing else is installed: a peer that is not found is left out, with the reason.
+//! A case (`cases`) pairs two workloads. The testbed starts the systems that they need
+//! (`systems`). Each workload is run by a generator in a process of its own, in turn
+//! (`run_workload`, `measure`), and `report` puts medians, ratios and targets into a table. Valkey
+//! is installed into an environment under `target/`; nothing else is installed. A case whose system
+//! is not found is skipped, with the reason.
 
 mod cases;
 mod charts;
 mod compare_binaries;
 mod disk_stats;
+mod error;
 mod measure;
 mod report;
+mod run_sample;
+mod run_workload;
+mod svg_chart;
 mod systems;
 mod testbed;
 mod workload;
@@ -19,77 +24,52 @@ mod workload;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cases::ROWS;
-use testbed::Rig;
+use error::CompareError;
+use testbed::Testbed;
 
-/// What is run.
+/// Options of the comparison.
 #[derive(Debug)]
 pub struct Options {
-    /// Names of the rows; empty: all.
+    /// Names of the cases; empty: all.
     pub only: Vec<String>,
-    /// How often each side of a row is run.
+    /// Number of runs of each workload.
     pub rounds: u32,
-    /// How long each run is measured.
-    pub time: Duration,
-    /// Where pictures are put.
-    pub pictures: Option<PathBuf>,
-    /// Another binary to compare this tree's with, instead of the peers.
-    pub against: Option<PathBuf>,
+    /// Time for which each run is measured.
+    pub run_time: Duration,
+    /// Directory for charts; None: no charts.
+    pub charts_dir: Option<PathBuf>,
+    /// Another seqsvr binary that is compared with that of this tree, instead of other systems.
+    pub other_binary: Option<PathBuf>,
 }
 
-/// Why a work could not be done.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// What it needs is not here.
-    Absent(String),
-    /// It went wrong.
-    Wrong(String),
+/// Returns the names and descriptions of the cases, one per line.
+pub fn list_cases() -> String {
+    cases::list_cases()
 }
 
-impl Failure {
-    fn wrong(error: impl std::fmt::Display) -> Failure {
-        Failure::Wrong(error.to_string())
-    }
-}
-
-/// Names and purposes of the rows, one a line.
-pub fn list() -> String {
-    let width = ROWS.iter().map(|r| r.name.len()).max().unwrap_or_default();
-    let line = |row: &cases::Row| format!("{:width$}  {}\n", row.name, row.about);
-    ROWS.iter().map(line).collect()
-}
-
-/// Runs what was chosen and prints the table. False if a work went wrong; a bar that is not met is
-/// no failure, as machines differ.
+/// Runs the selected cases and prints the table. Returns false if a workload failed. A missed
+/// target is no failure, because machines differ.
 ///
 /// # Errors
-/// A name that no row has; the text lists the names. A picture that cannot be written.
-pub async fn run(options: &Options) -> Result<bool, String> {
-    if let Some(unknown) = options
-        .only
-        .iter()
-        .find(|o| ROWS.iter().all(|r| r.name != **o))
-    {
-        return Err(format!("no row is named {unknown}; there are:\n{}", list()));
+/// No case has one of the names, a chart cannot be measured or written, or the other binary does
+/// not exist.
+pub async fn compare(options: &Options) -> Result<bool, String> {
+    let selected = cases::select_cases(&options.only)?;
+    if let Some(other) = &options.other_binary {
+        return compare_binaries::compare_binaries(options, &selected, other).await;
     }
-    if let Some(binary) = &options.against {
-        return compare_binaries::run(options, binary).await;
+    let mut testbed = Testbed::new(options.run_time);
+    println!("{}", report::format_head(options.run_time));
+    let mut passed = true;
+    for case in selected {
+        let result = measure::measure_case(case, &mut testbed, options.rounds).await;
+        passed &= !matches!(result, Err(CompareError::Failed(_)));
+        println!("{}", report::format_row(case, &result));
     }
-    let mut rig = Rig::new(options.time);
-    println!("{}", report::machine(&rig));
-    let mut fine = true;
-    let chosen =
-        |r: &&cases::Row| options.only.is_empty() || options.only.iter().any(|o| o == r.name);
-    for row in ROWS.iter().filter(chosen) {
-        let result = measure::measure(row, &mut rig, options.rounds).await;
-        fine &= !matches!(result, Err(Failure::Wrong(_)));
-        println!("{}", report::row(row, &result));
+    if let Some(dir) = &options.charts_dir {
+        let drawn = charts::draw_charts(&mut testbed, options.rounds, dir).await;
+        drawn.map_err(CompareError::into_text)?;
+        println!("charts in {}", dir.display());
     }
-    if let Some(dir) = &options.pictures {
-        match charts::draw(&mut rig, options.rounds, dir).await {
-            Ok(()) => println!("pictures in {}", dir.display()),
-            Err(Failure::Absent(why) | Failure::Wrong(why)) => return Err(why),
-        }
-    }
-    Ok(fine)
+    Ok(passed)
 }

@@ -1,16 +1,16 @@
-//! What was measured, in Markdown, so that it can be put into a page as it is.
+//! The report in Markdown, ready to be put into a page.
 
 use std::fs;
+use std::time::Duration;
 
-use super::Failure;
-use super::cases::{Bar, Row};
+use super::cases::{Case, Target};
 use super::disk_stats;
-use super::measure::{Figures, median};
-use super::systems::version;
-use super::testbed::Rig;
-use super::workload::{Sample, figure};
+use super::error::CompareError;
+use super::measure::{CaseResult, median};
+use super::run_sample::RunSample;
+use super::systems::read_version;
 
-/// Programs whose versions matter.
+/// Programs whose versions the report has.
 const PROGRAMS: [&str; 6] = [
     "seqsvr",
     "valkey-server",
@@ -20,8 +20,8 @@ const PROGRAMS: [&str; 6] = [
     "tsoracle",
 ];
 
-/// The machine, what runs on it, and the head of the table.
-pub(super) fn machine(rig: &Rig) -> String {
+/// Returns the description of the machine and its programs, and the head of the table.
+pub(super) fn format_head(run_time: Duration) -> String {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus
         .lines()
@@ -34,101 +34,109 @@ pub(super) fn machine(rig: &Rig) -> String {
         .find_map(|line| line.strip_prefix("MemTotal:"));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut text = format!(
-        "{cores} x {model}, memory {}, Linux {}, data on {}; each run {:?}\n",
+        "{cores} x {model}, memory {}, Linux {}, data on {}; each run {run_time:?}\n",
         memory.unwrap_or("unknown").trim(),
         kernel.trim(),
-        disk_stats::file_system(&std::env::temp_dir()),
-        rig.time,
+        disk_stats::describe_file_system(&std::env::temp_dir()),
     );
     for name in PROGRAMS {
         let version = match name {
             "seqsvr" => Some(env!("CARGO_PKG_VERSION").to_owned()),
-            _ => version(name),
+            _ => read_version(name),
         };
-        text += &format!(
-            "{name}: {}\n",
-            version.as_deref().unwrap_or("not installed")
-        );
+        let version = version.as_deref().unwrap_or("not installed");
+        text += &format!("{name}: {version}\n");
     }
-    text + "\n| row | ours | theirs | ratio | bars | durable writes, memory |\n|---|---|---|---|---|---|"
+    text + "\n| case | seqsvr | reference | ratio | targets | durable writes, memory |\n\
+        |---|---|---|---|---|---|"
 }
 
-/// A row of the table.
-pub(super) fn row(row: &Row, result: &Result<Figures, Failure>) -> String {
-    let figures = match result {
-        Ok(figures) => figures,
-        Err(Failure::Absent(why)) => return format!("| {} | | | | skipped: {why} | |", row.name),
-        Err(Failure::Wrong(why)) => return format!("| {} | | | | FAILED: {why} | |", row.name),
+/// Returns the row of a case.
+pub(super) fn format_row(case: &Case, result: &Result<CaseResult, CompareError>) -> String {
+    let result = match result {
+        Ok(result) => result,
+        Err(CompareError::Unavailable(why)) => {
+            return format!("| {} | | | | skipped: {why} | |", case.name);
+        }
+        Err(CompareError::Failed(why)) => {
+            return format!("| {} | | | | FAILED: {why} | |", case.name);
+        }
     };
-    let rate = |samples: &[Sample]| short(median(samples.iter().map(|s| s.rate)));
-    let bars: Vec<String> = row.bars.iter().map(|bar| verdict(*bar, figures)).collect();
-    let (theirs, ratio) = match row.theirs {
-        Some(_) => (rate(&figures.theirs), short(figures.ratio())),
+    let rate = |samples: &[RunSample]| format_short(median(samples.iter().map(|s| s.rate)));
+    let targets = case.targets.iter();
+    let targets: Vec<String> = targets
+        .map(|target| format_target(*target, result))
+        .collect();
+    let (reference, ratio) = match case.reference {
+        Some(_) => (rate(&result.reference), format_short(result.median_ratio())),
         None => Default::default(),
     };
     format!(
-        "| {} | {} | {theirs} | {ratio} | {} | {} |",
-        row.name,
-        rate(&figures.ours),
-        bars.join("; "),
-        durable(figures),
+        "| {} | {} | {reference} | {ratio} | {} | {} |",
+        case.name,
+        rate(&result.measured),
+        targets.join("; "),
+        format_writes(result),
     )
 }
 
-fn verdict(bar: Bar, figures: &Figures) -> String {
-    let what = match bar {
-        Bar::Ratio(least) => format!("ratio >= {least}"),
-        Bar::Rate(least) => format!(">= {} a second", short(least)),
-        Bar::Tail(most) => format!("p99.9 <= {most} x"),
-        Bar::Bytes(most) => format!("<= {most} bytes a key"),
-        Bar::Raises(least) => format!(">= {least} raises a second"),
-        Bar::EachRaise(least) => format!(">= {least} numbers a raise"),
-        Bar::EachSync(least) => format!(">= {least} raises a sync"),
-        Bar::NoneWaited => "none waited for a refill".to_owned(),
+fn format_target(target: Target, result: &CaseResult) -> String {
+    let text = match target {
+        Target::RatioMin(min) => format!("ratio >= {min}"),
+        Target::RateMin(min) => format!(">= {} per second", format_short(min)),
+        Target::TailRatioMax(max) => format!("p99.9 <= {max} x"),
+        Target::BytesPerKeyMax(max) => format!("<= {max} bytes per key"),
+        Target::RaiseRateMin(min) => format!(">= {min} raises per second"),
+        Target::NumbersPerRaiseMin(min) => format!(">= {min} numbers per raise"),
+        Target::RaisesPerSyncMin(min) => format!(">= {min} raises per sync"),
+        Target::NoRefillWait => "no wait for a refill".to_owned(),
     };
-    match figures.of(bar) {
-        Ok(figure) if bar.is_met(figure) => format!("{what}: met ({})", short(figure)),
-        Ok(figure) => format!("{what}: **not met** ({})", short(figure)),
-        Err(Failure::Absent(why) | Failure::Wrong(why)) => format!("{what}: {why}"),
+    match result.target_value(target) {
+        Ok(value) if target.is_reached_by(value) => {
+            format!("{text}: met ({})", format_short(value))
+        }
+        Ok(value) => format!("{text}: **not met** ({})", format_short(value)),
+        Err(error) => format!("{text}: {}", error.into_text()),
     }
 }
 
-/// Flushes of the disk on both sides, and what those and the raises of ours were good for.
-fn durable(figures: &Figures) -> String {
-    let flushes = |samples: &[Sample]| {
-        let known: Option<Vec<f64>> = samples.iter().map(|s| s.flushes).collect();
-        let known = known.filter(|all| !all.is_empty())?;
-        Some(format!(
-            "{} flushes a second",
-            short(median(known.into_iter()))
-        ))
+/// Returns the disk flushes of both sides, the raises of seqsvr with their cost, and the memory of
+/// the AllocSvr.
+fn format_writes(result: &CaseResult) -> String {
+    let flushes = |samples: &[RunSample]| {
+        let rates: Option<Vec<f64>> = samples.iter().map(|s| s.flush_rate).collect();
+        let rates = rates.filter(|rates| !rates.is_empty())?;
+        let rate = format_short(median(rates.into_iter()));
+        Some(format!("{rate} flushes per second"))
     };
-    let ours = flushes(&figures.ours).unwrap_or("flushes unknown".to_owned());
-    let mut parts = vec![ours];
-    parts.extend(flushes(&figures.theirs).map(|theirs| format!("theirs {theirs}")));
-    let raises = figures.counted("raises");
+    let measured = flushes(&result.measured).unwrap_or("flushes unknown".to_owned());
+    let mut parts = vec![measured];
+    parts.extend(flushes(&result.reference).map(|text| format!("reference {text}")));
+    let raises = result.sum_cluster_counter("raises");
     if raises > 0.0 {
-        let seconds = figures
-            .ours
-            .iter()
-            .filter_map(|s| figure(s, "/seconds").ok());
-        let by = |name| short(raises / figures.counted(name));
+        let seconds = result.measured.iter();
+        let seconds = seconds.filter_map(|sample| sample.bench_value("/seconds").ok());
+        let per = |name| format_short(raises / result.sum_cluster_counter(name));
         parts.push(format!(
-            "{} raises a second, {} a log entry, {} a sync, {} numbers each",
-            short(raises / seconds.sum::<f64>()),
-            by("raise_entries"),
-            by("fsyncs"),
-            short(figures.counted("numbers") / raises),
+            "{} raises per second, {} per log entry, {} per sync, {} numbers each",
+            format_short(raises / seconds.sum::<f64>()),
+            per("raise_entries"),
+            per("fsyncs"),
+            format_short(result.sum_cluster_counter("numbers") / raises),
         ));
     }
-    let memory = figures.ours.iter().filter_map(|s| s.memory).max();
-    parts.extend(memory.map(|m| format!("AllocSvr {} MiB", m >> 20)));
+    let bytes = result.measured.iter().filter_map(|s| s.resident_bytes);
+    parts.extend(
+        bytes
+            .max()
+            .map(|bytes| format!("AllocSvr {} MiB", bytes >> 20)),
+    );
     parts.join("; ")
 }
 
-/// Three digits and a unit.
-pub(super) fn short(n: f64) -> String {
-    let (value, unit) = match n {
+/// Returns a number with three digits and a unit.
+pub(super) fn format_short(number: f64) -> String {
+    let (value, unit) = match number {
         n if n >= 1e6 => (n / 1e6, " M"),
         n if n >= 1e3 => (n / 1e3, " k"),
         n => (n, ""),
@@ -146,11 +154,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits() {
-        assert_eq!(short(0.458), "0.46");
-        assert_eq!(short(81.24), "81.2");
-        assert_eq!(short(999.96), "1000");
-        assert_eq!(short(15_432_100.0), "15.4 M");
-        assert_eq!(short(51_210.0), "51.2 k");
+    fn short_number_has_three_digits() {
+        assert_eq!(format_short(0.458), "0.46");
+        assert_eq!(format_short(81.24), "81.2");
+        assert_eq!(format_short(999.96), "1000");
+        assert_eq!(format_short(15_432_100.0), "15.4 M");
+        assert_eq!(format_short(51_210.0), "51.2 k");
     }
 }

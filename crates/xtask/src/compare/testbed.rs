@@ -1,4 +1,4 @@
-//! The servers that run: those of the row at work, and no other.
+//! The systems that run: those of the case at work, and no other.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,62 +9,66 @@ use seqsvr_test_support::process;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::process_stats::ProcessStats;
 
-use super::Failure;
-use super::systems::{self, baseline, etcd, postgres::Postgres, redis::Redis, tsoracle};
-use super::workload::{Server, Service, Speaker, Work};
+use super::error::CompareError;
+use super::systems::postgres::PostgresSystem;
+use super::systems::redis::RedisSystem;
+use super::systems::system_process::SystemProcess;
+use super::systems::{baseline, etcd, tsoracle};
+use super::workload::{GrpcSystem, HttpSystem, RespSystem, Workload};
 
-/// StoreSvrs, and AllocSvrs.
-const SIZE: (u16, u16) = (3, 1);
-/// Lease of the cluster: its default.
+/// Number of StoreSvrs and of AllocSvrs of the cluster.
+const CLUSTER_SIZE: (u16, u16) = (3, 1);
+/// Lease of the cluster: the default of a cluster.
 const LEASE_MS: u32 = 3_000;
 
-/// Namespaces that rows name, beside those that every cluster has.
+/// Namespaces that cases name, in addition to those that every cluster has.
 const NAMESPACES: [&str; 2] = [
     "pinned --section-size 1 --step 10000 --step-max 10000",
     "tens --section-size 1 --step 10 --step-max 10",
 ];
 
-/// What runs, and what is known of it.
-pub(super) struct Rig {
-    /// How long each work is measured.
-    pub(super) time: Duration,
-    /// Binary of the cluster and of its generator; None: this tree's.
+/// Systems that run now, and what is known about them.
+pub(super) struct Testbed {
+    /// Time for which each run is measured.
+    pub(super) run_time: Duration,
+    /// Binary of the cluster and of its generator; None: the binary of this tree.
     pub(super) binary: Option<&'static Path>,
-    /// Calls a second that a work of `seqsvr bench` reached at its fastest.
-    pub(super) peaks: HashMap<&'static str, f64>,
+    /// Highest measured calls per second of `seqsvr bench`, by its arguments.
+    pub(super) peak_call_rates: HashMap<&'static str, f64>,
     seqsvr: Option<ProcessCluster>,
-    bare: Option<systems::Server>,
-    bare_resp: Option<systems::Server>,
-    bare_http: Option<systems::Server>,
-    etcd: Option<systems::Server>,
-    tsoracle: Option<systems::Server>,
-    redis: HashMap<Speaker, Redis>,
-    postgres: Option<Postgres>,
+    baseline_grpc: Option<SystemProcess>,
+    baseline_resp: Option<SystemProcess>,
+    baseline_http: Option<SystemProcess>,
+    etcd: Option<SystemProcess>,
+    tsoracle: Option<SystemProcess>,
+    redis: HashMap<RespSystem, RedisSystem>,
+    postgres: Option<PostgresSystem>,
 }
 
-/// What a work needs.
+/// The system that a workload needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum Requirement {
     Seqsvr,
-    Bare,
-    BareResp,
-    BareHttp,
+    BaselineGrpc,
+    BaselineResp,
+    BaselineHttp,
     Etcd,
     Tsoracle,
-    Redis(Speaker),
+    Redis(RespSystem),
     Postgres,
 }
 
-impl Rig {
-    pub(super) fn new(time: Duration) -> Rig {
-        Rig {
-            time,
+impl Testbed {
+    /// Makes a testbed in which no system runs.
+    pub(super) fn new(run_time: Duration) -> Testbed {
+        Testbed {
+            run_time,
             binary: None,
-            peaks: HashMap::new(),
+            peak_call_rates: HashMap::new(),
             seqsvr: None,
-            bare: None,
-            bare_resp: None,
-            bare_http: None,
+            baseline_grpc: None,
+            baseline_resp: None,
+            baseline_http: None,
             etcd: None,
             tsoracle: None,
             redis: HashMap::new(),
@@ -72,157 +76,174 @@ impl Rig {
         }
     }
 
-    /// Ends every server that none of a row's works needs, so that it takes nothing from them. What
-    /// is needed by one of them runs, idle, beside the other.
-    pub(super) fn keep(&mut self, works: &[Work]) {
-        let needs: Vec<Need> = works.iter().copied().map(Need::of).collect();
-        let ends = |need| !needs.contains(&need);
-        if ends(Need::Seqsvr) {
+    /// Stops every system that none of these workloads needs, so that it takes no resources from
+    /// them. A system that one of them needs stays, idle, while another is measured.
+    pub(super) fn stop_all_except(&mut self, workloads: &[Workload]) {
+        let needed: Vec<Requirement> = workloads
+            .iter()
+            .map(|w| Requirement::of_workload(*w))
+            .collect();
+        let is_needed = |requirement| needed.contains(&requirement);
+        if !is_needed(Requirement::Seqsvr) {
             self.seqsvr = None;
-            self.peaks.clear();
+            self.peak_call_rates.clear();
         }
-        for (need, server) in [
-            (Need::Bare, &mut self.bare),
-            (Need::BareResp, &mut self.bare_resp),
-            (Need::BareHttp, &mut self.bare_http),
-            (Need::Etcd, &mut self.etcd),
-            (Need::Tsoracle, &mut self.tsoracle),
+        for (requirement, process) in [
+            (Requirement::BaselineGrpc, &mut self.baseline_grpc),
+            (Requirement::BaselineResp, &mut self.baseline_resp),
+            (Requirement::BaselineHttp, &mut self.baseline_http),
+            (Requirement::Etcd, &mut self.etcd),
+            (Requirement::Tsoracle, &mut self.tsoracle),
         ] {
-            *server = server.take().filter(|_| !ends(need));
+            process.take_if(|_| !is_needed(requirement));
         }
-        self.redis.retain(|of, _| !ends(Need::Redis(*of)));
-        self.postgres = self.postgres.take().filter(|_| !ends(Need::Postgres));
+        self.redis
+            .retain(|system, _| is_needed(Requirement::Redis(*system)));
+        self.postgres.take_if(|_| !is_needed(Requirement::Postgres));
     }
 
-    /// Starts what a work needs, if it does not run.
-    pub(super) async fn start(&mut self, work: Work) -> Result<(), Failure> {
-        match Need::of(work) {
-            Need::Seqsvr => {
+    /// Starts the system that a workload needs, unless it runs.
+    pub(super) async fn start(&mut self, workload: Workload) -> Result<(), CompareError> {
+        match Requirement::of_workload(workload) {
+            Requirement::Seqsvr => {
                 if self.seqsvr.is_none() {
-                    process::select_binary(self.binary);
-                    let (stores, allocs) = SIZE;
-                    let cluster = ProcessCluster::start(stores, allocs, LEASE_MS).await;
-                    for namespace in NAMESPACES {
-                        let server = ["--server", &cluster.alloc_addresses[0]];
-                        let create = ["namespace", "create"].into_iter();
-                        let create = create.chain(namespace.split_whitespace());
-                        let create: Vec<&str> = create.chain(server).collect();
-                        let made = process::run_command(&create).await;
-                        if !made.status.success() {
-                            return Err(Failure::Wrong(format!("namespace create: {made:?}")));
-                        }
-                    }
-                    self.seqsvr = Some(cluster);
+                    self.seqsvr = Some(start_cluster(self.binary).await?);
                 }
             }
-            Need::Bare => start(&mut self.bare, baseline::start)?,
-            Need::BareResp => start(&mut self.bare_resp, baseline::start_resp)?,
-            Need::BareHttp => start(&mut self.bare_http, baseline::start_http)?,
-            Need::Etcd => start(&mut self.etcd, etcd::start)?,
-            Need::Tsoracle => start(&mut self.tsoracle, tsoracle::start)?,
-            Need::Redis(of) => {
-                if let Entry::Vacant(redis) = self.redis.entry(of) {
-                    redis.insert(Redis::start(of)?);
+            Requirement::BaselineGrpc => {
+                start_if_stopped(&mut self.baseline_grpc, baseline::start_grpc)?;
+            }
+            Requirement::BaselineResp => {
+                start_if_stopped(&mut self.baseline_resp, baseline::start_resp)?;
+            }
+            Requirement::BaselineHttp => {
+                start_if_stopped(&mut self.baseline_http, baseline::start_http)?;
+            }
+            Requirement::Etcd => start_if_stopped(&mut self.etcd, etcd::start_etcd)?,
+            Requirement::Tsoracle => {
+                start_if_stopped(&mut self.tsoracle, tsoracle::start_tsoracle)?;
+            }
+            Requirement::Redis(system) => {
+                if let Entry::Vacant(entry) = self.redis.entry(system) {
+                    entry.insert(RedisSystem::start(system)?);
                 }
             }
-            Need::Postgres => start(&mut self.postgres, Postgres::start)?,
+            Requirement::Postgres => start_if_stopped(&mut self.postgres, PostgresSystem::start)?,
         }
         Ok(())
     }
 
-    /// Address of the AllocSvr.
-    pub(super) fn seqsvr(&self) -> Result<String, Failure> {
-        let cluster = running(&self.seqsvr)?;
-        Ok(cluster.alloc_addresses[0].clone())
-    }
-
     /// Resident bytes of the AllocSvr.
-    pub(super) fn memory(&self) -> Result<u64, Failure> {
-        let alloc = running(&self.seqsvr)?.allocs[0].pid();
-        let vitals = ProcessStats::read(alloc, None).map_err(Failure::wrong)?;
-        Ok(vitals.memory_bytes)
+    pub(super) fn alloc_resident_bytes(&self) -> Result<u64, CompareError> {
+        let alloc = require_running(&self.seqsvr)?.allocs[0].pid();
+        let stats = ProcessStats::read(alloc, None).map_err(CompareError::failed)?;
+        Ok(stats.memory_bytes)
     }
 
-    pub(super) fn bare(&self) -> Result<String, Failure> {
-        Ok(running(&self.bare)?.address.clone())
+    /// Address of a gRPC service; of seqsvr, that of the AllocSvr.
+    pub(super) fn grpc_address(&self, system: GrpcSystem) -> Result<String, CompareError> {
+        let process = match system {
+            GrpcSystem::Seqsvr => {
+                return Ok(require_running(&self.seqsvr)?.alloc_addresses[0].clone());
+            }
+            GrpcSystem::Baseline => &self.baseline_grpc,
+            GrpcSystem::Etcd => &self.etcd,
+            GrpcSystem::Tsoracle => &self.tsoracle,
+        };
+        Ok(require_running(process)?.address.clone())
     }
 
-    pub(super) fn etcd(&self) -> Result<String, Failure> {
-        Ok(running(&self.etcd)?.address.clone())
-    }
-
-    pub(super) fn tsoracle(&self) -> Result<String, Failure> {
-        Ok(running(&self.tsoracle)?.address.clone())
-    }
-
-    /// Address of who speaks Redis's protocol.
-    pub(super) fn speaker(&self, of: Speaker) -> Result<String, Failure> {
-        Ok(match of {
-            Speaker::Seqsvr => running(&self.seqsvr)?.allocs[0]
+    /// Address of a server of the Redis protocol.
+    pub(super) fn resp_address(&self, system: RespSystem) -> Result<String, CompareError> {
+        Ok(match system {
+            RespSystem::Seqsvr => require_running(&self.seqsvr)?.allocs[0]
                 .arg("--redis-listen")
                 .into(),
-            Speaker::Bare => running(&self.bare_resp)?.address.clone(),
-            _ => self.redis.get(&of).ok_or_else(stopped)?.0.address.clone(),
+            RespSystem::Baseline => require_running(&self.baseline_resp)?.address.clone(),
+            _ => {
+                let redis = self.redis.get(&system).ok_or_else(not_running)?;
+                redis.0.address.clone()
+            }
         })
     }
 
-    /// Address of who serves HTTP.
-    pub(super) fn http(&self, of: Server) -> Result<String, Failure> {
-        Ok(match of {
-            Server::Seqsvr => running(&self.seqsvr)?.allocs[0].arg("--http-listen").into(),
-            Server::Bare => running(&self.bare_http)?.address.clone(),
+    /// Address of a server of HTTP.
+    pub(super) fn http_address(&self, system: HttpSystem) -> Result<String, CompareError> {
+        Ok(match system {
+            HttpSystem::Seqsvr => require_running(&self.seqsvr)?.allocs[0]
+                .arg("--http-listen")
+                .into(),
+            HttpSystem::Baseline => require_running(&self.baseline_http)?.address.clone(),
         })
     }
 
-    pub(super) fn postgres(&self) -> Result<&Postgres, Failure> {
-        running(&self.postgres)
+    /// The PostgreSQL that runs.
+    pub(super) fn postgres(&self) -> Result<&PostgresSystem, CompareError> {
+        require_running(&self.postgres)
     }
 }
 
-/// Whether a work runs on a cluster of seqsvr.
-pub(super) fn needs_seqsvr(work: Work) -> bool {
-    Need::of(work) == Need::Seqsvr
+/// Whether a workload runs on a cluster of seqsvr.
+pub(super) fn needs_seqsvr(workload: Workload) -> bool {
+    Requirement::of_workload(workload) == Requirement::Seqsvr
 }
 
-impl Need {
-    fn of(work: Work) -> Need {
-        match work {
-            Work::Bench(_) | Work::Half(_) => Need::Seqsvr,
-            Work::Unary { of, .. } => match of {
-                Service::Seqsvr => Need::Seqsvr,
-                Service::Bare => Need::Bare,
-                Service::Etcd => Need::Etcd,
-                Service::Tsoracle => Need::Tsoracle,
+impl Requirement {
+    fn of_workload(workload: Workload) -> Requirement {
+        match workload {
+            Workload::Bench(_) | Workload::HalfPeak(_) => Requirement::Seqsvr,
+            Workload::Unary { system, .. } => match system {
+                GrpcSystem::Seqsvr => Requirement::Seqsvr,
+                GrpcSystem::Baseline => Requirement::BaselineGrpc,
+                GrpcSystem::Etcd => Requirement::Etcd,
+                GrpcSystem::Tsoracle => Requirement::Tsoracle,
             },
-            Work::Frames { .. } => Need::Bare,
-            Work::Incr { of, .. } => match of {
-                Speaker::Seqsvr => Need::Seqsvr,
-                Speaker::Bare => Need::BareResp,
-                _ => Need::Redis(of),
+            Workload::Frames { .. } => Requirement::BaselineGrpc,
+            Workload::Incr { system, .. } => match system {
+                RespSystem::Seqsvr => Requirement::Seqsvr,
+                RespSystem::Baseline => Requirement::BaselineResp,
+                _ => Requirement::Redis(system),
             },
-            Work::Get { of, .. } => match of {
-                Server::Seqsvr => Need::Seqsvr,
-                Server::Bare => Need::BareHttp,
+            Workload::Get { system, .. } => match system {
+                HttpSystem::Seqsvr => Requirement::Seqsvr,
+                HttpSystem::Baseline => Requirement::BaselineHttp,
             },
-            Work::Nextval { .. } | Work::UpdateRow { .. } => Need::Postgres,
+            Workload::Nextval { .. } | Workload::UpdateRow { .. } => Requirement::Postgres,
         }
     }
 }
 
-fn start<T>(
-    server: &mut Option<T>,
-    start: impl FnOnce() -> Result<T, Failure>,
-) -> Result<(), Failure> {
-    if server.is_none() {
-        *server = Some(start()?);
+async fn start_cluster(binary: Option<&'static Path>) -> Result<ProcessCluster, CompareError> {
+    process::select_binary(binary);
+    let (stores, allocs) = CLUSTER_SIZE;
+    let cluster = ProcessCluster::start(stores, allocs, LEASE_MS).await;
+    for namespace in NAMESPACES {
+        let mut args = vec!["namespace", "create"];
+        args.extend(namespace.split_whitespace());
+        args.extend(["--server", &cluster.alloc_addresses[0]]);
+        let output = process::run_command(&args).await;
+        if !output.status.success() {
+            let text = format!("cannot create a namespace: {output:?}");
+            return Err(CompareError::Failed(text));
+        }
+    }
+    Ok(cluster)
+}
+
+fn start_if_stopped<T>(
+    system: &mut Option<T>,
+    start: impl FnOnce() -> Result<T, CompareError>,
+) -> Result<(), CompareError> {
+    if system.is_none() {
+        *system = Some(start()?);
     }
     Ok(())
 }
 
-fn running<T>(server: &Option<T>) -> Result<&T, Failure> {
-    server.as_ref().ok_or_else(stopped)
+fn require_running<T>(system: &Option<T>) -> Result<&T, CompareError> {
+    system.as_ref().ok_or_else(not_running)
 }
 
-fn stopped() -> Failure {
-    Failure::Wrong("a work began before its server".to_owned())
+fn not_running() -> CompareError {
+    CompareError::Failed("internal error: the system of a workload does not run".to_owned())
 }

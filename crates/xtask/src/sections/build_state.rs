@@ -11,29 +11,29 @@ use seqsvr_core::state::{RowKey, SectionRow, State, StateBuilder, StateRow};
 const LEASE_MS: u32 = 3_000;
 const SLOTS: u32 = 4_096;
 
-/// Makes a state with so many sections, in keyed namespaces of the largest size. Every other one is
-/// open.
+/// Builds a state with `count` sections, in keyed namespaces of the largest size. Every second
+/// section is open.
 ///
 /// # Errors
 /// The state machine rejects a command.
-pub(super) fn make(count: u64) -> Result<State, String> {
+pub(super) fn build_state(count: u64) -> Result<State, String> {
     let mut state = State::default();
     let init = Command::Init {
         cluster: ClusterId(rand::random()),
         lease_ms: LEASE_MS,
         slots: SLOTS,
     };
-    apply(&mut state, init)?;
-    let in_one = u64::from(KEYED_SECTIONS_MAX);
+    apply_command(&mut state, init)?;
+    let sections_max = u64::from(KEYED_SECTIONS_MAX);
     let mut namespaces: Vec<NamespaceId> = Vec::new();
-    for n in 0..count.div_ceil(in_one) {
+    for n in 0..count.div_ceil(sections_max) {
         let geometry = Geometry::Keyed {
             sections: KEYED_SECTIONS_MAX,
         };
         let spec = NamespaceSpec::new(&format!("many-{n}"), geometry);
-        match apply(&mut state, Command::CreateNamespace(spec))? {
+        match apply_command(&mut state, Command::CreateNamespace(spec))? {
             Reply::Namespace(id) => namespaces.push(id),
-            other => return Err(format!("no namespace: {other:?}")),
+            other => return Err(format!("unexpected reply to CreateNamespace: {other:?}")),
         }
     }
     let mut builder = StateBuilder::default();
@@ -57,17 +57,17 @@ pub(super) fn make(count: u64) -> Result<State, String> {
         builder.add(RowKey::Section(key), StateRow::Section(section));
     }
     let state = builder.finish();
-    state.ok_or_else(|| String::from("the rows do not fit together"))
+    state.ok_or_else(|| String::from("internal error: the rows contradict each other"))
 }
 
-fn apply(state: &mut State, command: Command) -> Result<Reply, String> {
+fn apply_command(state: &mut State, command: Command) -> Result<Reply, String> {
     let batch = Batch {
         commands: vec![command],
     };
     let mut replies = state.apply(1, &batch, &mut BTreeSet::new());
     match replies.pop() {
-        Some(Reply::Rejected(refusal)) => Err(refusal.to_string()),
+        Some(Reply::Rejected(rejection)) => Err(rejection.to_string()),
         Some(reply) => Ok(reply),
-        None => Err(String::from("a command without a reply")),
+        None => Err(String::from("internal error: a command has no reply")),
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at the stores while a replacement catches up.
+//! Observes the stores while a replacement catches up.
 
 use std::time::{Duration, Instant};
 
@@ -8,152 +8,153 @@ use seqsvr_test_support::process_stats::ProcessStats;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::store_group::{self, Rig};
+use super::store_group::{self, StoreGroup};
 
-/// Time between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Status and page are asked as the page does.
-const STATUS_EVERY: Duration = Duration::from_secs(1);
+/// Time between two reads of the stores' counters and memory.
+const COUNTERS_INTERVAL: Duration = Duration::from_millis(100);
+/// Time between two requests of status and dashboard; that of an open dashboard.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was seen.
+/// What a watch observed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
-    /// Elections.
-    pub elections: u64,
-    /// Longest time since the leader sent a voter something that it acknowledged.
-    pub silence: Duration,
+pub(super) struct StoreObservation {
+    /// Number of elections.
+    pub(super) elections: u64,
+    /// Longest time since the leader sent a voter a message that the voter acknowledged.
+    pub(super) silence: Duration,
     /// Peak resident memory of a store.
-    pub memory: u64,
-    /// Longest status.
-    pub status: Duration,
-    /// Longest page.
-    pub page: Duration,
-    /// Entries written a second.
-    pub entries_per_second: f64,
+    pub(super) memory_bytes: u64,
+    /// Longest status request.
+    pub(super) status: Duration,
+    /// Longest dashboard request.
+    pub(super) page: Duration,
+    /// Entries written per second.
+    pub(super) entries_per_second: f64,
 }
 
-/// Looks until it is stopped.
-pub(super) struct Watch {
+/// Observes the stores until it is stopped.
+pub(super) struct StoreWatch {
     stop: CancellationToken,
-    looks: JoinHandle<Result<Seen, String>>,
-    asks: JoinHandle<Result<Seen, String>>,
+    counters: JoinHandle<Result<StoreObservation, String>>,
+    requests: JoinHandle<Result<StoreObservation, String>>,
 }
 
-/// What a look needs of the rig.
-struct Subject {
+/// Where a watch reads.
+struct WatchedGroup {
     client: Client,
     /// Stores that vote when the watch begins.
     voters: Vec<(u64, String)>,
     page_port: u16,
 }
 
-impl Watch {
-    /// Begins to look. Stores that run now are voters.
-    pub(super) fn start(rig: &Rig) -> Result<Watch, String> {
-        let running = rig.running();
-        let subject = || {
-            Ok::<_, String>(Subject {
-                client: rig.stores()?,
+impl StoreWatch {
+    /// Begins to observe. Stores that run now are voters.
+    pub(super) fn start(group: &StoreGroup) -> Result<StoreWatch, String> {
+        let running = group.running_stores();
+        let watched = || {
+            Ok::<_, String>(WatchedGroup {
+                client: group.new_client()?,
                 voters: running.iter().map(|(id, a, _)| (*id, a.clone())).collect(),
-                page_port: rig.page_port(),
+                page_port: group.page_port(),
             })
         };
         let stop = CancellationToken::new();
-        Ok(Watch {
-            looks: tokio::spawn(look(subject()?, own_stores(), stop.clone())),
-            asks: tokio::spawn(ask(subject()?, stop.clone())),
+        Ok(StoreWatch {
+            counters: tokio::spawn(watch_counters(watched()?, stop.clone())),
+            requests: tokio::spawn(watch_requests(watched()?, stop.clone())),
             stop,
         })
     }
 
-    /// Ends it.
-    pub(super) async fn stop(self) -> Result<Seen, String> {
+    /// Stops the watch.
+    pub(super) async fn stop(self) -> Result<StoreObservation, String> {
         self.stop.cancel();
-        let looks = self.looks.await.map_err(|e| e.to_string())??;
-        let asks = self.asks.await.map_err(|e| e.to_string())??;
-        Ok(Seen {
-            status: asks.status,
-            page: asks.page,
-            ..looks
+        let counters = self.counters.await.map_err(|e| e.to_string())??;
+        let requests = self.requests.await.map_err(|e| e.to_string())??;
+        Ok(StoreObservation {
+            status: requests.status,
+            page: requests.page,
+            ..counters
         })
     }
 }
 
-/// Returns the process ids of the stores that this process has started, at the moment of a call. A
-/// store that joins later is among them.
-fn own_stores() -> impl Fn() -> Vec<Pid> {
-    let own = std::process::id();
-    move || {
-        let children = format!("/proc/{own}/task");
-        let tasks = std::fs::read_dir(children).into_iter().flatten().flatten();
-        let lists = tasks.filter_map(|t| std::fs::read_to_string(t.path().join("children")).ok());
-        let ids: Vec<i32> = lists
-            .flat_map(|list| {
-                list.split_whitespace()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-            })
-            .filter_map(|id| id.parse().ok())
-            .collect();
-        let is_store = |id: &i32| {
-            let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-            line.split(|byte| *byte == 0).nth(1) == Some(b"store".as_slice())
-        };
-        ids.into_iter()
-            .filter(is_store)
-            .filter_map(Pid::from_raw)
-            .collect()
-    }
+/// Returns the process ids of the stores that this process has started and that run now. They
+/// include stores that joined after the watch began.
+fn list_store_pids() -> Vec<Pid> {
+    let tasks = format!("/proc/{}/task", std::process::id());
+    let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|t| std::fs::read_to_string(t.path().join("children")).ok());
+    let ids: Vec<i32> = lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .filter_map(|id| id.parse().ok())
+        .collect();
+    let is_store = |id: &i32| {
+        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).nth(1) == Some(b"store".as_slice())
+    };
+    ids.into_iter()
+        .filter(is_store)
+        .filter_map(Pid::from_raw)
+        .collect()
 }
 
-async fn look(
-    subject: Subject,
-    stores: impl Fn() -> Vec<Pid>,
+async fn watch_counters(
+    watched: WatchedGroup,
     stop: CancellationToken,
-) -> Result<Seen, String> {
-    let admin = subject.client.admin();
-    let (mut seen, mut terms, mut indexes) = (Seen::default(), Vec::new(), Vec::new());
-    let begun = Instant::now();
+) -> Result<StoreObservation, String> {
+    let admin = watched.client.admin();
+    let mut observed = StoreObservation::default();
+    let (mut terms, mut indexes) = (Vec::new(), Vec::new());
+    let started = Instant::now();
     while !stop.is_cancelled() {
-        for pid in stores() {
+        for pid in list_store_pids() {
             // A store that was killed has no memory.
-            let memory = ProcessStats::read(pid, None).map_or(0, |vitals| vitals.memory_bytes);
-            seen.memory = seen.memory.max(memory);
+            let bytes = ProcessStats::read(pid, None).map_or(0, |stats| stats.memory_bytes);
+            observed.memory_bytes = observed.memory_bytes.max(bytes);
         }
-        for (_, address) in &subject.voters {
+        for (_, address) in &watched.voters {
             let status = admin.node_status(address).await;
             let counters = status.map_err(|e| e.to_string())?.counters;
             terms.extend(counters.get("raft_term").copied());
             indexes.extend(counters.get("raft_last_log_index").copied());
-            for (id, _) in &subject.voters {
-                let heard = counters.get(&format!("raft_heard_ms_{id}")).copied();
-                let heard = Duration::from_millis(heard.unwrap_or(0));
-                seen.silence = seen.silence.max(heard);
+            for (id, _) in &watched.voters {
+                let silence_ms = counters.get(&format!("raft_heard_ms_{id}")).copied();
+                let silence = Duration::from_millis(silence_ms.unwrap_or(0));
+                observed.silence = observed.silence.max(silence);
             }
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(COUNTERS_INTERVAL).await;
     }
     let span = |all: &[u64]| {
-        let (least, most) = (all.iter().min(), all.iter().max());
-        most.zip(least).map_or(0, |(most, least)| most - least)
+        let (min, max) = (all.iter().min(), all.iter().max());
+        max.zip(min).map_or(0, |(max, min)| max - min)
     };
     if terms.is_empty() {
-        return Err(String::from("no store was looked at"));
+        return Err(String::from("no counters of a store were read"));
     }
-    seen.elections = span(&terms);
-    seen.entries_per_second = span(&indexes) as f64 / begun.elapsed().as_secs_f64();
-    Ok(seen)
+    observed.elections = span(&terms);
+    observed.entries_per_second = span(&indexes) as f64 / started.elapsed().as_secs_f64();
+    Ok(observed)
 }
 
-async fn ask(subject: Subject, stop: CancellationToken) -> Result<Seen, String> {
-    let mut seen = Seen::default();
+async fn watch_requests(
+    watched: WatchedGroup,
+    stop: CancellationToken,
+) -> Result<StoreObservation, String> {
+    let mut observed = StoreObservation::default();
     while !stop.is_cancelled() {
-        let begun = Instant::now();
-        let status = subject.client.admin().cluster_status().await;
+        let started = Instant::now();
+        let status = watched.client.admin().cluster_status().await;
         status.map_err(|e| e.to_string())?;
-        seen.status = seen.status.max(begun.elapsed());
-        seen.page = seen.page.max(store_group::page(subject.page_port).await?);
-        tokio::time::sleep(STATUS_EVERY).await;
+        observed.status = observed.status.max(started.elapsed());
+        let page = store_group::time_page(watched.page_port).await?;
+        observed.page = observed.page.max(page);
+        tokio::time::sleep(STATUS_INTERVAL).await;
     }
-    Ok(seen)
+    Ok(observed)
 }

@@ -1,4 +1,4 @@
-//! Calls at a fixed rate, each of which writes an entry: every one raises a key beyond its window.
+//! Calls at a fixed rate, each of which writes an entry: each raises a key above its window.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,70 +9,70 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Keys that are raised in turn.
+/// Number of keys that are raised in turn.
 const KEYS: u64 = 1_000;
-/// Numbers by which a call exceeds the one before: more than a window has.
-const JUMP: u64 = 25_000;
-/// Calls at a time. If so many wait, calls are left out.
-const CALLS_MAX: usize = 256;
-/// Time of a call.
-const CALL: Duration = Duration::from_secs(30);
+/// Numbers by which a call exceeds the call before; more than a window has.
+const RAISE_STEP: u64 = 25_000;
+/// Maximum calls in flight. Above it, calls are left out.
+const CALLS_IN_FLIGHT_MAX: usize = 256;
+/// Deadline of a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What became of the calls.
+/// Outcomes of the calls.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Calls {
-    /// Calls answered.
-    pub answered: u64,
-    /// Calls that failed.
-    pub failed: u64,
+pub(super) struct WriteLoadResult {
+    /// Number of calls answered.
+    pub(super) answered: u64,
+    /// Number of calls that failed.
+    pub(super) failed: u64,
     /// Time of the longest call.
-    pub longest: Duration,
+    pub(super) longest: Duration,
 }
 
 /// A load that runs until it is stopped.
-pub(super) struct Load {
+pub(super) struct WriteLoad {
     stop: CancellationToken,
     task: JoinHandle<()>,
     permits: Arc<Semaphore>,
-    calls: Arc<Mutex<Calls>>,
+    result: Arc<Mutex<WriteLoadResult>>,
 }
 
-impl Load {
-    /// Begins to call the AllocSvr at this address.
-    pub(super) fn start(address: String, rate: u32) -> Result<Load, String> {
+impl WriteLoad {
+    /// Begins to call the AllocSvr at this address, `rate` times per second.
+    pub(super) fn start(address: String, rate: u32) -> Result<WriteLoad, String> {
         let client = Client::new(Options {
-            deadline: CALL,
+            deadline: CALL_TIMEOUT,
             ..Options::new([address])
         });
         let client = client.map_err(|e| e.to_string())?;
         let stop = CancellationToken::new();
-        let permits = Arc::new(Semaphore::new(CALLS_MAX));
-        let calls: Arc<Mutex<Calls>> = Arc::default();
-        let run = run(client, rate, stop.clone(), permits.clone(), calls.clone());
-        Ok(Load {
+        let permits = Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX));
+        let result: Arc<Mutex<WriteLoadResult>> = Arc::default();
+        let calls = make_calls(client, rate, stop.clone(), permits.clone(), result.clone());
+        Ok(WriteLoad {
             stop,
-            task: tokio::spawn(run),
+            task: tokio::spawn(calls),
             permits,
-            calls,
+            result,
         })
     }
 
-    /// Ends it, and waits for the last answer.
-    pub(super) async fn stop(self) -> Result<Calls, String> {
+    /// Stops the load and waits for the last response.
+    pub(super) async fn stop(self) -> Result<WriteLoadResult, String> {
         self.stop.cancel();
         self.task.await.map_err(|e| e.to_string())?;
-        let all = self.permits.acquire_many(CALLS_MAX as u32).await;
+        let all = self.permits.acquire_many(CALLS_IN_FLIGHT_MAX as u32).await;
         all.map(drop).map_err(|e| e.to_string())?;
-        Ok(*self.calls.lock())
+        Ok(*self.result.lock())
     }
 }
 
-async fn run(
+async fn make_calls(
     client: Client,
     rate: u32,
     stop: CancellationToken,
     permits: Arc<Semaphore>,
-    calls: Arc<Mutex<Calls>>,
+    result: Arc<Mutex<WriteLoadResult>>,
 ) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate.max(1));
     for n in 0u64.. {
@@ -83,20 +83,20 @@ async fn run(
         let Ok(permit) = permits.clone().try_acquire_owned() else {
             continue;
         };
-        let (client, calls) = (client.clone(), calls.clone());
+        let (client, result) = (client.clone(), result.clone());
         tokio::spawn(async move {
-            let begun = Instant::now();
+            let started = Instant::now();
             let key = format!("key-{}", n % KEYS);
-            // Above every window so far: keys share sections, and a key within the window writes
+            // Above every earlier window: keys share sections, and a value within the window writes
             // nothing.
-            let value = JUMP * (1 + n);
+            let value = RAISE_STEP * (1 + n);
             let raised = client.raise_to("keys", key.as_str(), value, true).await;
-            let mut calls = calls.lock();
+            let mut result = result.lock();
             match raised {
-                Ok(_) => calls.answered += 1,
-                Err(_) => calls.failed += 1,
+                Ok(_) => result.answered += 1,
+                Err(_) => result.failed += 1,
             }
-            calls.longest = calls.longest.max(begun.elapsed());
+            result.longest = result.longest.max(started.elapsed());
             drop(permit);
         });
     }

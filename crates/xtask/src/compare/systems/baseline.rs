@@ -1,28 +1,30 @@
-//! The bare services, of this same binary.
+//! The baseline services, served by this same binary.
 
 use std::process::Command;
 
-use super::{Failure, Server, address, dir};
+use super::program::{free_address, make_temp_dir};
+use super::system_process::SystemProcess;
+use crate::compare::error::CompareError;
 
-/// A tonic service.
-pub(crate) fn start() -> Result<Server, Failure> {
-    serve("bare-serve")
+/// Starts the baseline tonic service.
+pub(crate) fn start_grpc() -> Result<SystemProcess, CompareError> {
+    start_baseline("grpc")
 }
 
-/// A loop that speaks Redis's protocol.
-pub(crate) fn start_resp() -> Result<Server, Failure> {
-    serve("bare-resp")
+/// Starts the baseline loop of the Redis protocol.
+pub(crate) fn start_resp() -> Result<SystemProcess, CompareError> {
+    start_baseline("resp")
 }
 
-/// An axum service.
-pub(crate) fn start_http() -> Result<Server, Failure> {
-    serve("bare-http")
+/// Starts the baseline axum service.
+pub(crate) fn start_http() -> Result<SystemProcess, CompareError> {
+    start_baseline("http")
 }
 
-fn serve(name: &str) -> Result<Server, Failure> {
-    let this = std::env::current_exe().map_err(Failure::wrong)?;
-    let address = address();
-    let mut command = Command::new(this);
-    command.args([name, "--listen", &address]);
-    Server::start(command, address, dir()?)
+fn start_baseline(protocol: &str) -> Result<SystemProcess, CompareError> {
+    let this_binary = std::env::current_exe().map_err(CompareError::failed)?;
+    let address = free_address();
+    let mut command = Command::new(this_binary);
+    command.args(["baseline", protocol, "--listen", &address]);
+    SystemProcess::start(command, address, make_temp_dir()?)
 }

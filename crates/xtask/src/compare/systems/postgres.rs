@@ -1,4 +1,4 @@
-//! PostgreSQL as it comes, and pgbench.
+//! PostgreSQL with its default configuration, and pgbench, its generator.
 
 use std::fs;
 use std::path::Path;
@@ -7,100 +7,117 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::{Failure, POLL, STARTED_WITHIN, Server, address, find, output, text};
+use super::program::{find_program, free_address, make_temp_dir, port_of, run_to_end, to_arg};
+use super::system_process::{POLL_INTERVAL, START_TIMEOUT, SystemProcess};
+use crate::compare::error::CompareError;
 
-/// Users who have a row.
+/// Users that have a row.
 const USERS: u32 = 100_000;
 
-pub(crate) struct Postgres(pub(crate) Server);
+/// A PostgreSQL that runs.
+pub(crate) struct PostgresSystem(SystemProcess);
 
-impl Postgres {
-    /// Makes a database with a sequence and a table of one row a user.
-    pub(crate) fn start() -> Result<Postgres, Failure> {
-        let (initdb, postgres) = (find("initdb")?, find("postgres")?);
-        find("pgbench")?;
-        let dir = owned()?;
-        let data = text(&dir.path().join("data"));
+impl PostgresSystem {
+    /// Starts a database with a sequence and a table of one row per user.
+    pub(crate) fn start() -> Result<PostgresSystem, CompareError> {
+        let (initdb, postgres) = (find_program("initdb")?, find_program("postgres")?);
+        find_program("pgbench")?;
+        let dir = make_server_dir()?;
+        let data = to_arg(&dir.path().join("data"));
         let auth = ["-D", &data, "-A", "trust", "-U", "postgres"];
-        output(as_postgres(&initdb).args(auth))?;
-        let address = address();
-        let port = address.rsplit(':').next().unwrap_or_default();
-        let mut command = as_postgres(&postgres);
+        run_to_end(as_server_user(&initdb).args(auth))?;
+        let address = free_address();
+        let mut command = as_server_user(&postgres);
         command
-            .args(["-D", &data, "-h", "127.0.0.1", "-p", port])
-            .args(["-k", &text(dir.path()), "-c", "max_connections=200"]);
-        let server = Postgres(Server::start(command, address.clone(), dir)?);
-        let table = format!(
+            .args(["-D", &data, "-h", "127.0.0.1", "-p", port_of(&address)])
+            .args(["-k", &to_arg(dir.path()), "-c", "max_connections=200"]);
+        let server = PostgresSystem(SystemProcess::start(command, address, dir)?);
+        server.wait_until_ready()?;
+        let schema = format!(
             "create sequence numbers; create table users (id int primary key, seq bigint not null); \
              insert into users select n, 0 from generate_series(1, {USERS}) n"
         );
-        // It listens a moment before it lets anybody in.
-        let (ready, began) = (find("pg_isready")?, Instant::now());
-        while output(Command::new(&ready).args(&server.login()[..2])).is_err() {
-            if began.elapsed() > STARTED_WITHIN {
-                return Err(Failure::Wrong("PostgreSQL lets nobody in".to_owned()));
-            }
-            std::thread::sleep(POLL);
-        }
-        let mut psql = Command::new(find("psql")?);
-        psql.args(server.login())
+        let mut psql = Command::new(find_program("psql")?);
+        psql.args(server.login_args())
             .args(["-q", "-v", "ON_ERROR_STOP=1"]);
-        output(psql.args(["-c", &table]))?;
+        run_to_end(psql.args(["-c", &schema]))?;
         Ok(server)
     }
 
-    /// `nextval` of one sequence, each its own call.
-    pub(crate) fn nextval(&self, clients: u32, time: Duration) -> Result<f64, Failure> {
-        self.bench("select nextval('numbers');\n", clients, time)
+    /// Waits until the server admits sessions. It accepts connections a moment earlier.
+    fn wait_until_ready(&self) -> Result<(), CompareError> {
+        let (pg_isready, started) = (find_program("pg_isready")?, Instant::now());
+        while run_to_end(Command::new(&pg_isready).args(&self.login_args()[..2])).is_err() {
+            if started.elapsed() > START_TIMEOUT {
+                let text = format!("PostgreSQL is not ready after {START_TIMEOUT:?}");
+                return Err(CompareError::Failed(text));
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
     }
 
-    /// A number of a user: his row, updated.
-    pub(crate) fn update(&self, clients: u32, time: Duration) -> Result<f64, Failure> {
+    /// Calls `nextval` of one sequence, once per transaction. Returns transactions per second.
+    pub(crate) fn run_nextval(
+        &self,
+        clients: u32,
+        run_time: Duration,
+    ) -> Result<f64, CompareError> {
+        self.run_pgbench("select nextval('numbers');\n", clients, run_time)
+    }
+
+    /// Updates the row of a random user, once per transaction. Returns transactions per second.
+    pub(crate) fn run_updates(
+        &self,
+        clients: u32,
+        run_time: Duration,
+    ) -> Result<f64, CompareError> {
         let script = format!(
             "\\set id random(1, {USERS})\nupdate users set seq = seq + 1 where id = :id returning seq;\n"
         );
-        self.bench(&script, clients, time)
+        self.run_pgbench(&script, clients, run_time)
     }
 
-    fn bench(&self, script: &str, clients: u32, time: Duration) -> Result<f64, Failure> {
+    fn run_pgbench(
+        &self,
+        script: &str,
+        clients: u32,
+        run_time: Duration,
+    ) -> Result<f64, CompareError> {
         let file = self.0.dir.path().join("script.sql");
-        fs::write(&file, script).map_err(Failure::wrong)?;
-        let said = output(
-            Command::new(find("pgbench")?)
-                .args(self.login())
-                .args([
-                    "-n",
-                    "-M",
-                    "prepared",
-                    "-j",
-                    "2",
-                    "-c",
-                    &clients.to_string(),
-                ])
-                .args(["-T", &time.as_secs().max(1).to_string(), "-f", &text(&file)])
+        fs::write(&file, script).map_err(CompareError::failed)?;
+        let output = run_to_end(
+            Command::new(find_program("pgbench")?)
+                .args(self.login_args())
+                .args(["-n", "-M", "prepared", "-j", "2"])
+                .args(["-c", &clients.to_string()])
+                .args(["-T", &run_time.as_secs().max(1).to_string()])
+                .args(["-f", &to_arg(&file)])
                 .arg("postgres"),
         )?;
-        let rate = said.lines().find_map(|line| line.strip_prefix("tps = "));
+        let rate = output.lines().find_map(|line| line.strip_prefix("tps = "));
         let rate = rate.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        rate.ok_or_else(|| Failure::Wrong(format!("pgbench said: {said}")))
+        let unexpected = || CompareError::Failed(format!("unexpected output of pgbench: {output}"));
+        rate.ok_or_else(unexpected)
     }
 
-    fn login(&self) -> [String; 3] {
+    fn login_args(&self) -> [String; 3] {
         let arg = |name: &str, value: &str| format!("--{name}={value}");
         [
             arg("host", "127.0.0.1"),
-            arg("port", self.0.port()),
+            arg("port", port_of(&self.0.address)),
             arg("username", "postgres"),
         ]
     }
 }
 
-/// PostgreSQL refuses to run as root: then it runs as the user that its package made.
-fn as_postgres(program: &Path) -> Command {
+/// Returns a command of PostgreSQL, which does not run as root. For root it runs as the user that
+/// PostgreSQL's package makes.
+fn as_server_user(program: &Path) -> Command {
     if !rustix::process::getuid().is_root() {
         return Command::new(program);
     }
-    // In its place, not as its child, so that it is the server that gets our signals.
+    // setpriv replaces itself by the server, so that the server receives our signals.
     let mut command = Command::new("setpriv");
     command
         .args(["--reuid=postgres", "--regid=postgres", "--init-groups"])
@@ -108,12 +125,13 @@ fn as_postgres(program: &Path) -> Command {
     command
 }
 
-/// A directory that belongs to whom the server runs as.
-fn owned() -> Result<TempDir, Failure> {
-    let dir = super::dir()?;
+/// Makes a directory that belongs to the user of the server.
+fn make_server_dir() -> Result<TempDir, CompareError> {
+    let dir = make_temp_dir()?;
     if rustix::process::getuid().is_root() {
-        output(Command::new("chown").arg("postgres").arg(dir.path()))
-            .map_err(|_| Failure::Absent("there is no user postgres to run it as".to_owned()))?;
+        run_to_end(Command::new("chown").arg("postgres").arg(dir.path())).map_err(|_| {
+            CompareError::Unavailable("PostgreSQL needs the user postgres".to_owned())
+        })?;
     }
     Ok(dir)
 }

@@ -2,14 +2,17 @@
 
 use std::process::Command;
 
-use super::{Failure, Server, address, dir, find, text};
+use super::program::{find_program, free_address, make_temp_dir, to_arg};
+use super::system_process::SystemProcess;
+use crate::compare::error::CompareError;
 
-pub(crate) fn start() -> Result<Server, Failure> {
-    let tsoracle = find("tsoracle")?;
-    let (address, dir) = (address(), dir()?);
+/// Starts a tsoracle.
+pub(crate) fn start_tsoracle() -> Result<SystemProcess, CompareError> {
+    let tsoracle = find_program("tsoracle")?;
+    let (address, dir) = (free_address(), make_temp_dir()?);
     let mut command = Command::new(tsoracle);
     command
         .args(["serve", "file", "--listen", &address])
-        .args(["--state-dir", &text(&dir.path().join("data"))]);
-    Server::start(command, address, dir)
+        .args(["--state-dir", &to_arg(&dir.path().join("data"))]);
+    SystemProcess::start(command, address, dir)
 }
