@@ -1,16 +1,16 @@
-//! Folders in which a reader sees everything at once.
+//! Folders are small enough to be read at a glance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
-use super::source::SourceTree;
+use super::source_tree::SourceTree;
 
-/// Most files of a folder `src`, besides its folders.
+/// Maximum files of a folder `src`; its folders do not count.
 const SRC_FILES_MAX: usize = 12;
-/// Most entries of any other folder of a crate or of `tests`.
+/// Maximum entries of any other folder of a crate or of `tests`.
 const ENTRIES_MAX: usize = 15;
 
-/// Finds folders with more entries than that.
+/// Finds folders with more entries: one finding for each entry above the maximum.
 pub(super) fn find_crowded(tree: &SourceTree) -> Vec<Finding> {
     let mut entries: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in &tree.files {

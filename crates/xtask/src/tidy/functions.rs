@@ -1,7 +1,7 @@
-//! Functions have names that say what they do.
+//! Names of functions say what the functions do.
 
 use super::Finding;
-use super::source::SourceTree;
+use super::source_tree::SourceTree;
 use super::types::share_findings;
 
 /// Names that a reader can neither guess nor search for.
@@ -49,13 +49,13 @@ const VAGUE: &[&str] = &[
     "whose",
     "within",
 ];
-/// Most functions with a name of one word, percent.
+/// Maximum share of functions with a name of one word, in percent.
 const ONE_WORD_MAX: usize = 40;
 
-/// Finds functions with such names.
+/// Finds functions with vague names.
 pub(super) fn find_vague(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in tree.sources() {
+    for file in tree.source_files() {
         for (name, line) in &file.items.functions {
             if VAGUE.contains(&name.as_str()) {
                 findings.push(Finding {
@@ -70,10 +70,10 @@ pub(super) fn find_vague(tree: &SourceTree) -> Vec<Finding> {
     findings
 }
 
-/// Finds one finding for each percent of functions of one word above the limit. Methods of an impl
-/// of a trait do not count.
+/// Returns one finding for each percent of functions of one word above the maximum. Methods of an
+/// impl of a trait do not count.
 pub(super) fn find_one_word_share(tree: &SourceTree) -> Vec<Finding> {
-    let names = tree.sources().flat_map(|file| &file.items.functions);
+    let names = tree.source_files().flat_map(|file| &file.items.functions);
     let is_one_word = |name: &str| !name.trim_matches('_').contains('_');
     share_findings("one-word-functions", names, is_one_word, ONE_WORD_MAX)
 }

@@ -1,16 +1,16 @@
-//! Lines fit beside each other on a screen.
+//! Lines are short, and have no tabs and no blanks at the end.
 
 use super::Finding;
-use super::source::SourceTree;
+use super::source_tree::SourceTree;
 
-/// Most columns of a line of Rust.
+/// Maximum columns of a line of Rust.
 const COLUMNS_MAX: usize = 100;
 
-/// Finds lines of Rust that are longer, tabs, and blanks at the end of a line. A line with a string
-/// or an address may be longer.
+/// Finds long lines of Rust, tabs, and blanks at the end of a line. A line with a string or a URL
+/// may be longer.
 pub(super) fn find_long(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in tree.rust() {
+    for file in tree.rust_files() {
         for (index, line) in file.text.lines().enumerate() {
             let is_comment = line.trim_start().starts_with("//");
             let may_be_longer = line.contains("://") || (!is_comment && line.contains('"'));

@@ -1,39 +1,39 @@
 //! The rules of `docs/dev/style.md` that a program can check.
 //!
-//! Each rule returns findings. The file `allowed.txt` says how many findings of a rule a file may
-//! still have. It only shrinks: a file with fewer findings fails as well, until the list is
-//! lowered.
+//! Each rule returns findings. The file `allowed.txt` has the number of findings of a rule that a
+//! file may have. The list only shrinks: the check also fails if a file has fewer findings, until
+//! the list is lowered.
 
-mod allowed;
+mod allowed_findings;
 mod folders;
 mod functions;
 mod impls;
 mod lines;
 mod modules;
 mod paths;
-mod source;
+mod source_tree;
 mod types;
 mod words;
 
 use std::path::{Path, PathBuf};
 
-use allowed::AllowedFindings;
-use source::SourceTree;
+use allowed_findings::AllowedFindings;
+use source_tree::SourceTree;
 
-/// A place that breaks a rule.
+/// A line, file or folder that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     /// Name of the rule.
     rule: &'static str,
     /// File or folder, relative to the root of the project.
     path: String,
-    /// Line, from 1 on; 0: the whole file or folder.
+    /// Line, from 1; 0 for the whole file or folder.
     line: usize,
     /// What is wrong.
     text: String,
 }
 
-/// Checks the project at `root`. Returns its problems, one a line.
+/// Checks the project at `root`. Returns its problems, each in one line.
 ///
 /// # Errors
 /// A file cannot be read or parsed.
@@ -42,7 +42,7 @@ pub fn check_tree(root: &Path) -> Result<Vec<String>, String> {
     Ok(AllowedFindings::load(root)?.compare(&find_all(&tree)))
 }
 
-/// Lowers the list of allowed findings to those that there are.
+/// Lowers the list of allowed findings to the present findings.
 ///
 /// # Errors
 /// A file cannot be read, parsed or written.
@@ -54,7 +54,7 @@ pub fn lower_allowed(root: &Path) -> Result<(), String> {
 }
 
 fn find_all(tree: &SourceTree) -> Vec<Finding> {
-    let rules = [
+    let rules: [fn(&SourceTree) -> Vec<Finding>; 10] = [
         folders::find_crowded,
         functions::find_vague,
         functions::find_one_word_share,
@@ -71,7 +71,7 @@ fn find_all(tree: &SourceTree) -> Vec<Finding> {
     findings
 }
 
-/// Root of the project.
+/// Returns the root of the project.
 pub fn project_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
-use super::source::{SourceFile, SourceTree};
+use super::source_tree::{SourceFile, SourceTree};
 
-/// A module: its path in the crate.
-type Module = Vec<String>;
+/// Path of a module in its crate.
+type ModulePath = Vec<String>;
 
 /// Imports of each module, with the file and line of the first.
-type Edges<'a> = BTreeMap<Module, BTreeMap<Module, (&'a SourceFile, usize)>>;
+type Edges<'a> = BTreeMap<ModulePath, BTreeMap<ModulePath, (&'a SourceFile, usize)>>;
 
-/// Finds imports that are part of a cycle. A module may import from those above it, whose part it
-/// is.
+/// Finds imports that are part of a cycle. A module may import from the modules that contain it.
 pub(super) fn find_cycles(tree: &SourceTree) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
-    for file in tree.sources() {
+    for file in tree.source_files() {
         if let Some((of_crate, _)) = file.module() {
             crates.entry(of_crate).or_default().push(file);
         }
@@ -25,7 +24,7 @@ pub(super) fn find_cycles(tree: &SourceTree) -> Vec<Finding> {
         let edges = edges_of(files);
         for (from, imports) in &edges {
             for (to, (file, line)) in imports {
-                if reaches(&edges, to, from) {
+                if can_reach(&edges, to, from) {
                     findings.push(Finding {
                         rule: "cycle",
                         path: file.path.clone(),
@@ -44,19 +43,19 @@ pub(super) fn find_cycles(tree: &SourceTree) -> Vec<Finding> {
 }
 
 fn edges_of<'a>(files: &[&'a SourceFile]) -> Edges<'a> {
-    let to_module = |file: &SourceFile| -> Option<Module> {
+    let to_module = |file: &SourceFile| -> Option<ModulePath> {
         let (_, parts) = file.module()?;
         Some(parts.into_iter().map(str::to_owned).collect())
     };
-    let modules: BTreeSet<Module> = files.iter().filter_map(|file| to_module(file)).collect();
-    // What a module imports by a name may be passed on under that name.
-    let mut names: BTreeMap<(Module, &str), Vec<String>> = BTreeMap::new();
+    let modules: BTreeSet<ModulePath> = files.iter().filter_map(|file| to_module(file)).collect();
+    // Other modules may import a name from the module that imports it.
+    let mut names: BTreeMap<(ModulePath, &str), Vec<String>> = BTreeMap::new();
     for file in files {
         let Some(module) = to_module(file) else {
             continue;
         };
         for (import, _) in &file.items.imports {
-            let path = absolute(&modules, &module, import);
+            let path = absolute_path(&modules, &module, import);
             if let (Some(path), Some(name)) = (path, import.last()) {
                 names.insert((module.clone(), name), path);
             }
@@ -68,10 +67,10 @@ fn edges_of<'a>(files: &[&'a SourceFile]) -> Edges<'a> {
             continue;
         };
         for (import, line) in &file.items.imports {
-            let Some(path) = absolute(&modules, &from, import) else {
+            let Some(path) = absolute_path(&modules, &from, import) else {
                 continue;
             };
-            let to = target(&modules, &names, path);
+            let to = defining_module(&modules, &names, path);
             if from != to && !from.starts_with(&to) {
                 let imports = edges.entry(from.clone()).or_default();
                 imports.entry(to).or_insert((file, *line));
@@ -81,8 +80,12 @@ fn edges_of<'a>(files: &[&'a SourceFile]) -> Edges<'a> {
     edges
 }
 
-/// Path from the root of the crate; None: of another crate.
-fn absolute(modules: &BTreeSet<Module>, module: &Module, import: &[String]) -> Option<Vec<String>> {
+/// Returns the path from the root of the crate; None for a path of another crate.
+fn absolute_path(
+    modules: &BTreeSet<ModulePath>,
+    module: &ModulePath,
+    import: &[String],
+) -> Option<Vec<String>> {
     let mut base = module.clone();
     let mut rest = import;
     match import.first()?.as_str() {
@@ -109,29 +112,29 @@ fn absolute(modules: &BTreeSet<Module>, module: &Module, import: &[String]) -> O
     Some(base)
 }
 
-/// The module that defines what a path names, as far as imports tell.
-fn target(
-    modules: &BTreeSet<Module>,
-    names: &BTreeMap<(Module, &str), Vec<String>>,
+/// Returns the module that defines a path, following re-exports by the names of imports.
+fn defining_module(
+    modules: &BTreeSet<ModulePath>,
+    names: &BTreeMap<(ModulePath, &str), Vec<String>>,
     mut path: Vec<String>,
-) -> Module {
-    // A bound, for imports that name each other.
+) -> ModulePath {
+    // The bound ends the search if imports name each other.
     for _ in 0..4 {
         let mut module = path.clone();
         while !modules.contains(&module) && !module.is_empty() {
             module.pop();
         }
         let name = path.get(module.len()).map(String::as_str);
-        let passed_on = name.and_then(|name| names.get(&(module.clone(), name)));
-        match passed_on {
-            Some(further) => path = further.clone(),
+        let re_export = name.and_then(|name| names.get(&(module.clone(), name)));
+        match re_export {
+            Some(origin) => path = origin.clone(),
             None => return module,
         }
     }
     path
 }
 
-fn reaches(edges: &Edges<'_>, from: &Module, to: &Module) -> bool {
+fn can_reach(edges: &Edges<'_>, from: &ModulePath, to: &ModulePath) -> bool {
     let mut open = vec![from];
     let mut seen = BTreeSet::new();
     while let Some(module) = open.pop() {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use super::source::{SourceFile, SourceTree};
+use super::source_tree::{SourceFile, SourceTree};
 
-/// Ends of names of files that texts speak of.
+/// Extensions of the checked paths.
 const ENDS: &[&str] = &[".rs", ".md", ".proto", ".toml"];
-/// Files of earlier trees, of examples and of tests are named there.
+/// Texts that name files of earlier commits, of examples and of tests.
 const EXEMPT: &[&str] = &[
     "docs/adr/",
     "docs/dev/style.md",
@@ -15,7 +15,7 @@ const EXEMPT: &[&str] = &[
     "crates/xtask/src/tidy/",
 ];
 
-/// Finds paths that no file has.
+/// Finds paths that do not exist.
 pub(super) fn find_dead(tree: &SourceTree) -> Vec<Finding> {
     let mut known = BTreeSet::new();
     for file in &tree.files {
@@ -43,7 +43,7 @@ pub(super) fn find_dead(tree: &SourceTree) -> Vec<Finding> {
                         rule: "path",
                         path: file.path.clone(),
                         line: index + 1,
-                        text: format!("no file has the path `{path}`"),
+                        text: format!("the path `{path}` does not exist"),
                     });
                 }
             }
@@ -56,7 +56,7 @@ fn comment_of(line: &str) -> &str {
     line.find("//").map_or("", |at| &line[at..])
 }
 
-/// Paths in backquotes. Of a crate's source file the folder `src` may be left out.
+/// Returns the paths in backquotes.
 fn quoted_paths(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.filter(|path| {
@@ -67,6 +67,7 @@ fn quoted_paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Whether a file has this path or ends with it. The folder `src` of a crate may be left out.
 fn is_known(known: &BTreeSet<&str>, path: &str) -> bool {
     if known.contains(path) {
         return true;

@@ -1,76 +1,82 @@
-//! Each rule finds what is planted, and the tree of the project keeps to all of them.
+//! Each rule finds planted violations, and the project follows all rules.
 
-use super::source::{SourceFile, SourceTree};
+use super::source_tree::{SourceFile, SourceTree};
 use super::*;
 
-/// A tree of files with these paths and texts.
-fn tree(files: &[(&str, &str)]) -> SourceTree {
+/// Makes a tree of files with these paths and texts.
+fn make_tree(files: &[(&str, &str)]) -> SourceTree {
     let parse = |(path, text): &(&str, &str)| SourceFile::parse(path, (*text).to_owned()).unwrap();
     SourceTree {
         files: files.iter().map(parse).collect(),
     }
 }
 
-/// Path and line of each finding.
-fn places(findings: &[Finding]) -> Vec<(&str, usize)> {
+/// Returns the path and line of each finding.
+fn locations(findings: &[Finding]) -> Vec<(&str, usize)> {
     findings.iter().map(|f| (f.path.as_str(), f.line)).collect()
 }
 
 #[test]
-fn the_project_is_tidy() {
+fn project_is_tidy() {
     let problems = check_tree(&project_root()).unwrap();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[test]
-fn long_lines_tabs_and_blanks_at_the_end_are_found() {
+fn long_lines_tabs_and_trailing_blanks_are_found() {
     let long = format!("// {}", "a ".repeat(60).trim_end());
     let text = format!("{long}\nfn f() {{}} \nfn g() {{\n\t\n}}\nconst A: &str = \"{long}\";\n");
-    let findings = lines::find_long(&tree(&[("crates/a/src/lib.rs", &text)]));
+    let findings = lines::find_long(&make_tree(&[("crates/a/src/lib.rs", &text)]));
     let path = "crates/a/src/lib.rs";
-    assert_eq!(places(&findings), [(path, 1), (path, 2), (path, 4)]);
+    assert_eq!(locations(&findings), [(path, 1), (path, 2), (path, 4)]);
 }
 
 #[test]
 fn banned_words_are_found_as_whole_words() {
     let text = "It goes\non for ever.\nWhoever asks.\nIt foretold.\n";
-    let findings = words::find_banned(&tree(&[("README.md", text)]));
-    assert_eq!(places(&findings), [("README.md", 2), ("README.md", 3)]);
+    let findings = words::find_banned(&make_tree(&[("README.md", text)]));
+    assert_eq!(locations(&findings), [("README.md", 2), ("README.md", 3)]);
 }
 
 #[test]
-fn names_of_two_types_are_found_and_those_of_tests_are_not() {
+fn repeated_type_names_are_found_outside_tests() {
     let first = "struct Place;\npub enum Error {}\n#[cfg(test)]\nmod tests { struct Slot; }\n";
     let second = "pub trait Place {}\nstruct Slot;\nenum Error {}\n";
-    let findings = types::find_repeated(&tree(&[
+    let findings = types::find_repeated(&make_tree(&[
         ("crates/a/src/one.rs", first),
         ("crates/b/src/two.rs", second),
     ]));
     let expected = [("crates/a/src/one.rs", 1), ("crates/b/src/two.rs", 1)];
-    assert_eq!(places(&findings), expected);
+    assert_eq!(locations(&findings), expected);
 }
 
 #[test]
-fn shares_of_one_word_are_percents_above_the_limit() {
+fn one_word_shares_are_percents_above_the_maximum() {
     let text = "struct One; struct TwoWords; struct Three; struct Four;";
     let files = [("crates/a/src/lib.rs", text)];
-    assert_eq!(types::find_one_word_share(&tree(&files)).len(), 75 - 35);
+    assert_eq!(
+        types::find_one_word_share(&make_tree(&files)).len(),
+        75 - 35
+    );
     let text = "fn one() {} fn two_words() {} impl Clone for A { fn clone(&self) -> A { A } }";
     let files = [("crates/a/src/lib.rs", text)];
-    assert_eq!(functions::find_one_word_share(&tree(&files)).len(), 50 - 40);
+    assert_eq!(
+        functions::find_one_word_share(&make_tree(&files)).len(),
+        50 - 40
+    );
 }
 
 #[test]
 fn vague_functions_are_found() {
     let text = "impl A {\n    fn told(&self) {}\n    fn log_mismatch(&self) {}\n}\nfn heard() {}\n";
-    let findings = functions::find_vague(&tree(&[("crates/a/src/lib.rs", text)]));
+    let findings = functions::find_vague(&make_tree(&[("crates/a/src/lib.rs", text)]));
     let path = "crates/a/src/lib.rs";
-    assert_eq!(places(&findings), [(path, 2), (path, 5)]);
+    assert_eq!(locations(&findings), [(path, 2), (path, 5)]);
 }
 
 #[test]
-fn methods_far_from_their_type_are_found() {
-    let findings = impls::find_distant(&tree(&[
+fn distant_methods_are_found() {
+    let findings = impls::find_distant(&make_tree(&[
         ("crates/a/src/node/mod.rs", "pub struct Node;"),
         ("crates/a/src/node/calls.rs", "impl Node {}"),
         (
@@ -78,12 +84,12 @@ fn methods_far_from_their_type_are_found() {
             "impl Node {}\nimpl Drop for Node { fn drop(&mut self) {} }",
         ),
     ]));
-    assert_eq!(places(&findings), [("crates/a/src/far.rs", 1)]);
+    assert_eq!(locations(&findings), [("crates/a/src/far.rs", 1)]);
 }
 
 #[test]
-fn cycles_are_found_also_through_names_that_a_parent_passes_on() {
-    let findings = modules::find_cycles(&tree(&[
+fn cycles_through_re_exports_of_a_parent_are_found() {
+    let findings = modules::find_cycles(&make_tree(&[
         (
             "crates/a/src/lib.rs",
             "mod one; mod two; mod three; pub use three::Three;",
@@ -106,17 +112,17 @@ fn cycles_are_found_also_through_names_that_a_parent_passes_on() {
 fn crowded_folders_are_found() {
     let names: Vec<String> = (0..16).map(|i| format!("crates/a/src/b/f{i}.rs")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
-    let findings = folders::find_crowded(&tree(&files));
-    assert_eq!(places(&findings), [("crates/a/src/b", 0)]);
+    let findings = folders::find_crowded(&make_tree(&files));
+    assert_eq!(locations(&findings), [("crates/a/src/b", 0)]);
     let names: Vec<String> = (0..13).map(|i| format!("crates/a/src/f{i}.rs")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
-    let findings = folders::find_crowded(&tree(&files));
-    assert_eq!(places(&findings), [("crates/a/src", 0)]);
+    let findings = folders::find_crowded(&make_tree(&files));
+    assert_eq!(locations(&findings), [("crates/a/src", 0)]);
 }
 
 #[test]
 fn dead_paths_are_found_in_texts_and_comments() {
-    let findings = paths::find_dead(&tree(&[
+    let findings = paths::find_dead(&make_tree(&[
         (
             "crates/a/src/b/c.rs",
             "// see `d.rs` and `b/c.rs`\nconst D: &str = \"`e.rs`\";\n",
@@ -127,20 +133,20 @@ fn dead_paths_are_found_in_texts_and_comments() {
         ),
     ]));
     assert_eq!(
-        places(&findings),
+        locations(&findings),
         [("crates/a/src/b/c.rs", 1), ("README.md", 3)]
     );
 }
 
 #[test]
-fn the_list_of_allowed_findings_only_shrinks() {
+fn allowed_findings_only_shrink() {
     let finding = |line| Finding {
         rule: "line",
         path: String::from("a.rs"),
         line,
         text: String::from("long"),
     };
-    let mut allowed = allowed::AllowedFindings::parse("line a.rs 2\n").unwrap();
+    let mut allowed = AllowedFindings::parse("line a.rs 2\n").unwrap();
     assert!(allowed.compare(&[finding(1), finding(2)]).is_empty());
     assert_eq!(
         allowed.compare(&[finding(1), finding(2), finding(3)]).len(),
@@ -148,14 +154,8 @@ fn the_list_of_allowed_findings_only_shrinks() {
     );
     assert_eq!(allowed.compare(&[finding(1)]).len(), 1);
     allowed.lower(&[finding(1)]);
-    assert_eq!(
-        allowed,
-        allowed::AllowedFindings::parse("line a.rs 1\n").unwrap()
-    );
+    assert_eq!(allowed, AllowedFindings::parse("line a.rs 1\n").unwrap());
     allowed.lower(&[finding(1), finding(2)]);
-    assert_eq!(
-        allowed,
-        allowed::AllowedFindings::parse("line a.rs 1\n").unwrap()
-    );
-    assert!(allowed::AllowedFindings::parse("line a.rs\n").is_err());
+    assert_eq!(allowed, AllowedFindings::parse("line a.rs 1\n").unwrap());
+    assert!(AllowedFindings::parse("line a.rs\n").is_err());
 }

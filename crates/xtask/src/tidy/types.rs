@@ -1,19 +1,19 @@
-//! Types have names that are theirs alone.
+//! Names of types are unique in the workspace.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
-use super::source::SourceTree;
+use super::source_tree::SourceTree;
 
-/// Names that each crate may have.
+/// Names that each crate may use.
 const SHARED: &[&str] = &["Error", "Options", "Config", "Args"];
-/// Most types with a name of one word, percent.
+/// Maximum share of types with a name of one word, in percent.
 const ONE_WORD_MAX: usize = 35;
 
-/// Finds names that more than one type has.
+/// Finds types that share a name.
 pub(super) fn find_repeated(tree: &SourceTree) -> Vec<Finding> {
     let mut places: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
-    for file in tree.sources() {
+    for file in tree.source_files() {
         for (name, line) in &file.items.types {
             places.entry(name).or_default().push((&file.path, *line));
         }
@@ -33,14 +33,14 @@ pub(super) fn find_repeated(tree: &SourceTree) -> Vec<Finding> {
     findings
 }
 
-/// Finds one finding for each percent of types of one word above the limit.
+/// Returns one finding for each percent of types of one word above the maximum.
 pub(super) fn find_one_word_share(tree: &SourceTree) -> Vec<Finding> {
-    let names = tree.sources().flat_map(|file| &file.items.types);
+    let names = tree.source_files().flat_map(|file| &file.items.types);
     let is_one_word = |name: &str| name.chars().filter(|c| c.is_uppercase()).count() <= 1;
     share_findings("one-word-types", names, is_one_word, ONE_WORD_MAX)
 }
 
-/// One finding for each percent of names of one word above `max`.
+/// Returns one finding for each percent of names of one word above `max`.
 pub(super) fn share_findings<'a>(
     rule: &'static str,
     names: impl Iterator<Item = &'a (String, usize)>,
@@ -52,7 +52,7 @@ pub(super) fn share_findings<'a>(
         count += usize::from(is_one_word(name));
         all += 1;
     }
-    // Rounded up, so that a share just above the limit is found.
+    // Rounded up, so that a share just above the maximum is found.
     let percent = (100 * count).div_ceil(all.max(1));
     let finding = Finding {
         rule,

@@ -1,9 +1,9 @@
-//! Words that readers of plain English do not expect.
+//! Texts and code are in plain English.
 
 use super::Finding;
-use super::source::{SourceFile, SourceTree};
+use super::source_tree::{SourceFile, SourceTree};
 
-/// Words and phrases that are not used, see `docs/dev/style.md`.
+/// Words and phrases that `docs/dev/style.md` bans.
 const BANNED: &[&str] = &[
     "anew",
     "anybody",
@@ -26,7 +26,7 @@ const BANNED: &[&str] = &[
     "whatever",
     "whoever",
 ];
-/// Files that speak of the words themselves.
+/// Files that are about the words themselves.
 const EXEMPT: &[&str] = &["docs/dev/style.md", "crates/xtask/src/tidy/"];
 
 /// Finds banned words in code, comments and texts.
@@ -55,8 +55,8 @@ pub(super) fn find_banned(tree: &SourceTree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a line has a word or phrase that is no part of a longer word.
-pub(super) fn has_word(line: &str, word: &str) -> bool {
+/// Whether a line has a word or phrase that is not part of a longer word.
+fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -1,4 +1,4 @@
-//! The list of findings that are still allowed.
+//! The list of allowed findings.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Finding;
 
-/// Most findings of each rule in each file or folder.
+/// Number of allowed findings of each rule in each file or folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AllowedFindings(BTreeMap<(String, String), usize>);
 
@@ -38,7 +38,7 @@ impl AllowedFindings {
         Ok(AllowedFindings(allowed))
     }
 
-    /// Returns the findings above the list, and the entries of the list that are too high.
+    /// Returns the findings above the list, and the lines of the list that allow too much.
     pub(super) fn compare(&self, findings: &[Finding]) -> Vec<String> {
         let found = count_findings(findings);
         let mut problems = Vec::new();
@@ -50,7 +50,7 @@ impl AllowedFindings {
                     .filter(|f| f.rule == rule && f.path == *path);
                 problems
                     .extend(of_file.map(|f| format!("{}:{}: {rule}: {}", f.path, f.line, f.text)));
-                // Findings of a share have the same text.
+                // All findings of a share have the same text.
                 problems.dedup();
                 problems.push(format!(
                     "{path}: {rule}: {count} findings, {allowed} allowed"
@@ -71,7 +71,7 @@ impl AllowedFindings {
         problems
     }
 
-    /// Lowers each entry to the findings that there are.
+    /// Lowers each count to the number of findings, and removes lines without findings.
     pub(super) fn lower(&mut self, findings: &[Finding]) {
         let found = count_findings(findings);
         for (key, allowed) in &mut self.0 {

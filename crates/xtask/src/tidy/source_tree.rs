@@ -1,33 +1,34 @@
-//! The files of the project: those that git knows, with the syntax of those in Rust.
+//! The files of the project that git knows, and the syntax of the Rust files.
 
 use std::path::Path;
 use std::process::Command;
 
 use syn::visit::{self, Visit};
 
-/// One file.
+/// A file of the project.
 pub(super) struct SourceFile {
     /// Relative to the root of the project.
     pub(super) path: String,
+    /// Content of the file.
     pub(super) text: String,
-    /// What a file in Rust defines; empty for other files.
+    /// Definitions and imports of a Rust file; empty for other files.
     pub(super) items: FileItems,
 }
 
-/// Definitions and imports of a file in Rust. Those of test modules are left out.
+/// Definitions and imports of a Rust file, without those of test modules.
 #[derive(Default)]
 pub(super) struct FileItems {
     /// Name and line of each struct, enum and trait.
     pub(super) types: Vec<(String, usize)>,
     /// Name and line of the type of each inherent impl.
     pub(super) impls: Vec<(String, usize)>,
-    /// Name and line of each function that is not of an impl of a trait.
+    /// Name and line of each function, except methods of an impl of a trait.
     pub(super) functions: Vec<(String, usize)>,
-    /// Each imported path, its parts in order, and its line; `*` stands for all.
+    /// Parts and line of each imported path; `*` stands for all names.
     pub(super) imports: Vec<(Vec<String>, usize)>,
 }
 
-/// All files.
+/// All files of the project.
 pub(super) struct SourceTree {
     pub(super) files: Vec<SourceFile>,
 }
@@ -53,7 +54,7 @@ impl SourceTree {
         let names = String::from_utf8_lossy(&listed.stdout).into_owned();
         let mut files = Vec::new();
         for path in names.split('\0').filter(|path| !path.is_empty()) {
-            // Files that are deleted and not committed yet, and files that are no text.
+            // Deleted files whose deletion is not committed, and binary files, are left out.
             if let Ok(text) = std::fs::read_to_string(root.join(path)) {
                 files.push(SourceFile::parse(path, text)?);
             }
@@ -61,14 +62,14 @@ impl SourceTree {
         Ok(SourceTree { files })
     }
 
-    /// The files in Rust.
-    pub(super) fn rust(&self) -> impl Iterator<Item = &SourceFile> {
+    /// Returns the Rust files.
+    pub(super) fn rust_files(&self) -> impl Iterator<Item = &SourceFile> {
         self.files.iter().filter(|file| file.path.ends_with(".rs"))
     }
 
-    /// The files in Rust of crates, without their tests, benchmarks and examples.
-    pub(super) fn sources(&self) -> impl Iterator<Item = &SourceFile> {
-        self.rust().filter(|file| {
+    /// Returns the Rust files of crates, without tests, benchmarks and examples.
+    pub(super) fn source_files(&self) -> impl Iterator<Item = &SourceFile> {
+        self.rust_files().filter(|file| {
             let is_source = file.path.contains("/src/") || file.path.starts_with("src/");
             is_source && !file.path.contains("/tests/") && !file.path.ends_with("/tests.rs")
         })
@@ -76,7 +77,7 @@ impl SourceTree {
 }
 
 impl SourceFile {
-    /// Reads what a file defines.
+    /// Parses a file.
     pub(super) fn parse(path: &str, text: String) -> Result<SourceFile, String> {
         let mut items = FileItems::default();
         if path.ends_with(".rs") {
@@ -87,7 +88,8 @@ impl SourceFile {
         Ok(SourceFile { path, text, items })
     }
 
-    /// Crate and module path of a source file, such as `("crates/raft", ["log", "codec"])`.
+    /// Returns the crate and module path of a source file, such as `("crates/raft", ["log",
+    /// "codec"])`; None for other files.
     pub(super) fn module(&self) -> Option<(&str, Vec<&str>)> {
         let (root, rest) = self.path.split_once("/src/")?;
         let stem = rest.strip_suffix(".rs")?;
