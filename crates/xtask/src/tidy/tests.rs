@@ -39,6 +39,17 @@ fn banned_words_are_found_as_whole_words() {
 }
 
 #[test]
+fn old_paths_in_table_of_moved_files_may_have_banned_words() {
+    let text = "| `a/src/asked.rs` | `a/src/b.rs` |\nWe asked.\n";
+    let paths = ["docs/adr/0021-names-and-layout.md", "docs/a.md"];
+    let findings = words::find_banned(&make_tree(&paths.map(|path| (path, text))));
+    assert_eq!(
+        locations(&findings),
+        [(paths[0], 2), (paths[1], 1), (paths[1], 2)]
+    );
+}
+
+#[test]
 fn repeated_type_names_are_found_outside_tests() {
     let first = "struct Place;\npub enum Error {}\n#[cfg(test)]\nmod tests { struct Slot; }\n";
     let second = "pub trait Place {}\nstruct Slot;\nenum Error {}\n";
