@@ -22,7 +22,7 @@ impl AllowedFindings {
         AllowedFindings::parse(&text)
     }
 
-    /// Reads lines of `rule path count`.
+    /// Reads lines of `rule path count`. A line that allows nothing or is repeated is an error.
     pub(super) fn parse(text: &str) -> Result<AllowedFindings, String> {
         let mut allowed = BTreeMap::new();
         for line in text.lines().filter(|line| !line.is_empty()) {
@@ -33,7 +33,10 @@ impl AllowedFindings {
                 return Err(format!("{line:?} is not `rule path count`"));
             };
             let count = count.parse().map_err(|e| format!("{line:?}: {e}"))?;
-            allowed.insert((rule.to_owned(), path.to_owned()), count);
+            let earlier = allowed.insert((rule.to_owned(), path.to_owned()), count);
+            if count == 0 || earlier.is_some() {
+                return Err(format!("{line:?} has no effect; remove it"));
+            }
         }
         Ok(AllowedFindings(allowed))
     }

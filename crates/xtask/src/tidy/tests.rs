@@ -168,5 +168,8 @@ fn allowed_findings_only_shrink() {
     assert_eq!(allowed, AllowedFindings::parse("line a.rs 1\n").unwrap());
     allowed.lower(&[finding(1), finding(2)]);
     assert_eq!(allowed, AllowedFindings::parse("line a.rs 1\n").unwrap());
-    assert!(AllowedFindings::parse("line a.rs\n").is_err());
+    assert_eq!(allowed.compare(&[]).len(), 1);
+    for text in ["line a.rs\n", "line a.rs 0\n", "line a.rs 1\nline a.rs 2\n"] {
+        assert!(AllowedFindings::parse(text).is_err(), "{text:?}");
+    }
 }
