@@ -9,6 +9,7 @@ mod folders;
 mod functions;
 mod impls;
 mod lines;
+mod metrics;
 mod modules;
 mod paths;
 mod source_tree;
@@ -54,12 +55,13 @@ pub fn lower_allowed(root: &Path) -> Result<(), String> {
 }
 
 fn find_all(tree: &SourceTree) -> Vec<Finding> {
-    let rules: [fn(&SourceTree) -> Vec<Finding>; 10] = [
+    let rules: [fn(&SourceTree) -> Vec<Finding>; 11] = [
         folders::find_crowded,
         functions::find_vague,
         functions::find_one_word_share,
         impls::find_distant,
         lines::find_long,
+        metrics::find_undocumented,
         modules::find_cycles,
         paths::find_dead,
         types::find_repeated,

@@ -50,6 +50,24 @@ fn old_paths_in_table_of_moved_files_may_have_banned_words() {
 }
 
 #[test]
+fn undocumented_metrics_are_found_in_code_texts_and_dashboards() {
+    let code = "fn f() {\ngauge(\n\"left_ms\", 1);\ncounter(\"numbers\");\ngauge(\"gone\");\n}\n";
+    let page = "| `seqsvr_raft_left_seconds` |\n| `seqsvr_raft_numbers_total` |\n";
+    let text = "seqsvr_raft_left_seconds_sum seqsvr_raft_\nseqsvr_store_gone\n";
+    let findings = metrics::find_undocumented(&make_tree(&[
+        ("crates/raft/src/metrics.rs", code),
+        ("docs/metrics.md", page),
+        ("deploy/prometheus/alerts.yml", text),
+        ("docs/adr/0001-a.md", text),
+    ]));
+    let expected = [
+        ("crates/raft/src/metrics.rs", 5),
+        ("deploy/prometheus/alerts.yml", 2),
+    ];
+    assert_eq!(locations(&findings), expected);
+}
+
+#[test]
 fn repeated_type_names_are_found_outside_tests() {
     let first = "struct Place;\npub enum Error {}\n#[cfg(test)]\nmod tests { struct Slot; }\n";
     let second = "pub trait Place {}\nstruct Slot;\nenum Error {}\n";
