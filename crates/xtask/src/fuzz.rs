@@ -27,7 +27,7 @@ const RUSTFLAGS: &str = "--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpa
 pub fn run_targets(only: &[String], time: Duration) -> Result<bool, String> {
     if let Some(unknown) = only.iter().find(|name| !TARGETS.contains(&name.as_str())) {
         return Err(format!(
-            "no target has the name {unknown}; choose of {}",
+            "no target has the name {unknown}; choose one of {}",
             TARGETS.join(", ")
         ));
     }

@@ -9,7 +9,7 @@ const COMPLETE: &str = "complete";
 /// Texts that pip prints only if the package index does not answer.
 const INDEX_UNREACHABLE: [&str; 2] = ["Retrying (Retry(", "Max retries exceeded"];
 
-/// Reason for which an environment cannot be used.
+/// Reason why an environment cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum VenvError {
     /// The package index does not answer. The caller may skip what needs the environment.

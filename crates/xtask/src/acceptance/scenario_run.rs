@@ -46,7 +46,7 @@ pub(super) fn select_scenarios(names: &[String]) -> Result<Vec<ClusterScenario>,
     if let Some(unknown) = names.iter().find(is_unknown) {
         let list = list_scenarios();
         return Err(format!(
-            "no scenario has the name {unknown}; choose of:\n{list}"
+            "no scenario has the name {unknown}; choose one of:\n{list}"
         ));
     }
     let is_selected = |s: &&ClusterScenario| names.is_empty() || names.iter().any(|n| n == s.name);

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// Reason for which a workload gave no result.
+/// Reason why a workload gave no result.
 #[derive(Debug)]
 pub(super) enum CompareError {
     /// A program that the workload needs is not available. The case is skipped.

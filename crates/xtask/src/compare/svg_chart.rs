@@ -65,9 +65,9 @@ impl SvgChart {
 
 /// A logarithmic axis between whole powers of ten.
 struct LogAxis {
-    /// Exponents of the least and the largest value.
+    /// Exponents of the smallest and the largest value.
     exponents: (f64, f64),
-    /// Position of the least value.
+    /// Position of the smallest value.
     from: f64,
     /// Position of the largest value.
     to: f64,

@@ -29,19 +29,19 @@ pub(super) struct Case {
 /// machines differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
-    /// Least numbers per second, divided by those of the reference in the same round.
+    /// Minimum numbers per second, divided by those of the reference in the same round.
     RatioMin(f64),
-    /// Least numbers per second.
+    /// Minimum numbers per second.
     RateMin(f64),
-    /// Largest p99.9, divided by that of the reference in the same round.
+    /// Maximum p99.9, divided by that of the reference in the same round.
     TailRatioMax(f64),
-    /// Least raises per second.
+    /// Minimum raises per second.
     RaiseRateMin(f64),
-    /// Least numbers for each raise.
+    /// Minimum numbers for each raise.
     NumbersPerRaiseMin(f64),
-    /// Least raises for each sync of a store's log.
+    /// Minimum raises for each sync of a store's log.
     RaisesPerSyncMin(f64),
-    /// Largest resident bytes of the AllocSvr for each key.
+    /// Maximum resident bytes of the AllocSvr for each key.
     BytesPerKeyMax(f64),
     /// No call waits for a refill.
     NoRefillWait,
@@ -97,7 +97,7 @@ pub(super) fn select_cases(names: &[String]) -> Result<Vec<&'static Case>, Strin
     if let Some(unknown) = names.iter().find(is_unknown) {
         let list = list_cases();
         return Err(format!(
-            "no case has the name {unknown}; choose of:\n{list}"
+            "no case has the name {unknown}; choose one of:\n{list}"
         ));
     }
     let is_selected = |case: &&Case| names.is_empty() || names.iter().any(|name| name == case.name);
