@@ -12,9 +12,6 @@
 //!
 //! The binary `xtask` only parses the command line and prints. Everything that it runs is in this
 //! library, so that the tests run the same code.
-//!
-//! The model may not use the crates of the running system. It is a second, independent reading of
-//! the design, and would prove nothing if it shared the code.
 
 pub mod acceptance;
 pub mod baseline;

@@ -42,7 +42,7 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             unleased,
             ..
         } => {
-            let options = acceptance::Options { only, rounds };
+            let options = acceptance::AcceptanceOptions { only, rounds };
             match unleased {
                 true => acceptance::run_unleased(&options),
                 false => acceptance::run_scenarios(&options),
@@ -59,7 +59,7 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             pictures,
             against,
             ..
-        } => block_on(compare::compare(&compare::Options {
+        } => block_on(compare::compare(&compare::CompareOptions {
             only,
             rounds,
             run_time: Duration::from_millis(ms),
@@ -71,11 +71,13 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             budget_mib,
             base_mib,
             minutes,
-        } => block_on(memory_budget::measure_memory(&memory_budget::Options {
-            budget_mib,
-            base_mib,
-            time: Duration::from_secs(60 * minutes),
-        })),
+        } => block_on(memory_budget::measure_memory(
+            &memory_budget::MemoryOptions {
+                budget_mib,
+                base_mib,
+                time: Duration::from_secs(60 * minutes),
+            },
+        )),
         XtaskCommand::Sections {
             count,
             rate,
@@ -84,7 +86,7 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             if let Some(binary) = binary {
                 process::select_binary(Some(Box::leak(binary.into_boxed_path())));
             }
-            block_on(sections::run_measurement(&sections::Options {
+            block_on(sections::run_measurement(&sections::SectionsOptions {
                 count,
                 rate,
             }))
@@ -97,7 +99,7 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             examples,
             seed,
             seconds,
-        } => schema::test_document(&schema::Options {
+        } => schema::test_document(&schema::SchemaOptions {
             binary,
             examples,
             seed,

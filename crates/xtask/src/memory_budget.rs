@@ -25,7 +25,7 @@ const COUNTER_BYTES: [u64; 2] = [4, 24];
 const PHASES: u32 = 4;
 
 /// Options of the measurement.
-pub struct Options {
+pub struct MemoryOptions {
     /// `--memory-mib` of the AllocSvr.
     pub budget_mib: u64,
     /// Memory of the process without its counters, and the slack of the counters.
@@ -39,7 +39,7 @@ pub struct Options {
 ///
 /// # Errors
 /// A phase could not be run, or its calls failed.
-pub async fn measure_memory(options: &Options) -> Result<bool, String> {
+pub async fn measure_memory(options: &MemoryOptions) -> Result<bool, String> {
     let budget = options.budget_mib.to_string();
     let cluster = ProcessCluster::start_with(1, 1, LEASE_MS, &[], &["--memory-mib", &budget]).await;
     let (pid, address) = (cluster.allocs[0].pid(), &cluster.alloc_addresses[0]);
@@ -120,7 +120,7 @@ fn start_load(
 #[cfg(test)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_stays_within_budget_and_base_while_callers_touch_more_keys() {
-    let options = Options {
+    let options = MemoryOptions {
         budget_mib: 64,
         // 64 MiB of slack, the process, and the calls in flight.
         base_mib: 128,

@@ -20,7 +20,7 @@ pub use unleased::run_unleased;
 
 /// Options of an acceptance run.
 #[derive(Debug)]
-pub struct Options {
+pub struct AcceptanceOptions {
     /// Names of the scenarios to run; empty: all.
     pub only: Vec<String>,
     /// Number of runs of each scenario.
@@ -31,7 +31,7 @@ pub struct Options {
 ///
 /// # Errors
 /// No scenario has one of the names. The text lists the scenarios.
-pub fn run_scenarios(options: &Options) -> Result<bool, String> {
+pub fn run_scenarios(options: &AcceptanceOptions) -> Result<bool, String> {
     let selected = scenario_run::select_scenarios(&options.only)?;
     build_variant::set_rebuilt();
     // Built before the first scenario, so that its time does not include the build.

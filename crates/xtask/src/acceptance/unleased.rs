@@ -13,7 +13,7 @@ use seqsvr_test_support::{build_variant, process};
 use seqsvr_tests::scenario::faults::deposed_owner::deposed_owner;
 use seqsvr_tests::scenario::{ClusterScenario, ScenarioOutcome};
 
-use super::Options;
+use super::AcceptanceOptions;
 use super::scenario_run::{SCENARIO_TIMEOUT, ScenarioRun, run_all, run_one, select_scenarios};
 use super::table::format_table;
 
@@ -40,7 +40,7 @@ const SKIPPED: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// No scenario has one of the names. The text lists the scenarios.
-pub fn run_unleased(options: &Options) -> Result<bool, String> {
+pub fn run_unleased(options: &AcceptanceOptions) -> Result<bool, String> {
     let selected = select_scenarios(&options.only)?;
     build_variant::set_unleased();
     process::release_binary();

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::Options;
+use super::CompareOptions;
 use super::cases::Case;
 use super::error::CompareError;
 use super::measure::median;
@@ -18,7 +18,7 @@ use super::testbed::{Testbed, needs_seqsvr};
 /// # Errors
 /// The other binary does not exist.
 pub(super) async fn compare_binaries(
-    options: &Options,
+    options: &CompareOptions,
     cases: &[&Case],
     other: &Path,
 ) -> Result<bool, String> {

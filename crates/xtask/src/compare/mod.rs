@@ -29,7 +29,7 @@ use testbed::Testbed;
 
 /// Options of the comparison.
 #[derive(Debug)]
-pub struct Options {
+pub struct CompareOptions {
     /// Names of the cases; empty: all.
     pub only: Vec<String>,
     /// Number of runs of each workload.
@@ -53,7 +53,7 @@ pub fn list_cases() -> String {
 /// # Errors
 /// No case has one of the names, a chart cannot be measured or written, or the other binary does
 /// not exist.
-pub async fn compare(options: &Options) -> Result<bool, String> {
+pub async fn compare(options: &CompareOptions) -> Result<bool, String> {
     let selected = cases::select_cases(&options.only)?;
     if let Some(other) = &options.other_binary {
         return compare_binaries::compare_binaries(options, &selected, other).await;

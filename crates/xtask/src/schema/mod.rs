@@ -27,7 +27,7 @@ const PHASES: [&str; 2] = ["examples,coverage", "fuzzing"];
 
 /// Options of the tests.
 #[derive(Debug)]
-pub struct Options {
+pub struct SchemaOptions {
     /// Binary to test; None: build the release binary.
     pub binary: Option<PathBuf>,
     /// Number of requests for each operation, in each phase.
@@ -42,7 +42,7 @@ pub struct Options {
 ///
 /// # Errors
 /// The environment cannot be made although the package index answers, or the server does not start.
-pub fn test_document(options: &Options) -> Result<bool, String> {
+pub fn test_document(options: &SchemaOptions) -> Result<bool, String> {
     let requirements: Vec<&str> = REQUIREMENTS.lines().collect();
     let environment = match venv::make_environment(ENVIRONMENT, &requirements) {
         Ok(environment) => environment,
@@ -86,7 +86,7 @@ fn start_schemathesis(
     server: &DevServer,
     phases: &str,
     report: &Path,
-    options: &Options,
+    options: &SchemaOptions,
 ) -> Result<ChildGuard, String> {
     let config_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema");
     let report = File::create(report).map_err(|e| e.to_string())?;
@@ -116,7 +116,7 @@ fn start_schemathesis(
 #[test]
 #[ignore = "fetches packages from the network; `.ci/run` runs it as a stage of its own"]
 fn server_responses_match_openapi_document() {
-    let options = Options {
+    let options = SchemaOptions {
         binary: None,
         examples: 100,
         seed: 1,

@@ -30,7 +30,7 @@ const IDLE_READS: u32 = 20;
 const LOAD_TIME_BEFORE: Duration = Duration::from_secs(5);
 
 /// Options of the measurement.
-pub struct Options {
+pub struct SectionsOptions {
     /// Number of sections of the state.
     pub count: u64,
     /// Calls per second, each of which writes an entry.
@@ -42,13 +42,13 @@ pub struct Options {
 ///
 /// # Errors
 /// A step failed or took too long.
-pub async fn run_measurement(options: &Options) -> Result<bool, String> {
+pub async fn run_measurement(options: &SectionsOptions) -> Result<bool, String> {
     let measured = measure(options).await?;
     print!("{}", measured.format_table(options.count, options.rate));
     Ok(measured.meets_targets())
 }
 
-async fn measure(options: &Options) -> Result<SectionsMeasurement, String> {
+async fn measure(options: &SectionsOptions) -> Result<SectionsMeasurement, String> {
     let mut measured = SectionsMeasurement::default();
     let report_step = |what: &str| eprintln!("{what} …");
 

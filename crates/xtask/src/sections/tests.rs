@@ -10,7 +10,7 @@ const COUNT: u64 = 20_000;
 async fn replacement_catches_up_with_few_sections() {
     // Built here, so that the time of a step does not include the build.
     tokio::task::spawn_blocking(release_binary).await.unwrap();
-    let options = Options {
+    let options = SectionsOptions {
         count: COUNT,
         rate: 100,
     };
