@@ -15,12 +15,12 @@ use tokio::time::sleep;
 
 use crate::admin::Admin;
 use crate::batch_item::BatchItem;
-use crate::call::batch::call_batch;
-use crate::call::batch_call::{CurrentBatch, NextBatch};
+use crate::call::batch::execution::call_batch;
 use crate::call::context::CallContext;
 use crate::call::decode::{decode_current, decode_numbers};
+use crate::call::key::single::{SingleCall, call_routed};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::single::{SingleCall, call_routed};
+use crate::call::sequence_call::{CurrentBatch, NextBatch};
 use crate::call::table_fetch::get_table;
 use crate::client_core::ClientCore;
 use crate::error::Error;

@@ -9,9 +9,10 @@
 //! deadline and makes the final [`Error`] from them.
 //!
 //! ```text
-//! next ------> call/single.rs       --locate--> routing/
-//! next_many -> call/single_owner.rs (the usual call: one owner, one frame, no failure)
-//!              call/batch.rs --choose--> routing/server_set.rs ((owner, or any while suspect))
+//! next ------> call/key/single.rs   --locate--> routing/
+//! next_many -> call/batch/single_owner.rs (the usual call: one owner, one frame, no failure)
+//!              call/batch/execution.rs --choose--> routing/server_set.rs ((owner, or any while
+//!                                                  suspect))
 //!                            --attempt-> call/pipe_attempt.rs  (next, current: merged in frames)
 //!                                        call/unary_attempt.rs (the rest: a request of its own)
 //!                            --retry---> call/retry_budget.rs  (pause, or the final error)

@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use crate::call::attempt_error::{AttemptError, RetryDecision};
-use crate::call::batch_call::{BatchCall, is_keyed, to_frame_items};
+use crate::call::batch::single_owner::SingleOwnerCall;
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::{attempt_items, try_submit_to_owner};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::single_owner::SingleOwnerCall;
+use crate::call::sequence_call::{BatchCall, is_keyed, to_frame_items};
 use crate::call::table_fetch::get_table;
 use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;

@@ -10,10 +10,10 @@ use seqsvr_core::ids::Slot;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::oneshot;
 
-use crate::call::batch_call::{BatchCall, is_keyed, to_frame_items};
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::try_submit_to_owner;
 use crate::call::retry_budget::RetryBudget;
+use crate::call::sequence_call::{BatchCall, is_keyed, to_frame_items};
 use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;
 use crate::pipe::{CallResults, FrameKey};

@@ -1,0 +1,4 @@
+//! Calls about many keys.
+
+pub(crate) mod execution;
+mod single_owner;

@@ -1,0 +1,3 @@
+//! Calls about one key.
+
+pub(crate) mod single;
