@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use seqsvr_check::{CallAnswer, CallKind, CallOutcome, HistoryRecorder, RecordedCall};
-use seqsvr_client::{CurrentKind, Error, Reason};
+use seqsvr_client::{CurrentKind, Error, ErrorKind};
 use tokio::time::Instant;
 
 use crate::answers::AnsweredItem;
@@ -106,7 +106,7 @@ impl CallRecorder {
                     tally.numbers += self.verify_answer(*key, greatest_before, call, &answer);
                 }
                 Err(error) => {
-                    if error.reason == Reason::ClusterMismatch {
+                    if error.kind() == ErrorKind::ClusterMismatch {
                         self.run.pacer.stop();
                         self.run
                             .cluster_mismatch

@@ -62,9 +62,14 @@ impl KeySet {
         }
     }
 
+    /// Returns the index of a key's namespace in the settings.
+    pub(crate) fn namespace_index(&self, index: u32) -> usize {
+        (index / self.count) as usize
+    }
+
     /// Returns the namespace of a key.
     pub(crate) fn namespace_of(&self, index: u32) -> &str {
-        &self.namespaces[(index / self.count) as usize]
+        &self.namespaces[self.namespace_index(index)]
     }
 
     /// Returns the key as the SDK has it.

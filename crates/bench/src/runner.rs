@@ -76,7 +76,8 @@ pub async fn run_bench(
     });
     // Callers without the SDK check that the answers are from this cluster.
     let cluster = ClusterTag::from_cluster_id(clients[0].routes().await?.cluster());
-    let worker_clients = connect_clients(&settings, &clients, strides.collect(), cluster)?;
+    let worker_clients =
+        connect_clients(&settings, &clients, &namespaces, strides.collect(), cluster)?;
     let recorder = settings
         .history
         .as_ref()
@@ -207,6 +208,7 @@ enum WorkerClient {
 fn connect_clients(
     settings: &BenchSettings,
     clients: &[Client],
+    namespaces: &[String],
     strides: HashMap<String, u32>,
     cluster: ClusterTag,
 ) -> anyhow::Result<Vec<WorkerClient>> {
@@ -222,7 +224,10 @@ fn connect_clients(
         (_, true) => Ok(WorkerClient::Calls(CallClient::Unary(connect_direct(
             server,
         )?))),
-        (_, false) => Ok(WorkerClient::Calls(CallClient::Sdk(client.clone()))),
+        (_, false) => {
+            let handles = namespaces.iter().map(|name| client.namespace(name));
+            Ok(WorkerClient::Calls(CallClient::Sdk(handles.collect())))
+        }
     };
     pairs.map(connect).collect()
 }

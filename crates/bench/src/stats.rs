@@ -56,11 +56,11 @@ impl RunStats {
 
     /// Counts an item that failed.
     pub(crate) fn count_failure(&mut self, error: &Error) {
-        let kind = match error.reason {
-            Reason::Unspecified => code_name(error.code),
-            reason => format!("{} {}", code_name(error.code), reason.as_str_name()),
+        let kind = match error.reason() {
+            Reason::Unspecified => code_name(error.code()),
+            reason => format!("{} {}", code_name(error.code()), reason.as_str_name()),
         };
-        self.add_failures(kind, 1, || error.message.clone());
+        self.add_failures(kind, 1, || error.message().to_owned());
     }
 
     /// Returns the number of items that failed.

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqsvr_core::namespace::{Namespace, NamespaceSpec};
+use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceSpec};
 use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::v1::{self, Reason};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::attempt_error::AttemptError;
 use crate::call::context::CallContext;
 use crate::call::retry_budget::RetryBudget;
+use crate::call::retry_decision::RetryDecision;
 use crate::call::rpc::Rpc;
 use crate::call::table_fetch::fetch_table;
 use crate::call::unary_attempt::attempt_unary;
@@ -24,20 +25,6 @@ const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Admin {
     context: CallContext,
-}
-
-/// Changes to a namespace; None: leave as it is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Alter {
-    /// Numbers that a raise of a cold section adds.
-    pub step: Option<u32>,
-    /// Most numbers that one raise may add.
-    pub step_max: Option<u32>,
-    /// How many numbers RaiseTo may jump over in one section, in total, without force.
-    pub raise_to_max: Option<u64>,
-    /// Whether a store confirms every answer first. Holds on each AllocSvr once it has the routing
-    /// table with the change: within a lease, if its clocks are right.
-    pub strict: Option<bool>,
 }
 
 /// A backup that is being received.
@@ -88,32 +75,32 @@ impl Admin {
         Ok(created)
     }
 
-    /// Changes the step and the limits of a namespace.
-    pub async fn alter_namespace(&self, name: &str, alter: Alter) -> Result<Namespace, Error> {
+    /// Changes the step and the limits of a namespace. `strict` holds on each AllocSvr once it has
+    /// the routing table with the change: within a lease, if its clocks are right.
+    pub async fn alter_namespace(
+        &self,
+        name: &str,
+        change: NamespaceChange,
+    ) -> Result<Namespace, Error> {
         let request = v1::AlterNamespaceRequest {
             name: name.to_owned(),
-            step: alter.step,
-            step_max: alter.step_max,
-            raise_to_max: alter.raise_to_max,
-            strict: alter.strict,
+            step: change.step,
+            step_max: change.step_max,
+            raise_to_max: change.raise_to_max,
+            strict: change.strict,
         };
-        let mut budget = RetryBudget::new(self.context.deadline);
-        decode_namespace(&self.call_any_server(request, None, &mut budget).await?)
+        decode_namespace(&self.send_request(request).await?)
     }
 
     /// Returns all namespaces.
     pub async fn list_namespaces(&self) -> Result<Vec<Namespace>, Error> {
-        let mut budget = RetryBudget::new(self.context.deadline);
-        let request = v1::ListNamespacesRequest {};
-        let reply = self.call_any_server(request, None, &mut budget).await?;
+        let reply = self.send_request(v1::ListNamespacesRequest {}).await?;
         reply.namespaces.iter().map(decode_namespace).collect()
     }
 
     /// Returns the cluster as the StoreSvr leader sees it.
     pub async fn cluster_status(&self) -> Result<v1::ClusterStatusResponse, Error> {
-        let mut budget = RetryBudget::new(self.context.deadline);
-        self.call_any_server(v1::ClusterStatusRequest {}, None, &mut budget)
-            .await
+        self.send_request(v1::ClusterStatusRequest {}).await
     }
 
     /// Moves a slot to the AllocSvr of this name. No number is skipped and no call fails. Returns
@@ -124,11 +111,7 @@ impl Admin {
             to: name.to_owned(),
             forwarded: false,
         };
-        let mut budget = RetryBudget::new(self.context.deadline);
-        Ok(self
-            .call_any_server(request, None, &mut budget)
-            .await?
-            .epoch)
+        Ok(self.send_request(request).await?.epoch)
     }
 
     /// Begins to drain the AllocSvr of this name (or, with `undo`, lets it have slots again).
@@ -139,11 +122,7 @@ impl Admin {
             undo,
             forwarded: false,
         };
-        let mut budget = RetryBudget::new(self.context.deadline);
-        Ok(self
-            .call_any_server(request, None, &mut budget)
-            .await?
-            .slots)
+        Ok(self.send_request(request).await?.slots)
     }
 
     /// Adds the StoreSvr that runs at `address` under that id and belongs to no cluster yet.
@@ -174,9 +153,7 @@ impl Admin {
     /// the call: the bytes of a backup file, chunk by chunk. They carry their own checksums: read
     /// the file back before you rely on it.
     pub async fn backup(&self) -> Result<BackupStream, Error> {
-        let mut budget = RetryBudget::new(self.context.deadline);
-        let chunks = self.call_any_server(v1::BackupRequest {}, None, &mut budget);
-        Ok(BackupStream(chunks.await?))
+        Ok(BackupStream(self.send_request(v1::BackupRequest {}).await?))
     }
 
     /// Sends a change of the StoreSvrs' members and returns the members after it.
@@ -185,10 +162,8 @@ impl Admin {
         R: Rpc<Reply = v1::MembersResponse>,
     {
         let mut budget = RetryBudget::single_attempt(self.context.deadline);
-        Ok(self
-            .call_any_server(request, None, &mut budget)
-            .await?
-            .stores)
+        let reply = self.call_any_server(request, None, &mut budget).await?;
+        Ok(reply.stores)
     }
 
     /// Returns one process's role and counters.
@@ -198,6 +173,12 @@ impl Admin {
         let mut budget = RetryBudget::new(self.context.deadline);
         self.call_any_server(v1::NodeStatusRequest {}, Some(&address), &mut budget)
             .await
+    }
+
+    /// Sends a request to one server after the other until one answers.
+    async fn send_request<R: Rpc>(&self, request: R) -> Result<R::Reply, Error> {
+        let mut budget = RetryBudget::new(self.context.deadline);
+        self.call_any_server(request, None, &mut budget).await
     }
 
     /// Sends a request to one server after the other, or only to `at`. A StoreSvr that does not
@@ -222,7 +203,7 @@ impl Admin {
             match attempt_unary(core, &address, request.clone(), budget).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => {
-                    sleep(core.plan_retry(budget, &failure)?).await;
+                    core.pause_for_retry(budget, &failure).await?;
                     leader = failure.leader;
                 }
             }
@@ -247,9 +228,8 @@ impl Admin {
                 ),
                 Err(failure) => failure,
             };
-            match core.plan_retry(budget, &failure) {
-                Ok(pause) => sleep(pause).await,
-                Err(_) => return,
+            if core.pause_for_retry(budget, &failure).await.is_err() {
+                return;
             }
         }
     }

@@ -6,14 +6,13 @@ use seqsvr_core::routing_table::KeyRef;
 
 use crate::key::Key;
 
-/// One entry of [`Client::next_many`](crate::Client::next_many): a uid or a [`Key`] for its next
-/// number, a [`NextItem`] to say more. A type of the caller's that has a uid or a key can be one as
-/// it is.
+/// What a call takes or reads numbers of: a uid or a [`Key`], or a [`NextItem`] to say more. A type
+/// of the caller's that has a uid or a key can be one as it is.
 pub trait BatchItem: Sync {
-    /// Returns the key whose numbers the item takes.
+    /// Returns the key of the sequence.
     fn key(&self) -> BatchItemKey<'_>;
 
-    /// Returns how many numbers it takes, 1 to 100,000.
+    /// Returns how many numbers `next` takes, 1 to 100,000.
     fn count(&self) -> u32 {
         1
     }
@@ -24,7 +23,7 @@ pub trait BatchItem: Sync {
     }
 }
 
-/// The key of an [`BatchItem`], without a copy of it.
+/// The key of a [`BatchItem`], without a copy of it.
 #[derive(Clone, Copy, Debug)]
 pub enum BatchItemKey<'a> {
     /// As [`Key::Uid`].
@@ -43,15 +42,12 @@ impl<'a> BatchItemKey<'a> {
     }
 }
 
-/// One item of [`Client::next_many`](crate::Client::next_many).
+/// Key with the count of numbers to take, and with a floor.
 #[derive(Clone, Debug)]
 pub struct NextItem {
-    /// Key whose numbers are taken.
-    pub key: Key,
-    /// Numbers to take, 1 to 100,000.
-    pub count: u32,
-    /// Last number of this sequence that the caller has seen.
-    pub floor: Option<u64>,
+    key: Key,
+    count: u32,
+    floor: Option<u64>,
 }
 
 impl NextItem {
@@ -62,6 +58,21 @@ impl NextItem {
             count: 1,
             floor: None,
         }
+    }
+
+    /// Sets how many numbers the item takes, 1 to 100,000.
+    #[must_use]
+    pub fn with_count(mut self, count: u32) -> NextItem {
+        self.count = count;
+        self
+    }
+
+    /// Sets the last number of this sequence that the caller has seen. The answer is greater, or an
+    /// error.
+    #[must_use]
+    pub fn with_floor(mut self, floor: u64) -> NextItem {
+        self.floor = Some(floor);
+        self
     }
 }
 

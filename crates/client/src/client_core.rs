@@ -8,9 +8,11 @@ use seqsvr_core::ids::Slot;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1::{Reason, RoutingTable};
 use tokio::sync::Mutex;
+use tokio::time::sleep;
 
-use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::attempt_error::AttemptError;
 use crate::call::retry_budget::RetryBudget;
+use crate::call::retry_decision::RetryDecision;
 use crate::call::wait_status::WaitStatus;
 use crate::error::Error;
 use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
@@ -72,6 +74,19 @@ impl ClientCore {
             return budget.plan_retry(&failure, &self.servers, &self.wait_status);
         }
         budget.plan_retry(failure, &self.servers, &self.wait_status)
+    }
+
+    /// Waits until the next attempt may begin.
+    ///
+    /// # Errors
+    /// Another attempt would not help, or the time of the call is over.
+    pub(crate) async fn pause_for_retry(
+        &self,
+        budget: &mut RetryBudget,
+        failure: &AttemptError,
+    ) -> Result<(), Error> {
+        sleep(self.plan_retry(budget, failure)?).await;
+        Ok(())
     }
 
     /// Returns the address to send to: the owner's, by its index in the table's addresses; any

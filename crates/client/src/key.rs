@@ -52,6 +52,18 @@ impl From<String> for Key {
     }
 }
 
+impl From<&[u8]> for Key {
+    fn from(key: &[u8]) -> Key {
+        Key::Key(Bytes::copy_from_slice(key))
+    }
+}
+
+impl From<Vec<u8>> for Key {
+    fn from(key: Vec<u8>) -> Key {
+        Key::Key(key.into())
+    }
+}
+
 impl From<Bytes> for Key {
     fn from(key: Bytes) -> Key {
         Key::Key(key)

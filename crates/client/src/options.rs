@@ -1,54 +1,51 @@
-//! The settings of a client, and the options of a call.
+//! The settings of a client.
 
 use std::time::Duration;
 
 use seqsvr_proto::limits::{CALL_TIMEOUT_DEFAULT, ITEMS_MAX};
 
-/// Plain settings of a [`Client`](crate::Client).
+/// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// AllocSvr addresses, `host:port` (port 7700 if left out); one that answers is enough to learn
-    /// the others.
-    pub servers: Vec<String>,
-    /// How long a call keeps trying, 5 s unless configured.
-    pub deadline: Duration,
-    /// Seed of jitter and of the choice between equal servers, so that a simulation repeats; None:
-    /// random.
-    pub seed: Option<u64>,
-    /// Most items of one frame, if less than the 1,024 of a frame; a longer batch is split. For a
-    /// cluster whose `--items-max` is lower.
-    pub items_max: usize,
+#[non_exhaustive]
+pub struct ClientOptions {
+    pub(crate) servers: Vec<String>,
+    pub(crate) deadline: Duration,
+    pub(crate) seed: Option<u64>,
+    pub(crate) items_max: usize,
 }
 
-impl Options {
-    /// Returns the defaults with these servers.
-    pub fn new<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> Options {
-        Options {
+impl ClientOptions {
+    /// Returns the defaults with these AllocSvr addresses, `host:port` (port 7700 if left out). One
+    /// that answers is enough to learn the others.
+    pub fn new<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> ClientOptions {
+        ClientOptions {
             servers: servers.into_iter().map(Into::into).collect(),
             deadline: CALL_TIMEOUT_DEFAULT,
             seed: None,
             items_max: ITEMS_MAX,
         }
     }
-}
 
-/// Options of a call that takes numbers.
-#[derive(Clone, Debug)]
-pub struct NextOptions {
-    /// Empty: `default` for a uid, `keys` for a key.
-    pub namespace: String,
-    /// Numbers to take, 1 to 100,000.
-    pub count: u32,
-    /// Last number of this sequence that the caller has seen: the answer is greater, or an error.
-    pub floor: Option<u64>,
-}
+    /// Sets how long a call tries before it fails. Default: 5 s.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> ClientOptions {
+        self.deadline = deadline;
+        self
+    }
 
-impl Default for NextOptions {
-    fn default() -> NextOptions {
-        NextOptions {
-            namespace: String::new(),
-            count: 1,
-            floor: None,
-        }
+    /// Sets the seed of jitter and of the choice between equal servers, so that a simulation
+    /// repeats. Default: random.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> ClientOptions {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the maximum items of one frame, for a cluster whose `--items-max` is lower than the
+    /// 1,024 of a frame. The client splits a longer batch.
+    #[must_use]
+    pub fn with_items_max(mut self, items_max: usize) -> ClientOptions {
+        self.items_max = items_max;
+        self
     }
 }

@@ -10,7 +10,7 @@ use fake::{
     FakeAlloc, SharedNumbers, add_namespace, bind_listeners, new_client, routing_table,
     unused_address,
 };
-use seqsvr_client::{Alter, Code, Key, NextItem, Options, Reason};
+use seqsvr_client::{ClientOptions, Code, Key, NamespaceChange, NextItem, Reason};
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_proto::error::RpcError;
 
@@ -32,22 +32,20 @@ async fn batch_items_succeed_or_fail_independently() {
     let client = new_client(&[&address_a, &address_b]).with_deadline(Duration::from_secs(1));
     client.routes().await.unwrap();
 
-    let mut items: Vec<NextItem> = (0..200).map(|i| NextItem::new(i * 100_000)).collect();
-    let keys = (0..50).map(|i| Key::from(format!("k{i}")));
-    items.extend(keys.map(NextItem::new));
-    items.push(NextItem {
-        count: 0,
-        ..NextItem::new(1u64)
-    });
-    items.push(NextItem::new(1u64 << 40));
-    items.push(NextItem::new(""));
+    let mut keys: Vec<Key> = (0..200).map(|i| Key::Uid(i * 100_000)).collect();
+    keys.extend((0..50).map(|i| Key::from(format!("k{i}"))));
+    let good_keys = keys.len();
+    keys.extend([Key::Uid(1 << 40), Key::from(""), Key::Uid(1)]);
+    let mut items: Vec<NextItem> = keys.iter().cloned().map(NextItem::new).collect();
+    let last = items.pop().unwrap();
+    items.push(last.with_count(0));
     for node in [&alloc_a, &alloc_b] {
         let flaky = (0..100).map(|i| (i * 100_000).to_string());
         node.script.lock().failing_once = flaky.collect();
     }
 
     let begin = Instant::now();
-    let results = client.next_many("", &items).await;
+    let results = client.default_namespace().next_batch(&items).await;
     assert!(
         begin.elapsed() < Duration::from_secs(2),
         "{:?}",
@@ -56,26 +54,26 @@ async fn batch_items_succeed_or_fail_independently() {
     assert_eq!(results.len(), items.len());
     let known = client.routes().await.unwrap();
     let mut orphans = 0;
-    for (item, result) in items.iter().zip(&results) {
-        if item.count == 0 || item.key == Key::Uid(1 << 40) || item.key == Key::from("") {
-            assert_eq!(result.as_ref().unwrap_err().code, Code::InvalidArgument);
+    for (i, (key, result)) in keys.iter().zip(&results).enumerate() {
+        if i >= good_keys {
+            assert_eq!(result.as_ref().unwrap_err().code(), Code::InvalidArgument);
             continue;
         }
-        let name = if matches!(item.key, Key::Uid(_)) {
+        let name = if matches!(key, Key::Uid(_)) {
             "default"
         } else {
             "keys"
         };
         let (_, slot) = known
-            .locate(known.namespace(name).unwrap(), item.key.as_ref())
+            .locate(known.namespace(name).unwrap(), key.as_ref())
             .unwrap();
         if slot.0 == 0 {
             let error = result.as_ref().unwrap_err();
-            assert_eq!(error.code, Code::DeadlineExceeded);
-            assert!(error.to_string().contains("tries"), "{error}");
+            assert_eq!(error.code(), Code::DeadlineExceeded);
+            assert!(error.to_string().contains("attempts"), "{error}");
             orphans += 1;
         } else {
-            assert_eq!(result.as_ref().unwrap().first, 1, "{:?}", item.key);
+            assert_eq!(result.as_ref().unwrap().first, 1, "{key:?}");
         }
     }
     assert!((1..60).contains(&orphans), "{orphans}");
@@ -104,7 +102,7 @@ async fn batch_retries_do_not_wait_for_slow_owner() {
     let items: Vec<NextItem> = (0..100).map(|i| NextItem::new(i * 100_000)).collect();
     alloc_a.script.lock().failing_once = (0..100).map(|i| (i * 100_000).to_string()).collect();
     alloc_b.script.lock().delay = Duration::from_millis(600);
-    let call = tokio::spawn(async move { client.next_many("", &items).await });
+    let call = tokio::spawn(async move { client.default_namespace().next_batch(&items).await });
     // a's items all fail once and are answered while b still sleeps.
     let begin = Instant::now();
     while shared.numbers.lock().is_empty() && begin.elapsed() < Duration::from_secs(5) {
@@ -148,7 +146,7 @@ async fn batch_with_moved_slot_retries_only_its_items() {
     client.routes().await.unwrap();
     *alloc_a.table.lock() = after;
     let items: Vec<NextItem> = (0..100).map(|i| NextItem::new(i * 100_000)).collect();
-    let results = client.next_many("", &items).await;
+    let results = client.default_namespace().next_batch(&items).await;
     let epochs: Vec<u64> = results.iter().map(|r| r.as_ref().unwrap().epoch).collect();
     assert!(epochs.contains(&1) && epochs.contains(&2));
     assert_eq!(alloc_a.batch_calls.load(Ordering::SeqCst), 1);
@@ -164,18 +162,35 @@ async fn batch_above_limits_is_split() {
     );
     let client = new_client(&[&address_a]);
     let items: Vec<NextItem> = (0..25_000u64).map(NextItem::new).collect();
-    assert!(client.next_many("", &items).await.iter().all(Result::is_ok));
+    assert!(
+        client
+            .default_namespace()
+            .next_batch(&items)
+            .await
+            .iter()
+            .all(Result::is_ok)
+    );
     // A frame takes 1,024 items.
     assert_eq!(node.batch_calls.load(Ordering::SeqCst), 25);
-    let big = |uid: u64| NextItem {
-        count: 100_000,
-        ..NextItem::new(uid)
-    };
+    let big = |uid: u64| NextItem::new(uid).with_count(100_000);
     let items: Vec<NextItem> = (0..150).map(big).collect();
-    assert!(client.next_many("", &items).await.iter().all(Result::is_ok));
+    assert!(
+        client
+            .default_namespace()
+            .next_batch(&items)
+            .await
+            .iter()
+            .all(Result::is_ok)
+    );
     // And 10 million numbers.
     assert_eq!(node.batch_calls.load(Ordering::SeqCst), 27);
-    assert!(client.next_many::<u64>("", &[]).await.is_empty());
+    assert!(
+        client
+            .default_namespace()
+            .next_batch::<u64>(&[])
+            .await
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -187,19 +202,25 @@ async fn unknown_namespace_is_looked_up_before_failing() {
         &routing_table(5, |_| Some((address_a.clone(), 1))),
     );
     let client = new_client(&[&address_a]);
-    client.next("", 7u64, 1).await.unwrap();
-    let error = client.next("moments", 7u64, 1).await.unwrap_err();
+    client.default_namespace().next(7u64).await.unwrap();
+    let error = client.namespace("moments").next(7u64).await.unwrap_err();
     assert_eq!(
-        (error.code, error.reason),
+        (error.code(), error.reason()),
         (Code::NotFound, Reason::NoSuchNamespace)
     );
     assert!(error.to_string().contains("moments"), "{error}");
     let fetched = node.fetched_bases.lock().len();
     assert!((2..=4).contains(&fetched), "{fetched}");
-    let many = client.next_many("moments", &[NextItem::new(7u64)]).await;
-    assert_eq!(many[0].as_ref().unwrap_err().code, Code::NotFound);
+    let many = client
+        .namespace("moments")
+        .next_batch(&[NextItem::new(7u64)])
+        .await;
+    assert_eq!(many[0].as_ref().unwrap_err().code(), Code::NotFound);
     add_namespace(&mut node.table.lock(), "moments");
-    assert_eq!(client.next("moments", 7u64, 1).await.unwrap().first, 1);
+    assert_eq!(
+        client.namespace("moments").next(7u64).await.unwrap().first,
+        1
+    );
 }
 
 #[tokio::test]
@@ -222,7 +243,10 @@ async fn admin_calls_reach_a_server() {
         (created.spec.name.as_str(), created.version),
         ("moments", 6)
     );
-    assert_eq!(client.next("moments", 7u64, 1).await.unwrap().first, 1);
+    assert_eq!(
+        client.namespace("moments").next(7u64).await.unwrap().first,
+        1
+    );
     assert_eq!(admin.list_namespaces().await.unwrap().len(), 3);
     assert_eq!(admin.cluster_status().await.unwrap().lease_ms, 3000);
     assert_eq!(
@@ -230,16 +254,16 @@ async fn admin_calls_reach_a_server() {
         address_a
     );
     let error = admin
-        .alter_namespace("none", Alter::default())
+        .alter_namespace("none", NamespaceChange::default())
         .await
         .unwrap_err();
-    assert_eq!(error.code, Code::NotFound);
+    assert_eq!(error.code(), Code::NotFound);
     let bad = NamespaceSpec {
         name: "no good name".into(),
         ..spec
     };
     assert_eq!(
-        admin.create_namespace(&bad).await.unwrap_err().code,
+        admin.create_namespace(&bad).await.unwrap_err().code(),
         Code::InvalidArgument
     );
     let hurried = client.with_deadline(Duration::from_millis(300));
@@ -250,10 +274,10 @@ async fn admin_calls_reach_a_server() {
 #[test]
 fn client_with_bad_address_is_rejected() {
     for servers in [vec![], vec!["127.0.0.1:99999"], vec!["a:1", ""]] {
-        let error = seqsvr_client::Client::new(Options::new(servers))
+        let error = seqsvr_client::Client::new(ClientOptions::new(servers))
             .err()
             .unwrap();
-        assert_eq!(error.code, Code::InvalidArgument, "{error}");
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
     }
 }
 
@@ -275,12 +299,12 @@ async fn batch_item_with_retry_hint_is_retried_and_without_is_final() {
     .into();
     let items = [100_000u64, 200_000, 300_000].map(NextItem::new);
     let begin = Instant::now();
-    let results = client.next_many("", &items).await;
+    let results = client.default_namespace().next_batch(&items).await;
     assert!(begin.elapsed() >= Duration::from_millis(200));
     assert_eq!(results[0].as_ref().unwrap().first, 1);
     let error = results[1].as_ref().unwrap_err();
     assert_eq!(
-        (error.reason, error.code),
+        (error.reason(), error.code()),
         (Reason::TooMany, Code::ResourceExhausted)
     );
     assert_eq!(results[2].as_ref().unwrap().first, 1);

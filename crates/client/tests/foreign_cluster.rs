@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fake::{FakeAlloc, SharedNumbers, bind_listeners, new_client, routing_table, unused_address};
-use seqsvr_client::{Client, Options};
+use seqsvr_client::{Client, ClientOptions};
 use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1::Reason;
@@ -26,7 +26,7 @@ async fn numbers_of_another_cluster_are_rejected() {
     );
     node.script.lock().cluster_tag = ClusterTag::from_cluster_id(OWN);
     let client = new_client(&[&address]);
-    assert_eq!(client.next("", 1, 1).await.unwrap().first, 1);
+    assert_eq!(client.default_namespace().next(1).await.unwrap().first, 1);
     // The same address, now of another cluster, which has none of the first one's numbers.
     {
         let mut script = node.script.lock();
@@ -35,8 +35,8 @@ async fn numbers_of_another_cluster_are_rejected() {
     }
     shared.numbers.lock().clear();
     for key in [1, 2] {
-        let error = client.next("", key, 1).await.unwrap_err();
-        assert_eq!(error.reason, Reason::ClusterMismatch, "{error}");
+        let error = client.default_namespace().next(key).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::ClusterMismatch, "{error}");
         let text = error.to_string();
         for part in [
             "every server",
@@ -47,9 +47,13 @@ async fn numbers_of_another_cluster_are_rejected() {
             assert!(text.contains(part), "{text} lacks {part}");
         }
     }
-    let raised = client.raise_to("", 3, 100, false).await.unwrap_err();
-    assert_eq!(raised.reason, Reason::ClusterMismatch);
-    let many = client.next_many("", &[1_u64, 2]).await;
+    let raised = client
+        .default_namespace()
+        .raise_to(3, 100)
+        .await
+        .unwrap_err();
+    assert_eq!(raised.reason(), Reason::ClusterMismatch);
+    let many = client.default_namespace().next_batch(&[1_u64, 2]).await;
     assert!(many.iter().all(Result::is_err));
 }
 
@@ -65,8 +69,12 @@ async fn unary_reply_of_another_cluster_is_rejected() {
     node.script.lock().cluster_tag = ClusterTag::from_cluster_id(OTHER);
     let client = new_client(&[&address]);
     // The client learns its cluster from the table.
-    let error = client.raise_to("", 3, 100, false).await.unwrap_err();
-    assert_eq!(error.reason, Reason::ClusterMismatch, "{error}");
+    let error = client
+        .default_namespace()
+        .raise_to(3, 100)
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), Reason::ClusterMismatch, "{error}");
 }
 
 #[tokio::test]
@@ -87,7 +95,10 @@ async fn foreign_server_is_avoided_if_another_server_answers() {
     good_node.script.lock().cluster_tag = ClusterTag::from_cluster_id(OWN);
     let client = new_client(&[&stray, &good]);
     for expected in 1..=20 {
-        assert_eq!(client.next("", 1, 1).await.unwrap().first, expected);
+        assert_eq!(
+            client.default_namespace().next(1).await.unwrap().first,
+            expected
+        );
     }
     assert_eq!(client.routes().await.unwrap().version(), 6);
 }
@@ -102,7 +113,7 @@ async fn server_without_cluster_tag_is_accepted() {
         &routing_table(5, |_| Some((address.clone(), 1))),
     );
     let client = new_client(&[&address]);
-    assert_eq!(client.next("", 1, 1).await.unwrap().first, 1);
+    assert_eq!(client.default_namespace().next(1).await.unwrap().first, 1);
 }
 
 /// Schedule: a client outlives its cluster, whose table names an AllocSvr that is gone. The servers
@@ -115,11 +126,11 @@ async fn dead_owner_does_not_hide_cluster_mismatch() {
     let shared = Arc::new(SharedNumbers::default());
     let routes = routing_table(5, |_| Some((gone.clone(), 1)));
     let nodes = [first, second].map(|listener| FakeAlloc::start(listener, &shared, &routes));
-    let client = Client::new(Options {
-        seed: Some(1),
-        deadline: Duration::from_secs(1),
-        ..Options::new([one, two])
-    });
+    let client = Client::new(
+        ClientOptions::new([one, two])
+            .with_seed(1)
+            .with_deadline(Duration::from_secs(1)),
+    );
     let client = client.unwrap();
     nodes
         .iter()
@@ -130,8 +141,8 @@ async fn dead_owner_does_not_hide_cluster_mismatch() {
         script.cluster_tag = ClusterTag::from_cluster_id(OTHER);
         script.breaks_pipe = true;
     }
-    let error = client.next("", 1, 1).await.unwrap_err();
-    assert_eq!(error.reason, Reason::ClusterMismatch, "{error}");
+    let error = client.default_namespace().next(1).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::ClusterMismatch, "{error}");
     for part in ["2 of 3 servers", &gone, "new client"] {
         assert!(error.to_string().contains(part), "{error} lacks {part}");
     }

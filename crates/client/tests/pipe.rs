@@ -34,7 +34,8 @@ async fn concurrent_calls_share_frames_and_one_pipe() {
     );
     let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
-    let calls = (0..1_000u64).map(|uid| client.next("", uid % 10, 1));
+    let handle = client.default_namespace();
+    let calls = (0..1_000u64).map(|uid| handle.next(uid % 10));
     let numbers = join_all(calls).await;
     let all: BTreeSet<(usize, u64)> = numbers
         .iter()
@@ -49,7 +50,7 @@ async fn concurrent_calls_share_frames_and_one_pipe() {
     // A call alone does not wait for others.
     let begin = Instant::now();
     for _ in 0..20 {
-        client.next("", 7u64, 1).await.unwrap();
+        client.default_namespace().next(7u64).await.unwrap();
     }
     assert_eq!(node.frames_received.load(SeqCst), frames + 20);
     assert!(begin.elapsed() < Duration::from_secs(2));
@@ -68,7 +69,7 @@ async fn dropped_caller_does_not_affect_other_callers() {
     node.script.lock().delay = Duration::from_millis(300);
     let spawn = |uid: u64| {
         let client = client.clone();
-        tokio::spawn(async move { client.next("", uid, 1).await })
+        tokio::spawn(async move { client.default_namespace().next(uid).await })
     };
     let (gone, stays): (Vec<_>, Vec<_>) = (0..50).map(|uid| (spawn(uid), spawn(uid))).unzip();
     wait_until(|| node.frames_received.load(SeqCst) > 0).await;
@@ -79,7 +80,7 @@ async fn dropped_caller_does_not_affect_other_callers() {
     node.script.lock().delay = Duration::ZERO;
     // What the others would have received is burned, not given again.
     for uid in 0..50u64 {
-        assert_eq!(client.next("", uid, 1).await.unwrap().first, 3);
+        assert_eq!(client.default_namespace().next(uid).await.unwrap().first, 3);
     }
 }
 
@@ -95,7 +96,8 @@ async fn slow_item_of_frame_delays_no_other() {
     client.routes().await.unwrap();
     let (now, second_part) = watch::channel(false);
     node.script.lock().second_part = Some(second_part);
-    let mut calls: FuturesUnordered<_> = (0..10u64).map(|uid| client.next("", uid, 1)).collect();
+    let handle = client.default_namespace();
+    let mut calls: FuturesUnordered<_> = (0..10u64).map(|uid| handle.next(uid)).collect();
     calls.next().await.unwrap().unwrap();
     assert_eq!(node.frames_received.load(SeqCst), 1, "all in one frame");
     assert!(poll!(calls.next()).is_pending(), "the others wait");
@@ -105,7 +107,7 @@ async fn slow_item_of_frame_delays_no_other() {
     }
     // A call of many waits for all of its own.
     let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
-    let numbers = client.next_many("", &items).await;
+    let numbers = client.default_namespace().next_batch(&items).await;
     assert!(numbers.iter().all(|n| n.as_ref().unwrap().first == 2));
 }
 
@@ -121,11 +123,14 @@ async fn closing_pipe_gets_no_more_frames_and_loses_none() {
     client.routes().await.unwrap();
     node.script.lock().closes_after = Some(3);
     for n in 1..=10 {
-        assert_eq!(client.next("", 7u64, 1).await.unwrap().first, n);
+        assert_eq!(
+            client.default_namespace().next(7u64).await.unwrap().first,
+            n
+        );
     }
     // Each pipe took three frames, the last of them together with the notice that the server stops.
     assert_eq!(node.pipes_opened.load(SeqCst), 4);
-    assert_eq!(*client.trouble().borrow(), None);
+    assert_eq!(*client.wait_status().borrow(), None);
 }
 
 #[tokio::test]
@@ -141,7 +146,7 @@ async fn broken_pipe_is_replaced() {
     alloc_a.script.lock().delay = Duration::from_secs(60);
     let call = |uid: u64| {
         let client = client.clone();
-        tokio::spawn(async move { client.next("", uid, 1).await })
+        tokio::spawn(async move { client.default_namespace().next(uid).await })
     };
     let mut calls: Vec<_> = (0..100).map(call).collect();
     wait_until(|| alloc_a.frames_received.load(SeqCst) > 0).await;
@@ -167,11 +172,11 @@ async fn malformed_answer_fails_only_its_frame() {
     client.routes().await.unwrap();
     node.script.lock().drops_last_number = true;
     let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
-    for result in client.next_many("", &items).await {
-        assert_eq!(result.unwrap_err().code, Code::Internal);
+    for result in client.default_namespace().next_batch(&items).await {
+        assert_eq!(result.unwrap_err().code(), Code::Internal);
     }
     node.script.lock().drops_last_number = false;
-    let again = client.next_many("", &items).await;
+    let again = client.default_namespace().next_batch(&items).await;
     assert!(again.iter().all(Result::is_ok));
     assert_eq!(node.pipes_opened.load(SeqCst), 1);
 }
@@ -190,10 +195,8 @@ async fn full_pipe_makes_callers_wait() {
     // Not a whole number of frames: what is left of the room at the end is less than the next frame
     // needs.
     let keys: Vec<Key> = (0..80_000u64).map(Key::Uid).collect();
-    let (first, second) = tokio::join!(
-        client.current_many("", &keys),
-        client.current_many("", &keys)
-    );
+    let handle = client.default_namespace();
+    let (first, second) = tokio::join!(handle.current_batch(&keys), handle.current_batch(&keys));
     for current in first.iter().chain(&second) {
         current.as_ref().unwrap();
     }
@@ -218,8 +221,8 @@ async fn calls_to_unresponsive_server_end_at_their_own_deadline() {
         let client = client.with_deadline(Duration::from_millis(ms));
         async move {
             let begin = Instant::now();
-            let error = client.next("", 7u64, 1).await.unwrap_err();
-            assert_eq!(error.code, Code::DeadlineExceeded);
+            let error = client.default_namespace().next(7u64).await.unwrap_err();
+            assert_eq!(error.code(), Code::DeadlineExceeded);
             assert!(error.to_string().contains("no answer from"), "{error}");
             begin.elapsed()
         }
@@ -244,7 +247,7 @@ async fn answer_after_timeout_is_ignored() {
     node.script.lock().second_part = Some(second_part);
     let items: Vec<NextItem> = (0..10u64).map(NextItem::new).collect();
     let hurried = client.with_deadline(Duration::from_millis(200));
-    let results = hurried.next_many("", &items).await;
+    let results = hurried.default_namespace().next_batch(&items).await;
     // The first item of each try arrived in time.
     assert_eq!(results[0].as_ref().unwrap().first, 1);
     assert!(
@@ -252,7 +255,7 @@ async fn answer_after_timeout_is_ignored() {
         "{results:?}"
     );
     now.send_replace(true);
-    let numbers = client.next_many("", &items).await;
+    let numbers = client.default_namespace().next_batch(&items).await;
     assert!(numbers.iter().all(|n| n.as_ref().unwrap().first > 1));
     assert_eq!(node.pipes_opened.load(SeqCst), 1, "the pipe broke");
 }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use seqsvr_client::{Alter, Client};
+use seqsvr_client::{Client, NamespaceChange};
 use seqsvr_core::namespace::{DEFAULT_KEYED_NAMESPACE, DEFAULT_NAMESPACE, NamespaceLimits};
 
 static IS_UNLEASED: AtomicBool = AtomicBool::new(false);
@@ -58,9 +58,9 @@ pub(crate) async fn alter_namespaces(stores: &Client) {
         return;
     }
     for name in [DEFAULT_NAMESPACE, DEFAULT_KEYED_NAMESPACE] {
-        let alter = Alter {
+        let alter = NamespaceChange {
             strict: Some(true),
-            ..Alter::default()
+            ..NamespaceChange::default()
         };
         let altered = stores.admin().alter_namespace(name, alter).await;
         assert!(altered.expect("it is altered").spec.limits.strict);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use seqsvr_client::{Client, Options};
+use seqsvr_client::{Client, ClientOptions};
 use tempfile::TempDir;
 
 use crate::build_variant;
@@ -120,7 +120,7 @@ impl ProcessCluster {
         let made =
             run_command(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
         assert!(made.status.success(), "init: {made:?}");
-        let stores = Options::new(cluster.store_addresses.iter().cloned());
+        let stores = ClientOptions::new(cluster.store_addresses.iter().cloned());
         build_variant::alter_namespaces(&Client::new(stores).expect("good addresses")).await;
         for n in 1..=allocs {
             cluster.add_alloc(&format!("a{n}"), alloc_flags);
@@ -188,7 +188,7 @@ impl ProcessCluster {
 
     /// Creates a client with the addresses of all AllocSvrs and default settings.
     pub fn new_client(&self) -> Client {
-        let options = Options::new(self.alloc_addresses.iter().cloned());
+        let options = ClientOptions::new(self.alloc_addresses.iter().cloned());
         Client::new(options).expect("good addresses")
     }
 

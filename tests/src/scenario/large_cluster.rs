@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use seqsvr_client::{Client, NextItem, Options};
+use seqsvr_client::{Client, ClientOptions, NextItem};
 use seqsvr_core::geometry::Geometry;
 use seqsvr_core::ids::Uid;
 use seqsvr_core::namespace::NamespaceSpec;
@@ -72,7 +72,11 @@ async fn fill_stores(outcome: &mut ScenarioOutcome, cluster: &ProcessCluster, cl
             let uids = from..SECTIONS_PER_NAMESPACE.min(from + BATCH_ITEMS);
             let items: Vec<NextItem> = uids.map(NextItem::new).collect();
             let sent = Instant::now();
-            for answer in client.next_many(&namespace_name(n), &items).await {
+            for answer in client
+                .namespace(&namespace_name(n))
+                .next_batch(&items)
+                .await
+            {
                 answer.expect("it is answered");
                 outcome.add_call(sent.elapsed());
             }
@@ -129,7 +133,8 @@ async fn measure_store_restarts(outcome: &mut ScenarioOutcome, cluster: &mut Pro
     // A strict call is answered after a round of a majority under a leader.
     let strict = cluster.new_client().with_deadline(TEST_TIMEOUT).strict();
     strict
-        .next(&namespace_name(0), 0, 1)
+        .namespace(&namespace_name(0))
+        .next(0)
         .await
         .expect("it is answered");
     outcome.note(format!(
@@ -149,12 +154,12 @@ async fn measure_new_alloc(outcome: &mut ScenarioOutcome, cluster: &mut ProcessC
             .last()
             .expect("it was added")
             .clone();
-        let options = Options::new([address]);
+        let options = ClientOptions::new([address]);
         // A new client for each attempt: it has no backoff from an attempt that found no server.
         let number = wait_until("its first number", TEST_TIMEOUT, async || {
             let client = Client::new(options.clone()).expect("a good address");
             let client = client.with_deadline(Duration::from_millis(200));
-            client.next("default", 7, 1).await.ok()
+            client.namespace("default").next(7).await.ok()
         })
         .await;
         assert!(number.first > 0);
@@ -195,7 +200,7 @@ async fn measure_takeover(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCl
         cluster.kill_alloc(victim);
 
         // 3. A key of each slot must be served elsewhere.
-        for answer in client.next_many("default", &of_each).await {
+        for answer in client.namespace("default").next_batch(&of_each).await {
             answer.expect("it is served elsewhere");
             outcome.add_call(killed.elapsed());
         }

@@ -24,7 +24,9 @@ pub async fn second_alloc_of_a_name() -> ScenarioOutcome {
     // 1. a1 serves.
     let mut cluster = ProcessCluster::start(1, 1, 1_000).await;
     let client = cluster.new_client();
-    let before = outcome.measure_call(client.next("", 42, 1)).await;
+    let before = outcome
+        .measure_call(client.default_namespace().next(42))
+        .await;
 
     // 2. Start a second AllocSvr of the name. Until it gives up, a1 serves without a gap.
     let listen = format!("127.0.0.1:{}", free_ports(1));
@@ -44,7 +46,9 @@ pub async fn second_alloc_of_a_name() -> ScenarioOutcome {
     let mut second = ServerProcess::start(cluster.dir(), "second", args);
     let mut last = before;
     wait_until("the second to give up", TEST_TIMEOUT, async || {
-        let numbers = outcome.measure_call(client.next("", 42, 1)).await;
+        let numbers = outcome
+            .measure_call(client.default_namespace().next(42))
+            .await;
         assert_eq!(numbers.first, last.last + 1, "no window was lost");
         assert_eq!(numbers.epoch, before.epoch, "no slot changed hands");
         last = numbers;
@@ -79,7 +83,9 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     }
     let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let client = cluster.new_client();
-    let before = outcome.measure_call(client.next("", 42, 1)).await;
+    let before = outcome
+        .measure_call(client.default_namespace().next(42))
+        .await;
 
     // 2. Restart a store on the other cluster's directory: it logs the mistake and stays out.
     let own = cluster.stores[2].arg("--data-dir").to_owned();
@@ -97,7 +103,9 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     assert!(log.contains("--data-dir"), "{log}");
 
     // 3. The cluster serves without it.
-    let numbers = outcome.measure_call(client.next("", 42, 1)).await;
+    let numbers = outcome
+        .measure_call(client.default_namespace().next(42))
+        .await;
     outcome.calls_during_fault = 1;
     assert_eq!(numbers.first, before.last + 1);
 
@@ -112,7 +120,9 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     // 5. The leader dies: the cluster has a majority only with that store.
     cluster.kill_store(leader);
     let patient = client.with_deadline(TEST_TIMEOUT);
-    let numbers = outcome.measure_call(patient.next("", 42, 1)).await;
+    let numbers = outcome
+        .measure_call(patient.default_namespace().next(42))
+        .await;
     assert!(numbers.first > before.last + 1);
     wait_until("a leader with the third store", TEST_TIMEOUT, async || {
         let status = client.admin().cluster_status().await.ok()?;
@@ -126,7 +136,9 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     }
     other.allocs[0].restart();
     let theirs = other.new_client().with_deadline(TEST_TIMEOUT);
-    outcome.measure_call(theirs.next("", 42, 1)).await;
+    outcome
+        .measure_call(theirs.default_namespace().next(42))
+        .await;
     outcome
 }
 
@@ -138,7 +150,10 @@ pub async fn copied_store() -> ScenarioOutcome {
     // 1. A cluster serves.
     let mut cluster = ProcessCluster::start(3, 1, 1_000).await;
     let client = cluster.new_client();
-    let mut last = outcome.measure_call(client.next("", 42, 1)).await.last;
+    let mut last = outcome
+        .measure_call(client.default_namespace().next(42))
+        .await
+        .last;
 
     // 2. Start a store on a copy of a living follower's directory: it refuses.
     let store = (cluster.leader().await + 1) % 3;
@@ -179,7 +194,9 @@ pub async fn copied_store() -> ScenarioOutcome {
         // Elects the original repeatedly. Fails while it is already the leader.
         let _ = client.admin().transfer_leader(Some(to)).await;
         last = {
-            let numbers = outcome.measure_call(client.next("", 42, 1)).await;
+            let numbers = outcome
+                .measure_call(client.default_namespace().next(42))
+                .await;
             assert_eq!(numbers.first, last + 1, "no window was lost");
             numbers.last
         };

@@ -151,7 +151,7 @@ fn new_retrying_callers(cluster: &ProcessCluster) -> (Vec<TestCaller>, Client) {
 async fn wait_for_owned_keys(client: &Client, name: &str, least: usize) -> Vec<TestKey> {
     let what = format!("{name} owns {least} of the subjects");
     wait_until(&what, OWNERSHIP_TIMEOUT, async || {
-        client.current("default", 0).await.ok()?;
+        client.namespace("default").current(0).await.ok()?;
         let table = client.routes().await.ok()?;
         let namespace = table.namespace("default")?;
         let mut test_keys = test_keys::all_test_keys().swap_remove(0);

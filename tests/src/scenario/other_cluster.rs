@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use seqsvr_client::{Client, Options};
+use seqsvr_client::{Client, ClientOptions};
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, NextResponse};
@@ -53,7 +53,7 @@ pub async fn address_reused() -> ScenarioOutcome {
             .expect("the bench starts");
 
         // 2. Wait until nearly every key has a number.
-        let admin = Client::new(Options::new([server.clone()]))
+        let admin = Client::new(ClientOptions::new([server.clone()]))
             .expect("a good address")
             .admin();
         wait_until("the bench to take 500 numbers", TEST_TIMEOUT, async || {
@@ -93,7 +93,11 @@ pub async fn address_reused_forwarder() -> ScenarioOutcome {
     let client = cluster.new_client();
     let mut uids = Vec::new();
     for uid in (0..).step_by(100_000) {
-        let (_, _, route) = client.route("", uid).await.expect("a route");
+        let (_, _, route) = client
+            .default_namespace()
+            .route(uid)
+            .await
+            .expect("a route");
         if route.owner.is_some_and(|owner| owner.address == reused) {
             uids.push(uid);
         }

@@ -36,7 +36,7 @@ impl ScenarioOutcome {
     /// Makes one call, which must be answered, and adds it.
     pub async fn measure_call<T, E: fmt::Display>(
         &mut self,
-        call: impl Future<Output = Result<T, E>>,
+        call: impl IntoFuture<Output = Result<T, E>>,
     ) -> T {
         let began = Instant::now();
         let answer = call.await;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use seqsvr_client::{Client, Key, NextItem, Options};
+use seqsvr_client::{Client, ClientOptions, Key, NextItem};
 
 use crate::dev::DevServer;
 
@@ -26,7 +26,7 @@ fn resident_bytes(pid: u32) -> u64 {
 
 async fn touch_keys(client: &Client, namespace: &str, keys: impl Iterator<Item = Key>) {
     let items: Vec<NextItem> = keys.map(NextItem::new).collect();
-    for answer in client.next_many(namespace, &items).await {
+    for answer in client.namespace(namespace).next_batch(&items).await {
         answer.unwrap();
     }
 }
@@ -44,8 +44,8 @@ async fn touched_keys_stay_within_memory_per_key() {
     const UIDS: u64 = 10_000_000;
     const IDS: u64 = 1_000_000;
     let dev = DevServer::start();
-    let mut options = Options::new([format!("127.0.0.1:{}", dev.port)]);
-    options.deadline = Duration::from_secs(30);
+    let options = ClientOptions::new([format!("127.0.0.1:{}", dev.port)])
+        .with_deadline(Duration::from_secs(30));
     let client = Client::new(options).unwrap();
     // Buffers of this traffic belong to the base, and so do the empty sections of `keys`.
     let far = 4_000_000_000;
@@ -88,12 +88,13 @@ async fn touched_keys_stay_within_memory_per_key() {
     println!("{IDS} random 64-bit ids in `keys`: {keyed} bytes, {keyed_each:.2} each");
 
     let rejection = client
-        .next("default", Key::Uid(spread_bits(1)), 1)
+        .namespace("default")
+        .next(Key::Uid(spread_bits(1)))
         .await
         .unwrap_err();
     println!("the same id in `default`: {rejection}");
     assert!(
-        rejection.message.contains("max_uid") && rejection.message.contains("keyed"),
+        rejection.message().contains("max_uid") && rejection.message().contains("keyed"),
         "{rejection}"
     );
     assert!(each < 5.0, "{each:.2} bytes a uid");

@@ -34,11 +34,18 @@ async fn dashboard_shows_a_cluster_that_loses_its_parts() {
     let _alone = CLUSTER_LOCK.lock().await;
     let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
     let client = cluster.new_client();
-    client.next("", MARKUP_KEY, 3).await.expect("three numbers");
+    client
+        .default_namespace()
+        .next_n(MARKUP_KEY, 3)
+        .await
+        .expect("three numbers");
     let load = tokio::spawn(async move {
         for n in 0.. {
             // The load continues while parts of the cluster are down.
-            let _ = client.next("", n % SECTIONS * 100_000, 1).await;
+            let _ = client
+                .default_namespace()
+                .next(n % SECTIONS * 100_000)
+                .await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });

@@ -1,7 +1,9 @@
 //! One caller of the SDK or of unary RPCs: one call after the other, each verified and measured.
 
+use std::sync::Arc;
+
 use rand::rngs::SmallRng;
-use seqsvr_client::{Client, Error, IssuedRange, Key, NextItem};
+use seqsvr_client::{Error, IssuedRange, Key, NamespaceHandle, NextItem};
 use tokio::time::Instant;
 
 use super::direct_client::DirectClient;
@@ -13,8 +15,8 @@ use crate::settings::CallMode;
 /// How a caller sends its calls.
 #[derive(Clone)]
 pub(crate) enum CallClient {
-    /// Through the SDK, which merges the calls of many callers.
-    Sdk(Client),
+    /// Through the SDK, which merges the calls of many callers: a handle for each namespace.
+    Sdk(Arc<[NamespaceHandle]>),
     /// As any gRPC client: each call is one request.
     Unary(DirectClient),
 }
@@ -77,12 +79,16 @@ impl CallWorker {
     /// Takes the next number or numbers of one key.
     async fn take_next(&self, key: u32) -> Result<IssuedRange, Error> {
         let run = &self.recorder.run;
-        let (namespace, key) = (run.keys.namespace_of(key), run.keys.key_at(key));
+        let (index, key) = (key, run.keys.key_at(key));
         match &self.client {
-            CallClient::Sdk(client) => client.next(namespace, key, run.count).await,
+            CallClient::Sdk(handles) => {
+                let handle = &handles[run.keys.namespace_index(index)];
+                handle.next_n(key, run.count).await
+            }
             // Boxed, here and below: otherwise the future of each of a thousand SDK callers would
             // reserve memory for it.
             CallClient::Unary(client) => {
+                let namespace = run.keys.namespace_of(index);
                 Box::pin(client.take_next(namespace, key, run.count)).await
             }
         }
@@ -91,11 +97,15 @@ impl CallWorker {
     /// Sends one call for many keys of one namespace.
     async fn send_batch(&self, keys: &[u32]) -> CallAnswers {
         let run = &self.recorder.run;
-        let namespace = run.keys.namespace_of(keys[0]);
+        let first = keys[0];
         let keys = keys.iter().copied();
         match &self.client {
-            CallClient::Sdk(client) => self.send_batch_by_sdk(client, namespace, keys).await,
+            CallClient::Sdk(handles) => {
+                let handle = &handles[run.keys.namespace_index(first)];
+                self.send_batch_by_sdk(handle, keys).await
+            }
             CallClient::Unary(client) => {
+                let namespace = run.keys.namespace_of(first);
                 let keys = run.keys.request_columns(keys);
                 Box::pin(client.send_batch(run.mode, namespace, keys, run.count)).await
             }
@@ -105,8 +115,7 @@ impl CallWorker {
     /// Sends one call for many keys through the SDK.
     async fn send_batch_by_sdk(
         &self,
-        client: &Client,
-        namespace: &str,
+        handle: &NamespaceHandle,
         keys: impl ExactSizeIterator<Item = u32>,
     ) -> CallAnswers {
         let run = &self.recorder.run;
@@ -117,25 +126,22 @@ impl CallWorker {
                         let (uids, keys) = run.keys.request_columns(keys);
                         let keys: Vec<Key> = keys.into_iter().map(Key::from).collect();
                         match keys.is_empty() {
-                            true => client.next_many(namespace, &uids).await,
-                            false => client.next_many(namespace, &keys).await,
+                            true => handle.next_batch(&uids).await,
+                            false => handle.next_batch(&keys).await,
                         }
                     }
                     count => {
-                        let item = |key| NextItem {
-                            count,
-                            ..NextItem::new(key)
-                        };
+                        let item = |key| NextItem::new(key).with_count(count);
                         let items = run.keys.map_keys(keys, item);
-                        client.next_many(namespace, &items).await
+                        handle.next_batch(&items).await
                     }
                 })
             }
             CallMode::Current => {
                 let keys = run.keys.map_keys(keys, |key| key);
                 CallAnswers::Current(match keys.as_slice() {
-                    [key] => vec![client.current(namespace, key.clone()).await],
-                    keys => client.current_many(namespace, keys).await,
+                    [key] => vec![handle.current(key.clone()).await],
+                    keys => handle.current_batch(keys).await,
                 })
             }
         }

@@ -1,4 +1,4 @@
-//! Failure of one attempt, and the decision whether to retry.
+//! Failure of one attempt.
 
 use std::time::Duration;
 
@@ -7,16 +7,7 @@ use seqsvr_proto::error::{RpcError, cluster_mismatch_error, code_for_reason, loc
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
 
-/// Decision that follows from a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryDecision {
-    /// Do not retry: another attempt would end the same way.
-    Stop,
-    /// Retry after a backoff.
-    Retry,
-    /// Retry, not earlier than after this time.
-    RetryAfter(Duration),
-}
+use crate::call::retry_decision::RetryDecision;
 
 /// Reason why one attempt failed.
 #[derive(Clone, Debug)]
@@ -150,7 +141,7 @@ impl AttemptError {
             leader,
             ..AttemptError::new(
                 reason,
-                decide_retry(fault.code, reason, hint),
+                RetryDecision::new(fault.code, reason, hint),
                 format!("{} (from {address})", fault.message),
             )
         }
@@ -164,35 +155,10 @@ impl AttemptError {
             code,
             ..AttemptError::new(
                 item.reason(),
-                decide_retry(code, item.reason(), hint),
+                RetryDecision::new(code, item.reason(), hint),
                 format!("{} (from {address})", item.message),
             )
         }
-    }
-}
-
-/// Decides whether a retry can help; a retry is always safe.
-fn decide_retry(code: Code, reason: Reason, hint: Duration) -> RetryDecision {
-    let retry = if hint.is_zero() {
-        RetryDecision::Retry
-    } else {
-        RetryDecision::RetryAfter(hint)
-    };
-    match (code, reason) {
-        (
-            _,
-            Reason::NotOwner
-            | Reason::NoLease
-            | Reason::NoWindow
-            | Reason::StaleEpoch
-            | Reason::NotLeader
-            | Reason::NotInitialised
-            | Reason::Unreachable
-            | Reason::ClusterMismatch,
-        ) => retry,
-        (Code::Unavailable | Code::Aborted | Code::Cancelled | Code::DeadlineExceeded, _) => retry,
-        (Code::ResourceExhausted, _) if !hint.is_zero() => retry,
-        _ => RetryDecision::Stop,
     }
 }
 

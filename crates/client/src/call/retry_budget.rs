@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tonic::Code;
 
 use crate::call::attempt_deadline::AttemptDeadline;
-use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::attempt_error::AttemptError;
+use crate::call::retry_decision::RetryDecision;
 use crate::call::wait_status::{WaitStatus, WaitToken};
-use crate::error::{Details, ERROR_ADDRESSES_MAX, Error};
+use crate::error::{ERROR_ADDRESSES_MAX, Error, ErrorDetails};
 use crate::routing::server_set::ServerSet;
 
 /// Maximum time of one attempt, which also takes at most a quarter of the call's time, so that an
@@ -156,17 +156,14 @@ impl RetryBudget {
 
     /// Returns the error that ends the call.
     pub(crate) fn to_error(&self, failure: &AttemptError, out_of_time: bool) -> Error {
-        Error::from(Details {
-            code: if out_of_time {
-                Code::DeadlineExceeded
-            } else {
-                failure.code
-            },
+        Error::from(ErrorDetails {
+            code: failure.code,
             reason: failure.reason,
             message: failure.message.clone(),
-            tries: self.attempts,
-            tried_addresses: self.addresses.clone(),
+            attempts: self.attempts,
+            addresses: self.addresses.clone(),
             gave_up_after: out_of_time.then(|| self.started.elapsed()),
+            decision: failure.decision,
         })
     }
 }

@@ -31,12 +31,6 @@ pub(crate) trait Rpc: Clone + Send + 'static {
     }
 }
 
-/// Request about one key, which carries the version of the client's table and an epoch.
-pub(crate) trait RoutedRpc: Rpc {
-    fn set_route(&mut self, table_version: u64, epoch: u64);
-    fn reply_epoch(reply: &Self::Reply) -> u64;
-}
-
 macro_rules! rpc {
     (
         $client:ident, $method:ident, $request:ident -> $reply:ident,
@@ -109,16 +103,5 @@ impl Rpc for v1::BackupRequest {
 
     fn take_routes(_: &mut Self::Reply) -> Option<v1::RoutingTable> {
         None
-    }
-}
-
-impl RoutedRpc for v1::RaiseToRequest {
-    fn set_route(&mut self, table_version: u64, epoch: u64) {
-        self.table_version = table_version;
-        self.epoch = (epoch > 0).then_some(epoch);
-    }
-
-    fn reply_epoch(reply: &v1::RaiseToResponse) -> u64 {
-        reply.epoch
     }
 }

@@ -1,4 +1,5 @@
-//! Kinds of calls about many keys: what an item requests, and how a reply becomes its answer.
+//! The calls that a Pipe carries, of one key or of many: what an item requests, and how a reply
+//! becomes its answer.
 
 use std::marker::PhantomData;
 
@@ -9,12 +10,11 @@ use crate::batch_item::{BatchItem, BatchItemKey};
 use crate::call::decode::{decode_current, decode_numbers};
 use crate::client_core::ClientCore;
 use crate::error::Error;
-use crate::key::Key;
 use crate::pipe::{FrameItem, PipeOperation, RawAnswer};
 use crate::types::{Current, IssuedRange, validate_count};
 
-/// Kind of call about many keys.
-pub(crate) trait BatchCall {
+/// Call that a Pipe carries.
+pub(crate) trait SequenceCall {
     type Item: Sync;
     type Answer: Send;
     const OPERATION: PipeOperation;
@@ -31,10 +31,10 @@ pub(crate) trait BatchCall {
     -> Result<Self::Answer, &'static str>;
 }
 
-/// Call that takes numbers of many keys.
-pub(crate) struct NextBatch<I>(PhantomData<I>);
+/// Call that takes numbers of keys.
+pub(crate) struct NextCall<I>(PhantomData<I>);
 
-impl<I: BatchItem> BatchCall for NextBatch<I> {
+impl<I: BatchItem> SequenceCall for NextCall<I> {
     type Item = I;
     type Answer = IssuedRange;
     const OPERATION: PipeOperation = PipeOperation::Next;
@@ -60,37 +60,37 @@ impl<I: BatchItem> BatchCall for NextBatch<I> {
     }
 }
 
-/// Call that reads the last numbers of many keys.
-pub(crate) struct CurrentBatch;
+/// Call that reads the last numbers of keys.
+pub(crate) struct CurrentCall<I>(PhantomData<I>);
 
-impl BatchCall for CurrentBatch {
-    type Item = Key;
+impl<I: BatchItem> SequenceCall for CurrentCall<I> {
+    type Item = I;
     type Answer = Current;
     const OPERATION: PipeOperation = PipeOperation::Current;
 
-    fn key(item: &Key) -> BatchItemKey<'_> {
+    fn key(item: &I) -> BatchItemKey<'_> {
         item.key()
     }
 
-    fn validate(_: &Key) -> Result<(), Error> {
+    fn validate(_: &I) -> Result<(), Error> {
         Ok(())
     }
 
-    fn count(_: &Key) -> u32 {
+    fn count(_: &I) -> u32 {
         0
     }
 
-    fn floor(_: &Key) -> u64 {
+    fn floor(_: &I) -> u64 {
         0
     }
 
-    fn decode(raw: RawAnswer, _: &Key, _: u32) -> Result<Current, &'static str> {
+    fn decode(raw: RawAnswer, _: &I, _: u32) -> Result<Current, &'static str> {
         decode_current(raw)
     }
 }
 
 /// Returns items, each with its slot, in the form that a pipe accepts.
-pub(crate) fn to_frame_items<'p, B: BatchCall>(
+pub(crate) fn to_frame_items<'p, B: SequenceCall>(
     core: &'p ClientCore,
     located: impl ExactSizeIterator<Item = (&'p B::Item, &'p Slot)> + Clone,
 ) -> impl ExactSizeIterator<Item = FrameItem<'p>> + Clone

@@ -7,8 +7,9 @@ use std::time::Duration;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::time::{sleep, timeout};
 
-use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::attempt_error::AttemptError;
 use crate::call::retry_budget::RetryBudget;
+use crate::call::retry_decision::RetryDecision;
 use crate::call::unary_attempt::attempt_unary;
 use crate::client_core::{ClientCore, OwnerTable};
 

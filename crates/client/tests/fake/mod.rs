@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seqsvr_client::{Client, Key, Options};
+use seqsvr_client::{Client, ClientOptions, Key};
 use seqsvr_core::ids::{ClusterId, Epoch, NamespaceId, SessionId, Slot};
 use seqsvr_core::namespace::{Namespace, NamespaceSpec};
 use seqsvr_core::routing_table::{KeyRef, Route, RoutingDelta, RoutingTable, SlotOwner};
@@ -166,10 +166,7 @@ pub async fn unused_address() -> String {
 }
 
 pub fn new_client(servers: &[&String]) -> Client {
-    let options = Options {
-        seed: Some(1),
-        ..Options::new(servers.iter().map(|s| s.to_string()))
-    };
+    let options = ClientOptions::new(servers.iter().map(|s| s.to_string())).with_seed(1);
     Client::new(options).unwrap()
 }
 

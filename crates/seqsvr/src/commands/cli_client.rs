@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqsvr_client::{Client, Options};
+use seqsvr_client::{Client, ClientOptions};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -24,18 +24,17 @@ impl CliClient {
     /// # Errors
     /// An address is malformed.
     pub(crate) fn connect(args: &cli::ClientArgs) -> anyhow::Result<CliClient> {
-        let mut options = Options::new(args.addresses());
-        options.deadline = args.timeout;
+        let options = ClientOptions::new(args.addresses()).with_deadline(args.timeout);
         let sdk = Client::new(options)?;
-        let mut trouble = sdk.trouble();
+        let mut wait_status = sdk.wait_status();
         let wait_printer = tokio::spawn(async move {
             loop {
                 sleep(WAIT_NOTICE_DELAY).await;
-                let text = trouble.borrow_and_update().clone();
+                let text = wait_status.borrow_and_update().clone();
                 if let Some(text) = text {
                     log::log_unfiltered(format_args!("waiting: {text}"));
                 }
-                if trouble.changed().await.is_err() {
+                if wait_status.changed().await.is_err() {
                     return;
                 }
             }

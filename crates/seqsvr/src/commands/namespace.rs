@@ -1,8 +1,7 @@
 //! `namespace create|alter|list`.
 
-use seqsvr_client::Alter;
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::namespace::{Namespace, NamespaceLimits, NamespaceSpec};
+use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceLimits, NamespaceSpec};
 use seqsvr_core::progression::Progression;
 use serde_json::{Value, json};
 
@@ -23,7 +22,7 @@ pub(crate) async fn run(command: cli::NamespaceCommand) -> anyhow::Result<()> {
         }
         cli::NamespaceCommand::Alter(args) => {
             let client = CliClient::connect(&args.client)?;
-            let alter = Alter {
+            let change = NamespaceChange {
                 step: args.step,
                 step_max: args.limits.step_max,
                 raise_to_max: args.limits.raise_to_max,
@@ -32,7 +31,7 @@ pub(crate) async fn run(command: cli::NamespaceCommand) -> anyhow::Result<()> {
             let altered = client
                 .sdk
                 .admin()
-                .alter_namespace(&args.name, alter)
+                .alter_namespace(&args.name, change)
                 .await?;
             stdout::print_line(namespace_line(&altered))?;
         }

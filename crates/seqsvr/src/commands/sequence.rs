@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::bail;
-use seqsvr_client::{Client, CurrentKind, Key, NextOptions};
+use seqsvr_client::{Client, CurrentKind, Key, NextItem};
 use serde_json::json;
 
 use super::cli_client::CliClient;
@@ -20,13 +20,13 @@ fn choose_sdk(client: &CliClient, strict: bool) -> Client {
 
 pub(crate) async fn take_next(args: cli::NextArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
-    let options = NextOptions {
-        namespace: args.namespace.namespace,
-        count: args.count,
-        floor: args.floor,
-    };
     let sdk = choose_sdk(&client, args.strict);
-    let numbers = sdk.next_with(Key::parse(&args.key), options).await?;
+    let mut item = NextItem::new(Key::parse(&args.key)).with_count(args.count);
+    if let Some(floor) = args.floor {
+        item = item.with_floor(floor);
+    }
+    let namespace = sdk.namespace(&args.namespace.namespace);
+    let numbers = namespace.next_item(&item).await?;
     let mut out = std::io::stdout().lock();
     for number in numbers.iter() {
         writeln!(out, "{number}")?;
@@ -37,11 +37,11 @@ pub(crate) async fn take_next(args: cli::NextArgs) -> anyhow::Result<()> {
 pub(crate) async fn print_current(args: cli::CurrentArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
     let sdk = choose_sdk(&client, args.strict);
-    let namespace = &args.namespace.namespace;
+    let namespace = sdk.namespace(&args.namespace.namespace);
     // Without a namespace, decimals and keys belong to different ones, so each has its own call.
     let mut failed = 0;
     for text in &args.keys {
-        let current = match sdk.current(namespace, Key::parse(text)).await {
+        let current = match namespace.current(Key::parse(text)).await {
             Ok(current) => current,
             Err(error) if args.keys.len() == 1 => return Err(error.into()),
             Err(error) => {
@@ -83,7 +83,8 @@ pub(crate) async fn print_route(args: cli::RouteArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
     let (section, slot, route) = client
         .sdk
-        .route(&args.namespace.namespace, Key::parse(&args.key))
+        .namespace(&args.namespace.namespace)
+        .route(Key::parse(&args.key))
         .await?;
     let owner = route.owner.as_ref();
     if args.json {
@@ -110,12 +111,9 @@ pub(crate) async fn raise_to(args: cli::RaiseToArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
     let raised = client
         .sdk
-        .raise_to(
-            &args.namespace.namespace,
-            Key::parse(&args.key),
-            args.value,
-            args.force,
-        )
+        .namespace(&args.namespace.namespace)
+        .raise_to(Key::parse(&args.key), args.value)
+        .force(args.force)
         .await?;
     stdout::print_line(raised.value)?;
     Ok(())

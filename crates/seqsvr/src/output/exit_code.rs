@@ -39,7 +39,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<ServerUnavailable>() {
         return UNAVAILABLE_CODE;
     }
-    match error.downcast_ref::<Error>().map(|e| e.code) {
+    match error.downcast_ref::<Error>().map(Error::code) {
         Some(Code::InvalidArgument | Code::NotFound | Code::OutOfRange) => BAD_INPUT_CODE,
         Some(Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted) => {
             UNAVAILABLE_CODE

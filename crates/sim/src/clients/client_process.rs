@@ -33,7 +33,8 @@ pub async fn run_client(
     }
     while client
         .current_client()
-        .next(NAMESPACE, 0_u64, 1)
+        .namespace(NAMESPACE)
+        .next(0_u64)
         .await
         .is_err()
     {

@@ -250,7 +250,7 @@ async fn add_store(admin: &Admin, id: u64, machine: MachineId) -> bool {
         match admin.add_member(id, &address).await {
             Ok(_) => Some(true),
             // A permanent error, which no retry changes.
-            Err(e) if e.message.contains("never reused") => Some(false),
+            Err(e) if e.message().contains("never reused") => Some(false),
             Err(_) => None,
         }
     };

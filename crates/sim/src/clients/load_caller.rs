@@ -59,8 +59,8 @@ impl LoadCaller {
         let sdk = self.client.current_client();
         let call = self.context.begin_call(&sdk, self.id, uid, is_strict);
         let result = match is_strict {
-            true => sdk.strict().next(NAMESPACE, uid, 1).await,
-            false => sdk.next(NAMESPACE, uid, 1).await,
+            true => sdk.strict().namespace(NAMESPACE).next(uid).await,
+            false => sdk.namespace(NAMESPACE).next(uid).await,
         };
         let answer = result.as_ref().map(next_answer);
         self.context
@@ -73,7 +73,7 @@ impl LoadCaller {
         let sdk = self.client.current_client();
         let begin = |uid: &u64| self.context.begin_call(&sdk, self.id, *uid, false);
         let calls: Vec<PendingCall> = uids.iter().map(begin).collect();
-        let results = sdk.next_many(NAMESPACE, uids).await;
+        let results = sdk.namespace(NAMESPACE).next_batch(uids).await;
         for (call, result) in calls.iter().zip(&results) {
             let answer = result.as_ref().map(next_answer);
             self.context.record_call(&sdk, call, CallKind::Next, answer);
@@ -85,7 +85,7 @@ impl LoadCaller {
     async fn call_current(&self, uid: u64) {
         let sdk = self.client.current_client();
         let call = self.context.begin_call(&sdk, self.id, uid, false);
-        let result = sdk.current(NAMESPACE, uid).await;
+        let result = sdk.namespace(NAMESPACE).current(uid).await;
         let answer = result.as_ref().map(|current| {
             let answer = match current.kind {
                 CurrentKind::Exact => CallAnswer::Exact(current.value),
@@ -103,7 +103,7 @@ impl LoadCaller {
         let sdk = self.client.current_client();
         let call = self.context.begin_call(&sdk, self.id, uid, false);
         let target = call.floor + by + 1;
-        let result = sdk.raise_to(NAMESPACE, uid, target, false).await;
+        let result = sdk.namespace(NAMESPACE).raise_to(uid, target).await;
         let answer = result.as_ref().map(|raised| {
             let to = raised.value;
             let answer = CallAnswer::RaiseTo {

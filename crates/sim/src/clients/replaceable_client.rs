@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seqsvr_client::{Client, Error};
+use seqsvr_client::{Client, Error, ErrorKind};
 use seqsvr_net::ChannelPool;
-use seqsvr_proto::v1::Reason;
 
 use super::run_context::RunContext;
 use crate::cluster::{alloc_address, initial_alloc_ids};
@@ -15,10 +14,8 @@ use crate::plan::RunPlan;
 /// Creates the SDK client of a machine.
 pub(super) fn create_client(id: MachineId, plan: &RunPlan, context: &RunContext) -> Client {
     let servers = initial_alloc_ids(&plan.setup).map(|id| alloc_address(id).to_string());
-    let options = seqsvr_client::Options {
-        seed: Some(seqsvr_core::sim::draw_number("client")),
-        ..seqsvr_client::Options::new(servers)
-    };
+    let options = seqsvr_client::ClientOptions::new(servers)
+        .with_seed(seqsvr_core::sim::draw_number("client"));
     let client = Client::over(
         ChannelPool::with_transport(machine_transport(&context.net, id)),
         options,
@@ -55,7 +52,7 @@ impl ReplaceableClient {
 
     /// Replaces the client if the error says that every server belongs to another cluster.
     pub(super) fn replace_if_foreign(&self, client: &Client, error: Option<&Error>) {
-        let is_foreign = error.is_some_and(|error| error.reason == Reason::ClusterMismatch);
+        let is_foreign = error.is_some_and(|error| error.kind() == ErrorKind::ClusterMismatch);
         let mut current = self.current.lock();
         if is_foreign && current.cluster_tag() == client.cluster_tag() {
             seqsvr_core::reached!("client: it met another cluster only");

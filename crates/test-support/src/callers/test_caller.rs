@@ -49,18 +49,18 @@ async fn call_client(client: &Client, call: TestCall, items: &[&TestKey]) -> Vec
     let namespace = items[0].namespace;
     match (call, items) {
         (TestCall::Next(count), [one]) => {
-            let answer = client.next(namespace, one.key.clone(), count).await;
+            let answer = client
+                .namespace(namespace)
+                .next_n(one.key.clone(), count)
+                .await;
             vec![numbers_outcome(answer, one)]
         }
         (TestCall::Next(count), many) => {
             let items: Vec<NextItem> = many
                 .iter()
-                .map(|s| NextItem {
-                    count,
-                    ..NextItem::new(s.key.clone())
-                })
+                .map(|s| NextItem::new(s.key.clone()).with_count(count))
                 .collect();
-            let answers = client.next_many(namespace, &items).await;
+            let answers = client.namespace(namespace).next_batch(&items).await;
             answers
                 .into_iter()
                 .zip(many)
@@ -69,17 +69,17 @@ async fn call_client(client: &Client, call: TestCall, items: &[&TestKey]) -> Vec
         }
         (TestCall::Current, [one]) => {
             vec![current_outcome(
-                client.current(namespace, one.key.clone()).await,
+                client.namespace(namespace).current(one.key.clone()).await,
             )]
         }
         (TestCall::Current, many) => {
             let keys: Vec<_> = many.iter().map(|s| s.key.clone()).collect();
-            let answers = client.current_many(namespace, &keys).await;
+            let answers = client.namespace(namespace).current_batch(&keys).await;
             answers.into_iter().map(current_outcome).collect()
         }
         (TestCall::RaiseTo(value), _) => {
             let key = items[0].key.clone();
-            let raised = client.raise_to(namespace, key, value, false).await;
+            let raised = client.namespace(namespace).raise_to(key, value).await;
             let raised = raised.map(|r| {
                 (
                     Some(r.epoch),

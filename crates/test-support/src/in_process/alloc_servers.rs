@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 
 use seqsvr_alloc::AllocServer;
-use seqsvr_client::{Client, Options};
+use seqsvr_client::{Client, ClientOptions};
 use seqsvr_core::routing_table::{RoutingDelta, RoutingTable};
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
@@ -54,7 +54,7 @@ pub async fn new_caller(alloc: &AllocServer) -> SequenceClient<Channel> {
 /// Creates a client of these AllocSvrs.
 pub fn new_client(allocs: &[AllocServer]) -> Client {
     let servers = allocs.iter().map(|a| a.local_addr().to_string());
-    Client::new(Options::new(servers)).unwrap()
+    Client::new(ClientOptions::new(servers)).unwrap()
 }
 
 /// Returns the counters of a store or an AllocSvr.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use seqsvr_client::{Client, Options as ClientOptions};
+use seqsvr_client::{Client, ClientOptions};
 use seqsvr_core::state::State;
 use seqsvr_store::Options as StoreOptions;
 use seqsvr_test_support::process::{ServerProcess, free_ports, release_binary};
@@ -102,11 +102,7 @@ impl StoreGroup {
     pub(super) fn new_client(&self) -> Result<Client, String> {
         let running = self.members.iter().filter(|m| m.process.is_some());
         let options = ClientOptions::new(running.map(|m| m.address.clone()));
-        Client::new(ClientOptions {
-            deadline: CALL_TIMEOUT,
-            ..options
-        })
-        .map_err(|e| e.to_string())
+        Client::new(options.with_deadline(CALL_TIMEOUT)).map_err(|e| e.to_string())
     }
 
     /// Returns the ids, addresses and process ids of the stores that run.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use seqsvr_client::{Client, Options};
+use seqsvr_client::{Client, ClientOptions};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -40,10 +40,7 @@ pub(super) struct WriteLoad {
 impl WriteLoad {
     /// Begins to call the AllocSvr at this address, `rate` times per second.
     pub(super) fn start(address: String, rate: u32) -> Result<WriteLoad, String> {
-        let client = Client::new(Options {
-            deadline: CALL_TIMEOUT,
-            ..Options::new([address])
-        });
+        let client = Client::new(ClientOptions::new([address]).with_deadline(CALL_TIMEOUT));
         let client = client.map_err(|e| e.to_string())?;
         let stop = CancellationToken::new();
         let permits = Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX));
@@ -90,7 +87,11 @@ async fn make_calls(
             // Above every earlier window: keys share sections, and a value within the window writes
             // nothing.
             let value = RAISE_STEP * (1 + n);
-            let raised = client.raise_to("keys", key.as_str(), value, true).await;
+            let raised = client
+                .namespace("keys")
+                .raise_to(key.as_str(), value)
+                .force(true)
+                .await;
             let mut result = result.lock();
             match raised {
                 Ok(_) => result.answered += 1,

@@ -60,7 +60,10 @@ pub async fn fast_restart() -> ScenarioOutcome {
             .map(|s| NextItem::new(s.key.clone()))
             .collect();
         let begin = history.now_ns();
-        let answers = client.next_many(test_keys[0].namespace, &wanted).await;
+        let answers = client
+            .namespace(test_keys[0].namespace)
+            .next_batch(&wanted)
+            .await;
         let (took, end) = (began.elapsed(), history.now_ns());
         for (test_key, answer) in test_keys.iter().zip(answers) {
             let n = answer.expect("its keys are back");

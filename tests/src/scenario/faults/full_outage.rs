@@ -48,7 +48,10 @@ pub async fn full_outage() -> ScenarioOutcome {
     let probe = test_keys::all_test_keys()[0][0].clone();
     let new_client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let begin = history.now_ns();
-    let numbers = new_client.next(probe.namespace, probe.key.clone(), 1).await;
+    let numbers = new_client
+        .namespace(probe.namespace)
+        .next(probe.key.clone())
+        .await;
     let (took, end) = (restarted.elapsed(), history.now_ns());
     let n = numbers.expect("a number after the restart");
     history.record_number(&probe, begin, end, &n);

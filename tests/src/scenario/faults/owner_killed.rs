@@ -84,7 +84,10 @@ async fn kill_owner() -> (ScenarioOutcome, Duration, u64) {
                 .map(|s| NextItem::new(s.key.clone()))
                 .collect();
             let begin = history.now_ns();
-            let answers = patient.next_many(sample[0].namespace, &wanted).await;
+            let answers = patient
+                .namespace(sample[0].namespace)
+                .next_batch(&wanted)
+                .await;
             (sample, begin, answers)
         });
     }

@@ -260,7 +260,11 @@ pub async fn backup_restore() -> ScenarioOutcome {
         UNTIL_STOPPED,
     );
     load.wait_for_calls(4 * CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    let stale = client.next("", 7, 1).await.expect_err("another cluster");
+    let stale = client
+        .default_namespace()
+        .next(7)
+        .await
+        .expect_err("another cluster");
     let text = stale.to_string();
     for part in ["cluster mismatch", "restored from a backup", "new client"] {
         assert!(text.contains(part), "{text} lacks {part}");
@@ -282,18 +286,21 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
     // 1. Back up, then go further than the least margins cover, in numbers and in epochs.
     let mut cluster = ProcessCluster::start(1, 1, 3_000).await;
     let client = cluster.new_client();
-    outcome.measure_call(client.next("", 42, 1)).await;
+    let numbers = client.default_namespace();
+    outcome.measure_call(numbers.next(42)).await;
     let file = cluster.dir().join("backup");
     assert_success(&run_backup(&cluster, &file).await);
     let patient = client.with_deadline(TEST_TIMEOUT);
-    let raised = outcome.measure_call(client.raise_to("", 42, 50_000_000, false));
-    raised.await;
+    let raise = numbers.raise_to(42, 50_000_000);
+    outcome.measure_call(raise).await;
     for _ in 0..3 {
         cluster.allocs[0].stop(TEST_TIMEOUT).await;
         cluster.allocs[0].restart();
         cluster.wait_until_assigned(1).await;
     }
-    let seen = outcome.measure_call(patient.next("", 42, 1)).await;
+    let seen = outcome
+        .measure_call(patient.default_namespace().next(42))
+        .await;
     assert!(seen.last > 50_000_000);
 
     // 2. Lose the cluster, and restore it with the least margins.
@@ -343,8 +350,8 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
 
     // 4. A caller of the new cluster is served.
     let new = cluster.new_client();
-    let first = outcome.measure_call(new.next("", 42, 1)).await;
-    let second = outcome.measure_call(new.next("", 42, 1)).await;
+    let first = outcome.measure_call(new.default_namespace().next(42)).await;
+    let second = outcome.measure_call(new.default_namespace().next(42)).await;
     assert_eq!(second.first, first.last + 1);
     cluster.assert_none_ended();
     outcome

@@ -131,7 +131,9 @@ pub async fn invalid_members_rejected() -> ScenarioOutcome {
     let mut outcome = ScenarioOutcome::default();
     let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let admin = cluster.new_client();
-    outcome.measure_call(admin.next("", 1, 1)).await;
+    outcome
+        .measure_call(admin.default_namespace().next(1))
+        .await;
 
     // 1. No server there; another id there; an AllocSvr there; ids and addresses in use.
     let unused = "4=127.0.0.1:9";
@@ -184,7 +186,9 @@ pub async fn invalid_members_rejected() -> ScenarioOutcome {
     wait_for_log(&cluster, wiped, &format!("`seqsvr member remove {id}`"), 1).await;
     let again = format!("{id}={}", cluster.store_addresses[wiped]);
     assert_member_rejected(&cluster, &["add", &again], 1, "ids are never reused").await;
-    outcome.measure_call(admin.next("", 1, 1)).await;
+    outcome
+        .measure_call(admin.default_namespace().next(1))
+        .await;
 
     // 5. While that store is missing, no living store can be removed, neither the leader nor the
     // other.
@@ -218,7 +222,9 @@ pub async fn invalid_members_rejected() -> ScenarioOutcome {
         let again = run_command(&["member", "add", &new, "--server", at]).await;
         assert!(again.status.success(), "{again:?}");
     }
-    outcome.measure_call(admin.next("", 1, 1)).await;
+    outcome
+        .measure_call(admin.default_namespace().next(1))
+        .await;
     cluster.assert_none_ended();
     outcome
 }

@@ -47,14 +47,14 @@ async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
     });
     has_begun.recv().unwrap();
     let other = client.clone();
-    let waits = tokio::spawn(async move { other.next("", 90_000_000, 1).await });
+    let waits = tokio::spawn(async move { other.default_namespace().next(90_000_000).await });
     let before = read_counter(alloc, "renewals").await;
     let sessions = read_counter(alloc, "sessions_opened").await;
     let mut last = first;
     wait_until("keep-alives", TEST_TIMEOUT, async || {
         let one = tokio::time::timeout(LEASE / 3, plain.next(next_request("", 5))).await;
         let one = one.expect("at once").unwrap().into_inner().first;
-        let two = tokio::time::timeout(LEASE / 3, client.next("", 5, 1)).await;
+        let two = tokio::time::timeout(LEASE / 3, client.default_namespace().next(5)).await;
         let two = two.expect("at once").unwrap().first;
         assert_eq!((one, two), (last + 1, last + 2));
         last = two;

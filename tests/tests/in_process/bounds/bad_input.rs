@@ -151,28 +151,43 @@ async fn bad_requests_are_rejected_with_a_reason_and_change_nothing() {
     // The client reports the same error at once, not at its deadline.
     let client = new_client(&allocs).with_deadline(Duration::from_secs(30));
     let cases = [
-        (client.next("", 1, 0).await, Code::InvalidArgument),
-        (client.next("", 1, 100_001).await, Code::InvalidArgument),
-        (client.next("small", 1, 51).await, Code::InvalidArgument),
-        (client.next("nowhere", 1, 1).await, Code::NotFound),
-        (client.next("", "", 1).await, Code::InvalidArgument),
         (
-            client.next("", "x".repeat(129), 1).await,
+            client.default_namespace().next_n(1, 0).await,
             Code::InvalidArgument,
         ),
         (
-            client.next("small", "alice", 1).await,
+            client.default_namespace().next_n(1, 100_001).await,
             Code::InvalidArgument,
         ),
-        (client.next("small", 1_000, 1).await, Code::InvalidArgument),
+        (
+            client.namespace("small").next_n(1, 51).await,
+            Code::InvalidArgument,
+        ),
+        (client.namespace("nowhere").next(1).await, Code::NotFound),
+        (
+            client.default_namespace().next("").await,
+            Code::InvalidArgument,
+        ),
+        (
+            client.default_namespace().next("x".repeat(129)).await,
+            Code::InvalidArgument,
+        ),
+        (
+            client.namespace("small").next("alice").await,
+            Code::InvalidArgument,
+        ),
+        (
+            client.namespace("small").next(1_000).await,
+            Code::InvalidArgument,
+        ),
     ];
     for (i, (answer, code)) in cases.into_iter().enumerate() {
         let error = answer.expect_err("should be rejected");
-        assert_eq!(error.code, code, "{i}: {error}");
-        assert!(error.gave_up_after.is_none(), "{i}: {error}");
+        assert_eq!(error.code(), code, "{i}: {error}");
+        assert!(error.gave_up_after().is_none(), "{i}: {error}");
     }
     // No state changed: the next number follows the previous one.
-    assert_eq!(client.next("small", 1, 1).await.unwrap().first, 2);
+    assert_eq!(client.namespace("small").next(1).await.unwrap().first, 2);
     cluster.stop(&allocs).await;
 }
 
@@ -192,38 +207,50 @@ async fn exhausted_sequence_ends_at_seq_max() {
     create_namespace(&allocs, &spec).await;
     let client = new_client(&allocs);
     for i in 0..25 {
-        assert_eq!(client.next("late", 3, 1).await.unwrap().first, start + i);
+        assert_eq!(
+            client.namespace("late").next(3).await.unwrap().first,
+            start + i
+        );
     }
     for _ in 0..3 {
-        let error = client.next("late", 3, 1).await.unwrap_err();
+        let error = client.namespace("late").next(3).await.unwrap_err();
         assert_eq!(
-            (error.code, error.reason),
+            (error.code(), error.reason()),
             (Code::OutOfRange, Reason::SequenceExhausted)
         );
-        assert!(error.gave_up_after.is_none(), "{error}");
+        assert!(error.gave_up_after().is_none(), "{error}");
     }
-    let now = client.current("late", 3).await.unwrap();
+    let now = client.namespace("late").current(3).await.unwrap();
     assert_eq!(
         (now.kind, now.value),
         (seqsvr_client::CurrentKind::Exact, SEQ_MAX)
     );
     // Others are served as before, in the same section and in another.
-    assert_eq!(client.next("late", 4, 1).await.unwrap().first, start);
-    assert_eq!(client.next("late", 14, 10).await.unwrap().first, start);
+    assert_eq!(client.namespace("late").next(4).await.unwrap().first, start);
+    assert_eq!(
+        client.namespace("late").next_n(14, 10).await.unwrap().first,
+        start
+    );
     // A batch that exceeds the remaining numbers is rejected as a whole; one that fits is served.
     let error = client
-        .next("late", 4, 10)
+        .namespace("late")
+        .next_n(4, 10)
         .await
-        .and(client.next("late", 4, 10).await)
-        .and(client.next("late", 4, 10).await);
-    assert_eq!(error.unwrap_err().reason, Reason::SequenceExhausted);
-    assert_eq!(client.next("late", 4, 4).await.unwrap().last, SEQ_MAX);
+        .and(client.namespace("late").next_n(4, 10).await)
+        .and(client.namespace("late").next_n(4, 10).await);
+    assert_eq!(error.unwrap_err().reason(), Reason::SequenceExhausted);
+    assert_eq!(
+        client.namespace("late").next_n(4, 4).await.unwrap().last,
+        SEQ_MAX
+    );
     let past = client
-        .raise_to("late", Key::Uid(14), SEQ_MAX, true)
+        .namespace("late")
+        .raise_to(Key::Uid(14), SEQ_MAX)
+        .force(true)
         .await
         .unwrap();
     assert_eq!(past.value, SEQ_MAX);
-    let error = client.next("late", 14, 1).await.unwrap_err();
-    assert_eq!(error.reason, Reason::SequenceExhausted);
+    let error = client.namespace("late").next(14).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::SequenceExhausted);
     cluster.stop(&allocs).await;
 }

@@ -186,16 +186,19 @@ async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
     let all: Vec<NextItem> = (0..2_500u64)
         .map(|uid| NextItem::new(Key::Uid(uid)))
         .collect();
-    let small = Client::new(seqsvr_client::Options {
-        items_max: 1_000,
-        ..seqsvr_client::Options::new([allocs[0].local_addr().to_string()])
-    });
-    for answer in small.unwrap().next_many("", &all).await {
+    let small = Client::new(
+        seqsvr_client::ClientOptions::new([allocs[0].local_addr().to_string()])
+            .with_items_max(1_000),
+    );
+    for answer in small.unwrap().default_namespace().next_batch(&all).await {
         answer.unwrap();
     }
-    let failed = new_client(&allocs).next_many("", &all).await;
+    let failed = new_client(&allocs)
+        .default_namespace()
+        .next_batch(&all)
+        .await;
     let error = failed[0].as_ref().unwrap_err();
-    assert_eq!(error.reason, Reason::TooMany, "{error}");
+    assert_eq!(error.reason(), Reason::TooMany, "{error}");
     cluster.stop(&allocs).await;
 }
 

@@ -137,15 +137,15 @@ async fn client_retries_after_the_hint() {
     .await;
     let allocs = [alloc.clone()];
     wait_until_assigned(&allocs).await;
-    let client = Client::new(seqsvr_client::Options {
-        items_max: ITEMS as usize,
-        ..seqsvr_client::Options::new([alloc.local_addr().to_string()])
-    });
+    let client = Client::new(
+        seqsvr_client::ClientOptions::new([alloc.local_addr().to_string()])
+            .with_items_max(ITEMS as usize),
+    );
     let client = client.unwrap().with_deadline(TEST_TIMEOUT);
     let items: Vec<NextItem> = (0..5 * ITEMS)
         .map(|i| NextItem::new(Key::Uid(i * 100_000)))
         .collect();
-    for answer in client.next_many("", &items).await {
+    for answer in client.default_namespace().next_batch(&items).await {
         assert_eq!(answer.unwrap().first, 1);
     }
     assert!(

@@ -84,7 +84,7 @@ async fn dashboard_requests_return_what_it_shows() {
             Key::Key(_) => format!("key={key}"),
         };
         let answer = get_json(&endpoint, &format!("/v1/route?{query}")).await;
-        let (section, slot, route) = client.route("", ours).await.unwrap();
+        let (section, slot, route) = client.default_namespace().route(ours).await.unwrap();
         let owner = route.owner.unwrap();
         assert_eq!(answer["section"], section.section.0);
         assert_eq!(answer["slot"], slot.0);
@@ -108,7 +108,7 @@ async fn dashboard_requests_return_what_it_shows() {
 
     // A section in use is among the hottest after two samples.
     let view = wait_until("a hot section", TEST_TIMEOUT, async || {
-        client.next("", 42, 1).await.unwrap();
+        client.default_namespace().next(42).await.unwrap();
         let view = get_json(&endpoint, "/v1/cluster").await;
         let nodes = view["nodes"].as_array().unwrap();
         let hot = |n: &Value| n["hottest"].as_array().is_some_and(|h| !h.is_empty());

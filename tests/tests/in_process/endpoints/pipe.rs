@@ -133,7 +133,11 @@ async fn pipe_frames_sent_at_once_are_each_answered_once() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
     create_namespace(&allocs, &dense_namespace("rows", 10, 1_000, 1_000)).await;
-    new_client(&allocs[..1]).next("rows", 1, 1).await.unwrap();
+    new_client(&allocs[..1])
+        .namespace("rows")
+        .next(1)
+        .await
+        .unwrap();
     let mut caller = new_caller(&allocs[0]).await;
     let frame = |id: u64| PipeRequest {
         id,
@@ -299,7 +303,7 @@ async fn pipe_of_stopping_alloc_answers_received_frames() {
     // The end of the pipe that the SDK uses does not disturb it.
     let sdk = new_client(&allocs);
     for uid in &uids {
-        sdk.next("", *uid, 1).await.unwrap();
+        sdk.default_namespace().next(*uid).await.unwrap();
     }
     let stop = tokio::spawn({
         let leaving = leaving.clone();
@@ -331,8 +335,8 @@ async fn pipe_of_stopping_alloc_answers_received_frames() {
         .unwrap();
     wait_until_assigned(std::slice::from_ref(&staying)).await;
     for uid in &uids {
-        assert_eq!(sdk.next("", *uid, 1).await.unwrap().first, 6);
+        assert_eq!(sdk.default_namespace().next(*uid).await.unwrap().first, 6);
     }
-    assert_eq!(*sdk.trouble().borrow(), None);
+    assert_eq!(*sdk.wait_status().borrow(), None);
     cluster.stop(&[staying]).await;
 }

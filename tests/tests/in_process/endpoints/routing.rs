@@ -14,7 +14,7 @@ async fn calls_at_wrong_alloc_are_forwarded_to_the_owner() {
     let client = new_client(&allocs);
     // Uids of both owners, each requested at the other one.
     let owner = async |uid: u64| {
-        let (_, _, route) = client.route("", uid).await.unwrap();
+        let (_, _, route) = client.default_namespace().route(uid).await.unwrap();
         route.owner.unwrap().address
     };
     let mut wrong_only = 0;

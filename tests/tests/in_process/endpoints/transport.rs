@@ -90,16 +90,15 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
     ];
 
     // 2. A client takes numbers of both AllocSvrs.
-    let options = seqsvr_client::Options {
-        seed: Some(1),
-        deadline: Duration::from_secs(20),
-        ..seqsvr_client::Options::new(allocs.iter().map(|a| a.local_addr().to_string()))
-    };
+    let options =
+        seqsvr_client::ClientOptions::new(allocs.iter().map(|a| a.local_addr().to_string()))
+            .with_seed(1)
+            .with_deadline(Duration::from_secs(20));
     let client = Client::over(channels.clone(), options).unwrap();
     let mut last = [0; 20];
     let mut take = async |round: &str| {
         for (uid, last) in (0..).map(|i| i * 100_000).zip(&mut last) {
-            let numbers = client.next("", uid, 1).await;
+            let numbers = client.default_namespace().next(uid).await;
             let numbers = numbers.unwrap_or_else(|e| panic!("{round}: {e}"));
             assert!(numbers.first > *last, "{round}: {numbers:?} after {last}");
             *last = numbers.last;

@@ -81,7 +81,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     assert!(old.has_lease());
     let new = cluster.start_allocs(["new"]).await;
     let served = new_client(&new);
-    let first = served.next("fenced", 3, 1).await.unwrap();
+    let first = served.namespace("fenced").next(3).await.unwrap();
     assert!(old.has_lease(), "by its own clock");
 
     // 3. A caller that has seen the new owner's number never gets a lower one.
@@ -114,7 +114,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
             }
             Err(status) => break RpcError::from_status(&status),
         }
-        let n = served.next("fenced", 3, 1).await.unwrap().first;
+        let n = served.namespace("fenced").next(3).await.unwrap().first;
         assert!(given.insert(n), "{n} was handed out twice");
         lowest_new = lowest_new.min(n);
         theirs += 1;

@@ -22,28 +22,31 @@ async fn planned_restart_continues_at_the_next_number() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let [old] = cluster.start_allocs(["a1"]).await;
     let client = new_client(std::slice::from_ref(&old));
-    let never = client.current("", 42).await.unwrap();
+    let never = client.default_namespace().current(42).await.unwrap();
     assert_eq!((never.kind, never.value), (CurrentKind::Never, 0));
-    assert_eq!(client.next("", 42, 5).await.unwrap().last, 5);
-    let exact = client.current("", 42).await.unwrap();
+    assert_eq!(
+        client.default_namespace().next_n(42, 5).await.unwrap().last,
+        5
+    );
+    let exact = client.default_namespace().current(42).await.unwrap();
     assert_eq!((exact.kind, exact.value), (CurrentKind::Exact, 5));
-    let neighbor = client.current("", 43).await.unwrap();
+    let neighbor = client.default_namespace().current(43).await.unwrap();
     assert_eq!(neighbor.kind, CurrentKind::Never);
     old.shutdown().await;
 
     let [new] = cluster.start_allocs(["a1"]).await;
     let client = new_client(std::slice::from_ref(&new));
-    let bound = client.current("", 42).await.unwrap();
+    let bound = client.default_namespace().current(42).await.unwrap();
     assert_eq!((bound.kind, bound.value), (CurrentKind::AtMost, 5));
     assert_eq!(
         read_counter(&new, "opens").await,
         0,
         "a read opens no section"
     );
-    let next = client.next("", 42, 1).await.unwrap();
+    let next = client.default_namespace().next(42).await.unwrap();
     assert_eq!(next.first, 6, "the final was lost");
     assert!(next.epoch > exact.epoch);
-    let neighbor = client.current("", 43).await.unwrap();
+    let neighbor = client.default_namespace().current(43).await.unwrap();
     assert_eq!((neighbor.kind, neighbor.value), (CurrentKind::AtMost, 5));
     cluster.stop(&[new]).await;
 }
@@ -60,14 +63,14 @@ async fn idle_section_is_closed_and_reopened_without_a_jump() {
     wait_until_assigned(&allocs).await;
     let client = new_client(&allocs);
     for round in 0..3 {
-        let taken = client.next("", 1, 2).await.unwrap();
+        let taken = client.default_namespace().next_n(1, 2).await.unwrap();
         assert_eq!(taken.first, 2 * round + 1);
         wait_until("the section to be closed", TEST_TIMEOUT, async || {
             (read_counter(&allocs[0], "closes").await > round).then_some(())
         })
         .await;
         assert_eq!(read_counter(&allocs[0], "sections_loaded").await, 0);
-        let bound = client.current("", 1).await.unwrap();
+        let bound = client.default_namespace().current(1).await.unwrap();
         assert_eq!(
             (bound.kind, bound.value),
             (CurrentKind::AtMost, 2 * round + 2)
@@ -102,7 +105,7 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
                     // Two tasks for each uid, each uid in a section of its own.
                     let uid = task / 2 * 10;
                     let begin = history_clock.now_ns();
-                    let answer = client.next("hot", uid, 1).await.unwrap();
+                    let answer = client.namespace("hot").next(uid).await.unwrap();
                     let sequence = SequenceName::for_uid("hot", uid);
                     let answer = Some(next_answer(&answer));
                     calls.push(history_clock.end_call(sequence, begin, CallKind::Next, answer));
@@ -131,7 +134,10 @@ async fn busy_sections_over_memory_budget_are_closed_without_an_error() {
         let uid = section * 10;
         let sequence = SequenceName::for_uid("hot", uid);
         let taken = calls.iter().filter(|c| c.sequence == sequence).count() as u64;
-        assert_eq!(client.next("hot", uid, 1).await.unwrap().first, taken + 1);
+        assert_eq!(
+            client.namespace("hot").next(uid).await.unwrap().first,
+            taken + 1
+        );
     }
     cluster.stop(&allocs).await;
 }
@@ -195,7 +201,7 @@ async fn planned_stop_under_load_fails_no_call() {
                 let uid = task / 2 * 100_000;
                 while !stop.load(Relaxed) {
                     let begin = history_clock.now_ns();
-                    let answer = client.next("", uid, 1).await.unwrap();
+                    let answer = client.default_namespace().next(uid).await.unwrap();
                     longest = longest.max(history_clock.now_ns() - begin);
                     let sequence = SequenceName::for_uid("default", uid);
                     let answer = Some(next_answer(&answer));

@@ -50,7 +50,7 @@ impl MoveLoad {
                     let uid = i * 7 % SECTIONS;
                     let begin = history_clock.now_ns();
                     let answer = if task % 2 == 0 {
-                        let taken = client.next("moving", uid, 1).await;
+                        let taken = client.namespace("moving").next(uid).await;
                         taken.as_ref().map(next_answer).map_err(ToString::to_string)
                     } else {
                         let taken = plain.clone().next(next_request("moving", uid)).await;

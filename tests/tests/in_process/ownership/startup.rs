@@ -16,7 +16,7 @@ async fn second_alloc_of_a_name_gives_up_and_the_first_continues() {
     let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
     let allocs = cluster.start_allocs(["twin"]).await;
     let first = new_client(&allocs);
-    assert_eq!(first.next("", 1, 1).await.unwrap().first, 1);
+    assert_eq!(first.default_namespace().next(1).await.unwrap().first, 1);
     let wait = Duration::from_secs(3);
     let began = Instant::now();
     let second = start_alloc(seqsvr_alloc::Options {
@@ -27,10 +27,11 @@ async fn second_alloc_of_a_name_gives_up_and_the_first_continues() {
     let failed = second.failed();
     tokio::pin!(failed);
     let mut last = 1;
+    let numbers = first.default_namespace();
     let error = loop {
         tokio::select! {
             error = &mut failed => break error,
-            answer = first.next("", 1, 1) => {
+            answer = numbers.next(1) => {
                 last += 1;
                 assert_eq!(answer.unwrap().first, last, "the first is disturbed");
             }
@@ -42,9 +43,9 @@ async fn second_alloc_of_a_name_gives_up_and_the_first_continues() {
     );
     println!("taken name: after {:.1?}: {error}", began.elapsed());
     assert!(began.elapsed() >= wait);
-    assert!(first.next("", 1, 1).await.unwrap().first > last);
+    assert!(first.default_namespace().next(1).await.unwrap().first > last);
     second.shutdown().await;
-    assert!(first.next("", 1, 1).await.unwrap().first > last);
+    assert!(first.default_namespace().next(1).await.unwrap().first > last);
     cluster.stop(&allocs).await;
 }
 
@@ -67,11 +68,11 @@ async fn alloc_without_a_store_names_the_stores_it_tried() {
     assert_eq!((code, reason), (Code::Unavailable, Reason::Unreachable));
     assert!(text.contains(&address), "{text}");
     let client = new_client(std::slice::from_ref(&alloc)).with_deadline(Duration::from_secs(2));
-    let error = client.next("", 1, 1).await.unwrap_err();
+    let error = client.default_namespace().next(1).await.unwrap_err();
     println!("no store, by the client: {error}");
     // The client used its whole deadline; the text says for what.
     assert_eq!(
-        (error.code, error.reason),
+        (error.code(), error.reason()),
         (Code::DeadlineExceeded, Reason::Unreachable)
     );
     assert!(error.to_string().contains(&address), "{error}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seqsvr_alloc::AllocServer;
 use seqsvr_check::{CallKind, SequenceName};
-use seqsvr_client::{Alter, Code, CurrentKind};
+use seqsvr_client::{Code, CurrentKind, NamespaceChange};
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::{
     AdminMoveSlotRequest, CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest,
@@ -136,11 +136,11 @@ async fn strict_calls_under_moves_are_answered_in_order() {
                 let sequence = SequenceName::for_uid("n", uid);
                 let begin = history_clock.now_ns();
                 if i % 5 == 4 {
-                    let answer = client.current("n", uid).await.unwrap();
+                    let answer = client.namespace("n").current(uid).await.unwrap();
                     let answer = Some(current_answer(&answer));
                     calls.push(history_clock.end_call(sequence, begin, CallKind::Current, answer));
                 } else {
-                    let answer = client.next("n", uid, 1).await.unwrap();
+                    let answer = client.namespace("n").next(uid).await.unwrap();
                     let answer = Some(next_answer(&answer));
                     calls.push(history_clock.end_call(sequence, begin, CallKind::Next, answer));
                 }
@@ -209,7 +209,8 @@ async fn strict_items_are_confirmed_together() {
     assert!(read_counter(&allocs[1], "guard_rounds").await > 0);
     let never = new_client(&allocs)
         .strict()
-        .current("", 99u64)
+        .default_namespace()
+        .current(99u64)
         .await
         .unwrap();
     assert_eq!((never.kind, never.value), (CurrentKind::Never, 0));
@@ -218,9 +219,9 @@ async fn strict_items_are_confirmed_together() {
 
 /// Makes a namespace strict or not, and waits until its owner has the change.
 async fn set_strictness(owner: &AllocServer, name: &str, strict: bool) {
-    let alter = Alter {
+    let alter = NamespaceChange {
         strict: Some(strict),
-        ..Alter::default()
+        ..NamespaceChange::default()
     };
     let admin = new_client(std::slice::from_ref(owner)).admin();
     let altered = admin.alter_namespace(name, alter).await.unwrap();

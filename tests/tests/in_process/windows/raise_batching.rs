@@ -24,12 +24,15 @@ async fn raises_of_ten_thousand_sections_are_coalesced() {
     let client = new_client(&allocs).with_deadline(TEST_TIMEOUT);
     let take = async |count: u32| {
         let items: Vec<NextItem> = (0..SECTIONS)
-            .map(|uid| NextItem {
-                count,
-                ..NextItem::new(uid)
-            })
+            .map(|uid| NextItem::new(uid).with_count(count))
             .collect();
-        for (uid, answer) in client.next_many("cells", &items).await.iter().enumerate() {
+        for (uid, answer) in client
+            .namespace("cells")
+            .next_batch(&items)
+            .await
+            .iter()
+            .enumerate()
+        {
             assert!(answer.is_ok(), "uid {uid}: {answer:?}");
         }
     };

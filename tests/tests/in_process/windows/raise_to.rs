@@ -32,7 +32,7 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
     create_namespace(&allocs, &spec).await;
     let client = new_client(&allocs);
     // Loaded before the first raise: after a load all keys start at the section's max_seq.
-    client.next("lifted", 0, 1).await.unwrap();
+    client.namespace("lifted").next(0).await.unwrap();
 
     // 2. Take, read and raise at the same time.
     let shared = Arc::new(RaiseLoad {
@@ -69,28 +69,49 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
     // 4. A neighbor's numbers have no gap: the last one is the count of the taken ones.
     for uid in 1..=NEIGHBORS {
         let taken = count_calls(&calls, &SequenceName::for_uid("lifted", uid));
-        let last = client.current("lifted", uid).await.unwrap().value;
+        let last = client.namespace("lifted").current(uid).await.unwrap().value;
         assert_eq!(last, taken, "uid {uid} was lifted");
     }
-    let top = client.next("lifted", 0, 1).await.unwrap().first;
+    let top = client.namespace("lifted").next(0).await.unwrap().first;
     assert!(
         top > count_calls(&calls, &SequenceName::for_uid("lifted", 0)),
         "uid 0 jumped"
     );
 
     // 5. A value below the issued numbers is acknowledged, and no number falls.
-    client.raise_to("lifted", 0, 1, false).await.unwrap();
-    assert_eq!(client.next("lifted", 0, 1).await.unwrap().first, top + 1);
+    client.namespace("lifted").raise_to(0, 1).await.unwrap();
+    assert_eq!(
+        client.namespace("lifted").next(0).await.unwrap().first,
+        top + 1
+    );
 
     // 6. A far value needs force; the neighbors stay unchanged.
     let far = 1 << 40;
-    let error = client.raise_to("lifted", 0, far, false).await.unwrap_err();
-    assert_eq!(error.reason, Reason::AboveBound, "{error}");
-    assert_eq!(client.next("lifted", 0, 1).await.unwrap().first, top + 2);
-    client.raise_to("lifted", 0, far, true).await.unwrap();
-    assert_eq!(client.next("lifted", 0, 1).await.unwrap().first, far + 1);
-    let was = client.current("lifted", 1).await.unwrap().value;
-    assert_eq!(client.next("lifted", 1, 1).await.unwrap().first, was + 1);
+    let error = client
+        .namespace("lifted")
+        .raise_to(0, far)
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), Reason::AboveBound, "{error}");
+    assert_eq!(
+        client.namespace("lifted").next(0).await.unwrap().first,
+        top + 2
+    );
+    client
+        .namespace("lifted")
+        .raise_to(0, far)
+        .force(true)
+        .await
+        .unwrap();
+    assert_eq!(
+        client.namespace("lifted").next(0).await.unwrap().first,
+        far + 1
+    );
+    let was = client.namespace("lifted").current(1).await.unwrap().value;
+    assert_eq!(
+        client.namespace("lifted").next(1).await.unwrap().first,
+        was + 1
+    );
     cluster.stop(&allocs).await;
 }
 
@@ -111,10 +132,10 @@ impl RaiseLoad {
         while !self.stop.load(Relaxed) {
             let begin = self.history_clock.now_ns();
             let (kind, answer) = if reads_current {
-                let answer = self.client.current("lifted", uid).await;
+                let answer = self.client.namespace("lifted").current(uid).await;
                 (CallKind::Current, answer.ok().as_ref().map(current_answer))
             } else {
-                let answer = self.client.next("lifted", uid, 1).await;
+                let answer = self.client.namespace("lifted").next(uid).await;
                 (CallKind::Next, answer.ok().as_ref().map(next_answer))
             };
             let sequence = SequenceName::for_uid("lifted", uid);
@@ -127,11 +148,17 @@ impl RaiseLoad {
     async fn run_raises(self: Arc<Self>) -> Vec<RecordedCall> {
         let mut calls = Vec::new();
         while !self.stop.load(Relaxed) {
-            let at = self.client.current("lifted", 0).await.unwrap().value;
+            let at = self
+                .client
+                .namespace("lifted")
+                .current(0)
+                .await
+                .unwrap()
+                .value;
             let jump = rand::rng().random_range(0..JUMP_MAX);
             let value = (at + jump).saturating_sub(JUMP_MAX / 4).max(1);
             let begin = self.history_clock.now_ns();
-            let answer = self.client.raise_to("lifted", 0, value, false).await;
+            let answer = self.client.namespace("lifted").raise_to(0, value).await;
             let answer = answer.ok().map(|r| raise_answer(value, &r));
             let sequence = SequenceName::for_uid("lifted", 0);
             calls.push(

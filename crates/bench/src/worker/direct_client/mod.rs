@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqsvr_client::{Code, Current, CurrentKind, Details, Error, IssuedRange, Reason};
+use seqsvr_client::{Code, Current, CurrentKind, Error, IssuedRange, Reason};
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
@@ -195,32 +195,16 @@ pub(crate) fn insert_failures<T>(answers: &mut [Result<T, Error>], errors: &[Ite
 
 /// Converts the error of an item.
 pub(crate) fn item_error(item: &ItemError) -> Error {
-    client_error(
-        Code::from_i32(item.code),
-        item.reason(),
-        item.message.clone(),
-    )
+    let error = RpcError::new(item.reason(), item.message.clone());
+    Error::from(error.with_code(Code::from_i32(item.code)))
 }
 
 /// Converts the error of a call.
 pub(crate) fn status_error(status: &Status) -> Error {
-    let rpc_error = RpcError::from_status(status);
-    let reason = rpc_error.reason();
-    client_error(rpc_error.code, reason, rpc_error.message)
+    Error::from(RpcError::from_status(status))
 }
 
 fn malformed_answer() -> Error {
     let text = "malformed answer: the versions of bench and server are incompatible";
-    client_error(Code::Internal, Reason::Unspecified, text.to_owned())
-}
-
-fn client_error(code: Code, reason: Reason, message: String) -> Error {
-    Error::from(Details {
-        code,
-        reason,
-        message,
-        tries: 1,
-        tried_addresses: Vec::new(),
-        gave_up_after: None,
-    })
+    Error::from(RpcError::new(Reason::Unspecified, text))
 }

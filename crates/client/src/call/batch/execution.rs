@@ -11,92 +11,27 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
-use seqsvr_core::ids::Slot;
 use seqsvr_proto::convert::namespace_name;
-use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::call::attempt_error::{AttemptError, RetryDecision};
+use crate::call::attempt_error::AttemptError;
+use crate::call::batch::owner_batch::{InFlightBatch, OwnerBatch, RetryGroup, owner_batch_items};
+use crate::call::batch::owner_split::split_by_owner;
 use crate::call::batch::single_owner::SingleOwnerCall;
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::{attempt_items, try_submit_to_owner};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::sequence_call::{BatchCall, is_keyed, to_frame_items};
+use crate::call::retry_decision::RetryDecision;
+use crate::call::sequence_call::{SequenceCall, is_keyed};
 use crate::call::table_fetch::get_table;
-use crate::client_core::{ClientCore, OwnerTable};
+use crate::client_core::OwnerTable;
 use crate::error::Error;
 use crate::pipe::{CallResults, FrameItem, FrameKey};
-use crate::routing::locate::{find_namespace, locate_in, route_owner};
+use crate::routing::locate::route_owner;
 
 /// Maximum requests of one call in flight. Above it, batches wait.
 const REQUESTS_IN_FLIGHT_MAX: usize = 64;
-
-/// Items with the same history, by index, with the budget that they still have.
-struct RetryGroup {
-    items: Vec<u32>,
-    budget: RetryBudget,
-}
-
-/// Content of one request: items of one owner, and of one kind of key, hence of one namespace.
-struct OwnerBatch {
-    /// Index in the table's addresses; None: there is no owner.
-    owner: Option<usize>,
-    items: Vec<u32>,
-    slots: Vec<Slot>,
-    /// Numbers that the items take.
-    weight: u64,
-    keyed: bool,
-    /// Stride of the namespace.
-    stride: u32,
-}
-
-impl OwnerBatch {
-    /// Returns an empty batch of the same owner and kind of key.
-    fn new_like(&self) -> OwnerBatch {
-        OwnerBatch {
-            items: Vec::new(),
-            slots: Vec::new(),
-            weight: 0,
-            ..*self
-        }
-    }
-}
-
-/// Batch that was sent and is not answered.
-struct InFlightBatch {
-    batch: OwnerBatch,
-    budget: RetryBudget,
-    snapshot: Arc<OwnerTable>,
-    /// Address to which the batch was sent, if not the owner's.
-    address: Option<String>,
-}
-
-impl InFlightBatch {
-    /// Makes the batch of a call whose items all have one owner.
-    fn from_single_owner(sent: SingleOwnerCall, budget: RetryBudget) -> InFlightBatch {
-        InFlightBatch {
-            batch: OwnerBatch {
-                owner: Some(sent.owner),
-                items: (0..sent.slots.len() as u32).collect(),
-                slots: sent.slots,
-                weight: sent.weight,
-                keyed: sent.keyed,
-                stride: sent.stride,
-            },
-            budget,
-            snapshot: sent.snapshot,
-            address: None,
-        }
-    }
-
-    /// Returns the address to which the batch was sent.
-    fn address(&self) -> &str {
-        let owner = self.batch.owner;
-        let owner = owner.map(|index| self.snapshot.addresses[index].as_str());
-        self.address.as_deref().or(owner).unwrap_or_default()
-    }
-}
 
 /// Event that a call waits for.
 enum BatchEvent {
@@ -109,28 +44,28 @@ enum BatchEvent {
 type BatchEvents<'a> = FuturesUnordered<BoxFuture<'a, BatchEvent>>;
 
 /// Call about many keys in progress.
-struct BatchExecution<'a, B: BatchCall> {
+struct BatchExecution<'a, C: SequenceCall> {
     context: &'a CallContext,
     namespace: &'a str,
-    items: &'a [B::Item],
-    results: Vec<Option<Result<B::Answer, Error>>>,
+    items: &'a [C::Item],
+    results: Vec<Option<Result<C::Answer, Error>>>,
     permits: Arc<Semaphore>,
     events: BatchEvents<'a>,
 }
 
 /// Runs a call about many keys. Returns one result an item, in their order.
-pub(crate) async fn call_batch<B: BatchCall>(
+pub(crate) async fn call_batch<C: SequenceCall>(
     context: &CallContext,
     namespace: &str,
-    items: &[B::Item],
-) -> Vec<Result<B::Answer, Error>> {
+    items: &[C::Item],
+) -> Vec<Result<C::Answer, Error>> {
     let mut budget = RetryBudget::new(context.deadline);
-    let mut sent = SingleOwnerCall::try_send::<B>(context, namespace, items, &mut budget);
+    let mut sent = SingleOwnerCall::try_send::<C>(context, namespace, items, &mut budget);
     let mut answered = None;
     if let Some(single_owner) = &mut sent {
         let answers = (&mut single_owner.answers).await;
         if let Ok(answers) = &answers
-            && let Some(results) = single_owner.decode_all::<B>(&context.core, items, answers)
+            && let Some(results) = single_owner.decode_all::<C>(&context.core, items, answers)
         {
             return results;
         }
@@ -139,18 +74,18 @@ pub(crate) async fn call_batch<B: BatchCall>(
     let sent = sent.map(|call| InFlightBatch::from_single_owner(call, budget.clone()));
     let sent = sent.zip(answered);
     // Boxed, so that the future of the usual call is small.
-    Box::pin(run_batch::<B>(context, namespace, items, budget, sent)).await
+    Box::pin(run_batch::<C>(context, namespace, items, budget, sent)).await
 }
 
 /// Runs a call in batches and with retries, after the batch that was sent already, if any.
-async fn run_batch<B: BatchCall>(
+async fn run_batch<C: SequenceCall>(
     context: &CallContext,
     namespace: &str,
-    items: &[B::Item],
+    items: &[C::Item],
     budget: RetryBudget,
     sent: Option<(InFlightBatch, Result<CallResults, AttemptError>)>,
-) -> Vec<Result<B::Answer, Error>> {
-    let mut call: BatchExecution<'_, B> = BatchExecution {
+) -> Vec<Result<C::Answer, Error>> {
+    let mut call: BatchExecution<'_, C> = BatchExecution {
         context,
         namespace,
         items,
@@ -176,7 +111,7 @@ async fn run_batch<B: BatchCall>(
         .collect()
 }
 
-impl<'a, B: BatchCall> BatchExecution<'a, B> {
+impl<'a, C: SequenceCall> BatchExecution<'a, C> {
     /// Sends all items, at once if there is a table to locate them by.
     fn start(&mut self, budget: RetryBudget) {
         let all = RetryGroup {
@@ -225,73 +160,34 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
     fn namespace_names(&self, items: &[u32]) -> [Option<&'a str>; 2] {
         let mut names = [None, None];
         for i in items {
-            let key = B::key(&self.items[*i as usize]).as_ref();
+            let key = C::key(&self.items[*i as usize]).as_ref();
             let name = &mut names[usize::from(is_keyed(key))];
             name.get_or_insert_with(|| namespace_name(self.namespace, key));
         }
         names
     }
 
-    /// Splits a group by server, by kind of key (kinds do not mix in a request) and by the limits
-    /// of a request. Sends the batches. Items that no request may hold fail here.
+    /// Splits a group and sends the batches. Items that no request may hold fail here.
     fn send_group(&mut self, group: RetryGroup, snapshot: Arc<OwnerTable>) {
-        let core = &self.context.core;
-        let items_max = core.frame_items_max;
-        // By owner (the last one: none) and kind of key.
-        let owners = snapshot.addresses.len() + 1;
-        let mut batches: Vec<Option<OwnerBatch>> = (0..2 * owners).map(|_| None).collect();
-        let mut full_batches = Vec::new();
-        // The namespaces of uids and of keys, each looked up once.
-        let mut namespaces = [None, None];
-        for &i in &group.items {
-            let item = &self.items[i as usize];
-            if let Err(error) = B::validate(item) {
-                self.results[i as usize] = Some(Err(error));
-                continue;
-            }
-            let key = B::key(item).as_ref();
-            let keyed = is_keyed(key);
-            let namespace = namespaces[usize::from(keyed)]
-                .get_or_insert_with(|| find_namespace(&snapshot.table, self.namespace, key));
-            let located = match namespace {
-                Ok(namespace) => locate_in(&snapshot.table, namespace, key),
-                Err(failure) => Err(failure.clone()),
-            };
-            let location = match located {
-                Ok(location) => location,
-                Err(failure) => {
-                    let alone = RetryGroup {
-                        items: vec![i],
-                        budget: group.budget.clone(),
-                    };
-                    self.retry(alone, &failure);
-                    continue;
-                }
-            };
-            let owner = snapshot.owner_index(location.slot);
-            let index = 2 * owner.unwrap_or(owners - 1) + usize::from(keyed);
-            let batch = batches[index].get_or_insert_with(|| {
-                let capacity = group.items.len().min(items_max);
-                OwnerBatch {
-                    owner,
-                    items: Vec::with_capacity(capacity),
-                    slots: Vec::with_capacity(capacity),
-                    weight: 0,
-                    keyed,
-                    stride: location.stride,
-                }
-            });
-            let weight = u64::from(B::count(item));
-            if batch.items.len() >= items_max || batch.weight + weight > NUMBERS_MAX {
-                let next = batch.new_like();
-                full_batches.push(std::mem::replace(batch, next));
-            }
-            batch.items.push(i);
-            batch.slots.push(location.slot);
-            batch.weight += weight;
+        let items_max = self.context.core.frame_items_max;
+        let split = split_by_owner::<C>(
+            &snapshot,
+            self.namespace,
+            self.items,
+            &group.items,
+            items_max,
+        );
+        for (i, error) in split.invalid {
+            self.results[i as usize] = Some(Err(error));
         }
-        let batches = batches.into_iter().flatten();
-        for batch in full_batches.into_iter().chain(batches) {
+        for (i, failure) in split.unlocated {
+            let alone = RetryGroup {
+                items: vec![i],
+                budget: group.budget.clone(),
+            };
+            self.retry(alone, &failure);
+        }
+        for batch in split.batches {
             self.send_batch(InFlightBatch {
                 batch,
                 budget: group.budget.clone(),
@@ -306,7 +202,7 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
         let (core, items) = (&self.context.core, self.items);
         let OwnerBatch { keyed, weight, .. } = in_flight.batch;
         let frame_key = FrameKey {
-            operation: B::OPERATION,
+            operation: C::OPERATION,
             namespace: self.namespace,
             keyed,
             strict: self.context.strict,
@@ -316,7 +212,7 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
         if let (Ok(permit), Some(owner)) = (permit, in_flight.batch.owner) {
             let deadline = in_flight.budget.attempt_deadline(Instant::now());
             let submitted = try_submit_to_owner(core, &in_flight.snapshot, owner, |pipe| {
-                let frame_items = owner_batch_items::<B>(core, items, &in_flight.batch);
+                let frame_items = owner_batch_items::<C>(core, items, &in_flight.batch);
                 pipe.submit_batch(&frame_key, weight, frame_items, deadline)
             });
             if let Some(answers) = submitted {
@@ -335,7 +231,7 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
         let answered = async move {
             // Never closed: an error cannot come.
             let _permit = permits.acquire().await;
-            let frame_items = owner_batch_items::<B>(core, items, &in_flight.batch);
+            let frame_items = owner_batch_items::<C>(core, items, &in_flight.batch);
             let frame_items: Vec<FrameItem<'_>> = frame_items.collect();
             let outcome = attempt_items(
                 core,
@@ -375,7 +271,7 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
                 Err(failure) => *failure,
                 Ok(raw) => {
                     core.table.observe_epoch(slot, raw.epoch);
-                    match B::decode(raw, &self.items[i as usize], in_flight.batch.stride) {
+                    match C::decode(raw, &self.items[i as usize], in_flight.batch.stride) {
                         Ok(answer) => {
                             self.results[i as usize] = Some(Ok(answer));
                             continue;
@@ -419,14 +315,4 @@ impl<'a, B: BatchCall> BatchExecution<'a, B> {
             }
         }
     }
-}
-
-/// Returns the items of a batch in the form that a pipe accepts.
-fn owner_batch_items<'p, B: BatchCall>(
-    core: &'p ClientCore,
-    items: &'p [B::Item],
-    batch: &'p OwnerBatch,
-) -> impl ExactSizeIterator<Item = FrameItem<'p>> + Clone {
-    let items = batch.items.iter().map(|i| &items[*i as usize]);
-    to_frame_items::<B>(core, items.zip(&batch.slots))
 }

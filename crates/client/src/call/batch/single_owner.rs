@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::try_submit_to_owner;
 use crate::call::retry_budget::RetryBudget;
-use crate::call::sequence_call::{BatchCall, is_keyed, to_frame_items};
+use crate::call::sequence_call::{SequenceCall, is_keyed, to_frame_items};
 use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;
 use crate::pipe::{CallResults, FrameKey};
@@ -36,10 +36,10 @@ pub(crate) struct SingleOwnerCall {
 
 impl SingleOwnerCall {
     /// Sends all items in one frame to the one owner of all; None if it cannot do that now.
-    pub(crate) fn try_send<B: BatchCall>(
+    pub(crate) fn try_send<C: SequenceCall>(
         context: &CallContext,
         namespace: &str,
-        items: &[B::Item],
+        items: &[C::Item],
         budget: &mut RetryBudget,
     ) -> Option<SingleOwnerCall> {
         let core = &context.core;
@@ -47,7 +47,7 @@ impl SingleOwnerCall {
             .table
             .snapshot()
             .filter(|_| !core.table.has_missed_update())?;
-        let first = B::key(items.first()?).as_ref();
+        let first = C::key(items.first()?).as_ref();
         if items.len() > core.frame_items_max {
             return None;
         }
@@ -58,8 +58,8 @@ impl SingleOwnerCall {
         let mut weight = 0;
         let mut slots = Vec::with_capacity(items.len());
         for item in items {
-            let key = B::key(item).as_ref();
-            if is_keyed(key) != keyed || B::validate(item).is_err() {
+            let key = C::key(item).as_ref();
+            if is_keyed(key) != keyed || C::validate(item).is_err() {
                 return None;
             }
             let slot = locate_in(&snapshot.table, found, key).ok()?.slot;
@@ -67,7 +67,7 @@ impl SingleOwnerCall {
             if *owner.get_or_insert(item_owner) != item_owner {
                 return None;
             }
-            weight += u64::from(B::count(item));
+            weight += u64::from(C::count(item));
             slots.push(slot);
         }
         if weight > NUMBERS_MAX {
@@ -75,7 +75,7 @@ impl SingleOwnerCall {
         }
         let owner = owner?;
         let frame_key = FrameKey {
-            operation: B::OPERATION,
+            operation: C::OPERATION,
             namespace,
             keyed,
             strict: context.strict,
@@ -83,7 +83,7 @@ impl SingleOwnerCall {
         };
         let deadline = budget.first_deadline();
         let answers = try_submit_to_owner(core, &snapshot, owner, |pipe| {
-            let frame_items = to_frame_items::<B>(core, items.iter().zip(&slots));
+            let frame_items = to_frame_items::<C>(core, items.iter().zip(&slots));
             pipe.submit_batch(&frame_key, weight, frame_items, deadline)
         })?;
         budget.record_attempt();
@@ -99,17 +99,17 @@ impl SingleOwnerCall {
     }
 
     /// Returns the results of all items, if none failed and all answers are correct.
-    pub(crate) fn decode_all<B: BatchCall>(
+    pub(crate) fn decode_all<C: SequenceCall>(
         &self,
         core: &ClientCore,
-        items: &[B::Item],
+        items: &[C::Item],
         answers: &CallResults,
-    ) -> Option<Vec<Result<B::Answer, Error>>> {
+    ) -> Option<Vec<Result<C::Answer, Error>>> {
         let all = answers.all_answers()?;
         let mut results = Vec::with_capacity(items.len());
         for ((item, slot), raw) in items.iter().zip(&self.slots).zip(all) {
             core.table.observe_epoch(*slot, raw.epoch);
-            results.push(Ok(B::decode(raw, item, self.stride).ok()?));
+            results.push(Ok(C::decode(raw, item, self.stride).ok()?));
         }
         (results.len() == items.len()).then_some(results)
     }

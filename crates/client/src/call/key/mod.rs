@@ -1,3 +1,5 @@
 //! Calls about one key.
 
+pub(crate) mod key_call;
+pub(crate) mod raise_attempt;
 pub(crate) mod single;

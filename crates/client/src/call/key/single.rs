@@ -1,51 +1,36 @@
-//! Calls about one key: locate it, send the request, learn routes, retry. RaiseTo is a unary
-//! request; the others use a pipe.
+//! A call about one key through a Pipe. In the usual case the item is submitted without waiting.
 
 use seqsvr_core::routing_table::KeyRef;
-use seqsvr_proto::convert::namespace_name;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
 
-use crate::batch_item::BatchItem;
 use crate::call::attempt_error::AttemptError;
 use crate::call::context::CallContext;
+use crate::call::key::key_call::{KeyCall, KeyRoute, call_until_answered};
 use crate::call::pipe_attempt::{attempt_item, try_submit_to_owner};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::rpc::RoutedRpc;
-use crate::call::table_fetch::get_table;
-use crate::call::unary_attempt::attempt_unary;
+use crate::call::sequence_call::{SequenceCall, is_keyed};
 use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;
-use crate::key::Key;
-use crate::pipe::{FrameItem, FrameKey, ItemResult, PipeOperation, RawAnswer};
+use crate::pipe::{FrameItem, FrameKey, ItemResult, RawAnswer};
 use crate::routing::locate::{KeyLocation, RouteOwner, locate, route_owner};
 
-/// Call about one key through a pipe.
-pub(crate) struct SingleCall<'a> {
-    pub(crate) operation: PipeOperation,
+/// Call about one key through a Pipe.
+pub(crate) struct SingleCall<'a, C: SequenceCall> {
     pub(crate) namespace: &'a str,
-    pub(crate) key: &'a Key,
-    /// Numbers to take; 0 for `current`.
-    pub(crate) count: u32,
-    /// Last number that the caller has seen, 0: none.
-    pub(crate) floor: u64,
+    pub(crate) item: &'a C::Item,
 }
 
-impl SingleCall<'_> {
-    /// Retries until the item is answered, permanently rejected, or out of time. `decode` makes the
-    /// answer from what the server sent, or returns what is wrong with it.
-    pub(crate) async fn run<T>(
-        self,
-        context: &CallContext,
-        decode: impl Fn(RawAnswer, KeyLocation) -> Result<T, &'static str>,
-    ) -> Result<T, Error> {
+impl<C: SequenceCall> SingleCall<'_, C> {
+    /// Retries until the item is answered, permanently rejected, or out of time.
+    pub(crate) async fn run(self, context: &CallContext) -> Result<C::Answer, Error> {
+        C::validate(self.item)?;
         let mut budget = RetryBudget::new(context.deadline);
         let core = &context.core;
-        let mut failure = match self.try_submit(context, &mut budget) {
+        let failure = match self.try_submit(context, &mut budget) {
             Some((location, previous_owner, answer)) => match to_item_answer(answer.await) {
                 Ok(raw) => {
                     core.table.observe_epoch(location.slot, raw.epoch);
-                    match decode(raw, location) {
+                    match self.decode(raw, location) {
                         Ok(answer) => return Ok(answer),
                         Err(problem) => {
                             let address = core.owner_address(previous_owner).unwrap_or_default();
@@ -63,19 +48,7 @@ impl SingleCall<'_> {
             None => None,
         };
         // Boxed, so that the future of the usual call is small.
-        Box::pin(async {
-            loop {
-                if let Some(failure) = failure {
-                    let pause = core.plan_retry(&mut budget, &failure)?;
-                    sleep(pause).await;
-                }
-                failure = match self.attempt(context, &mut budget, &decode).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(failure) => Some(failure),
-                };
-            }
-        })
-        .await
+        Box::pin(call_until_answered(context, &self, budget, failure)).await
     }
 
     /// Submits in the usual case, without waiting: there is a table, the owner is not suspect, and
@@ -90,7 +63,7 @@ impl SingleCall<'_> {
         let snapshot = snapshot
             .as_ref()
             .filter(|_| !core.table.has_missed_update())?;
-        let location = locate(&snapshot.table, self.namespace, self.key.as_ref()).ok()?;
+        let location = locate(&snapshot.table, self.namespace, self.key()).ok()?;
         let owner = snapshot.owner_index(location.slot)?;
         let deadline = budget.first_deadline();
         let frame_key = self.frame_key(context, snapshot);
@@ -108,9 +81,9 @@ impl SingleCall<'_> {
 
     fn frame_key(&self, context: &CallContext, snapshot: &OwnerTable) -> FrameKey<'_> {
         FrameKey {
-            operation: self.operation,
+            operation: C::OPERATION,
             namespace: self.namespace,
-            keyed: matches!(self.key, Key::Key(_)),
+            keyed: is_keyed(self.key()),
             strict: context.strict,
             table_version: snapshot.table.version(),
         }
@@ -118,85 +91,44 @@ impl SingleCall<'_> {
 
     fn frame_item(&self, core: &ClientCore, location: KeyLocation) -> FrameItem<'_> {
         FrameItem {
-            key: self.key.key(),
-            count: self.count,
-            floor: self.floor,
+            key: C::key(self.item),
+            count: C::count(self.item),
+            floor: C::floor(self.item),
             epoch: core.table.epoch_seen(location.slot),
         }
     }
+}
 
-    async fn attempt<T>(
+impl<C: SequenceCall> KeyCall for SingleCall<'_, C> {
+    type Reply = RawAnswer;
+    type Answer = C::Answer;
+
+    fn namespace(&self) -> &str {
+        self.namespace
+    }
+
+    fn key(&self) -> KeyRef<'_> {
+        C::key(self.item).as_ref()
+    }
+
+    async fn send(
         &self,
         context: &CallContext,
+        to: &KeyRoute,
         budget: &mut RetryBudget,
-        decode: &impl Fn(RawAnswer, KeyLocation) -> Result<T, &'static str>,
-    ) -> Result<T, AttemptError> {
-        let core = &context.core;
-        let key = self.key.as_ref();
-        let names = [namespace_name(self.namespace, key)];
-        let snapshot = get_table(core, &names, budget).await?;
-        let location = locate(&snapshot.table, self.namespace, key)?;
-        let address = core.choose_address(&snapshot, snapshot.owner_index(location.slot));
-        let frame_key = self.frame_key(context, &snapshot);
-        let item = self.frame_item(core, location);
-        let raw = attempt_item(core, &address, &frame_key, item, budget)
-            .await
-            .map_err(|failure| {
-                let previous_owner = route_owner(snapshot.table.route(location.slot));
-                core.with_route_context(location.slot, previous_owner, failure)
-            })?;
-        core.table.observe_epoch(location.slot, raw.epoch);
-        decode(raw, location).map_err(|problem| AttemptError::malformed_reply(&address, problem))
+    ) -> Result<RawAnswer, AttemptError> {
+        let frame_key = self.frame_key(context, &to.snapshot);
+        let item = self.frame_item(&context.core, to.location);
+        attempt_item(&context.core, &to.address, &frame_key, item, budget).await
     }
-}
 
-/// Retries `request` until it is answered, permanently rejected, or out of time. `decode` makes
-/// the answer from the reply, or returns what is wrong with it.
-pub(crate) async fn call_routed<R: RoutedRpc, T>(
-    context: &CallContext,
-    namespace: &str,
-    key: KeyRef<'_>,
-    request: R,
-    decode: impl Fn(R::Reply, KeyLocation) -> Result<T, &'static str>,
-) -> Result<T, Error> {
-    let mut budget = RetryBudget::new(context.deadline);
-    loop {
-        let failure =
-            match attempt_routed(context, namespace, key, &request, &mut budget, &decode).await {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
-            };
-        let pause = context.core.plan_retry(&mut budget, &failure)?;
-        sleep(pause).await;
+    fn reply_epoch(reply: &RawAnswer) -> u64 {
+        reply.epoch
     }
-}
 
-async fn attempt_routed<R: RoutedRpc, T>(
-    context: &CallContext,
-    namespace: &str,
-    key: KeyRef<'_>,
-    request: &R,
-    budget: &mut RetryBudget,
-    decode: &impl Fn(R::Reply, KeyLocation) -> Result<T, &'static str>,
-) -> Result<T, AttemptError> {
-    let core = &context.core;
-    let snapshot = get_table(core, &[namespace_name(namespace, key)], budget).await?;
-    let location = locate(&snapshot.table, namespace, key)?;
-    let address = core.choose_address(&snapshot, snapshot.owner_index(location.slot));
-    let mut request = request.clone();
-    request.set_route(
-        snapshot.table.version(),
-        core.table.epoch_seen(location.slot),
-    );
-    let reply = attempt_unary(core, &address, request, budget)
-        .await
-        .map_err(|failure| {
-            let previous_owner = route_owner(snapshot.table.route(location.slot));
-            core.with_route_context(location.slot, previous_owner, failure)
-        })?;
-    core.table
-        .observe_epoch(location.slot, R::reply_epoch(&reply));
-    decode(reply, location).map_err(|problem| AttemptError::malformed_reply(&address, problem))
+    fn decode(&self, reply: RawAnswer, location: KeyLocation) -> Result<C::Answer, &'static str> {
+        C::decode(reply, self.item, location.stride)
+    }
 }
 
 /// Returns the result of an item that was submitted.
@@ -205,9 +137,6 @@ fn to_item_answer(
 ) -> Result<RawAnswer, AttemptError> {
     match answer {
         Ok(result) => result.map_err(|failure| *failure),
-        Err(_) => Err(AttemptError::unreachable(
-            "the owner",
-            "the pipe ended without a reason",
-        )),
+        Err(_) => Err(AttemptError::pipe_lost("the owner")),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
 use seqsvr_alloc::AllocServer;
-use seqsvr_client::{Client, Options};
+use seqsvr_client::{Client, ClientOptions};
 use seqsvr_gateway::{HTTP_PORT, REDIS_PORT, STORE_HTTP_PORT};
 use seqsvr_store::StoreServer;
 use tokio::time::{Instant, sleep};
@@ -192,7 +192,7 @@ async fn announce_ready(
     allocs: &[AllocServer],
     started: Instant,
 ) -> anyhow::Result<()> {
-    let admin = Client::new(Options::new(servers))?.admin();
+    let admin = Client::new(ClientOptions::new(servers))?.admin();
     loop {
         // Sessions of an earlier run are listed until they expire, so all must have renewed.
         if let Ok(status) = admin.cluster_status().await

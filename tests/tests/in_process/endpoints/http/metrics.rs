@@ -221,7 +221,7 @@ async fn calls_of_all_endpoints_are_timed_and_errors_counted_by_reason() {
     }
     plain.next(next_request("nowhere", 7)).await.unwrap_err();
     let merging = new_client(&allocs);
-    let last = merging.next("", 7, 1).await.unwrap().last;
+    let last = merging.default_namespace().next(7).await.unwrap().last;
     assert_eq!(last, 4);
     let numbers = super::open_endpoint(&allocs[0]).await;
     let answer = get_once(&numbers, "/v1/next?uid=7").await;
