@@ -1,6 +1,4 @@
-//! The client SDK: sends each uid or key to the AllocSvr that owns it.
-//!
-//! What lives here: the [`Client`] with the handles of namespaces, and [`Admin`] for operators.
+#![doc = include_str!("../README.md")]
 //!
 //! What it may not know: how numbers are made durable, leases, clocks other than the runtime's.
 

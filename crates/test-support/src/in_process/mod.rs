@@ -9,6 +9,7 @@ mod loopback;
 mod memory_net;
 mod requests;
 mod test_clock;
+mod with_cluster;
 
 pub use alloc_servers::{
     new_caller, new_client, read_counter, read_counters, start_alloc, wait_until_assigned,
@@ -23,3 +24,4 @@ pub use requests::{
     create_namespace, dense_namespace, expect_rejection, mark_forwarded, next_request,
 };
 pub use test_clock::TestClock;
+pub use with_cluster::run_with_cluster;
