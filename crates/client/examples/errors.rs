@@ -20,7 +20,7 @@ async fn main() -> Result<(), Error> {
         match client.namespace(namespace).next(42).await {
             Ok(numbers) => println!("{namespace}: {}", numbers.first),
             Err(error) if error.kind() == ErrorKind::NamespaceNotFound => {
-                println!("{namespace}: create it first: {error}");
+                println!("{namespace}: not found: {error}");
             }
             Err(error) if error.is_retryable() => {
                 let pause = error.retry_after().unwrap_or(Duration::from_millis(50));
