@@ -91,7 +91,7 @@ fn main() {
         "pipe" => {
             let frame = |round| PipeRequest {
                 id: round,
-                ask: Some(pipe_request::Ask::Next(uids_request(FRAME_ITEMS, 1))),
+                operation: Some(pipe_request::Operation::Next(uids_request(FRAME_ITEMS, 1))),
                 ..PipeRequest::default()
             };
             let frames: Vec<Bytes> = (0..rounds).map(|n| encode_message(&frame(n))).collect();

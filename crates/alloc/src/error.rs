@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// The store rejects this AllocSvr permanently.
     #[error("the store refuses this AllocSvr: {0}")]
-    Refused(String),
+    Rejected(String),
     /// The lease is over, and the stores belong to another cluster.
     #[error(
         "cluster mismatch: the stores at {stores} belong to another cluster than this AllocSvr (..{own}); correct --stores, or start this AllocSvr again to join their cluster"

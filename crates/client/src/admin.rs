@@ -108,18 +108,18 @@ impl Admin {
     pub async fn move_slot(&self, slot: u32, name: &str) -> Result<u64, Error> {
         let request = v1::AdminMoveSlotRequest {
             slot,
-            to: name.to_owned(),
+            target_name: name.to_owned(),
             forwarded: false,
         };
         Ok(self.send_request(request).await?.epoch)
     }
 
-    /// Begins to drain the AllocSvr of this name (or, with `undo`, lets it have slots again).
+    /// Begins to drain the AllocSvr of this name (or, with `cancel`, lets it have slots again).
     /// Returns at once how many slots it owns now.
-    pub async fn drain(&self, name: &str, undo: bool) -> Result<u32, Error> {
+    pub async fn drain(&self, name: &str, cancel: bool) -> Result<u32, Error> {
         let request = v1::DrainRequest {
             name: name.to_owned(),
-            undo,
+            cancel,
             forwarded: false,
         };
         Ok(self.send_request(request).await?.slots)
@@ -222,7 +222,7 @@ impl Admin {
             let failure = match fetch_table(core, version_now, budget).await {
                 Ok(snapshot) if snapshot.table.version() >= version => return,
                 Ok(_) => AttemptError::new(
-                    Reason::NoSuchNamespace,
+                    Reason::NamespaceNotFound,
                     RetryDecision::Retry,
                     "waiting for a routing table with the new namespace".into(),
                 ),

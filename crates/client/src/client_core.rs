@@ -119,7 +119,7 @@ impl ClientCore {
         mut failure: AttemptError,
     ) -> AttemptError {
         // A namespace in our table exists: a server that lacks it is only behind.
-        if failure.reason == Reason::NoSuchNamespace {
+        if failure.reason == Reason::NamespaceNotFound {
             failure.decision = RetryDecision::Retry;
         }
         let Some(now) = self.table.snapshot() else {

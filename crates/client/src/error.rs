@@ -40,7 +40,7 @@ pub enum ErrorKind {
     /// The sequence has reached its last number, 2^63 - 1.
     SequenceExhausted,
     /// The floor is above every number that the cluster has given out.
-    FloorUnknown,
+    FloorAhead,
     /// The jump is larger than the namespace allows without force.
     RaiseAboveLimit,
     /// The cluster rejects the request in its present state; the text says why.
@@ -60,10 +60,10 @@ impl ErrorKind {
     /// Returns the kind of a failure with this code and this reason.
     fn new(code: Code, reason: Reason) -> ErrorKind {
         match reason {
-            Reason::NoSuchNamespace => return ErrorKind::NamespaceNotFound,
+            Reason::NamespaceNotFound => return ErrorKind::NamespaceNotFound,
             Reason::SequenceExhausted => return ErrorKind::SequenceExhausted,
-            Reason::FloorUnknown => return ErrorKind::FloorUnknown,
-            Reason::AboveBound => return ErrorKind::RaiseAboveLimit,
+            Reason::FloorAhead => return ErrorKind::FloorAhead,
+            Reason::JumpTooLarge => return ErrorKind::RaiseAboveLimit,
             Reason::ClusterMismatch => return ErrorKind::ClusterMismatch,
             _ if RetryDecision::new(code, reason, Duration::ZERO) == RetryDecision::Retry => {
                 return ErrorKind::Unavailable;
@@ -220,23 +220,23 @@ mod tests {
         let kind = |reason| Error::from(RpcError::new(reason, "")).kind();
         for (reason, expected) in [
             (Reason::NotOwner, ErrorKind::Unavailable),
-            (Reason::NotInitialised, ErrorKind::Unavailable),
+            (Reason::NotInitialized, ErrorKind::Unavailable),
             (Reason::ClusterMismatch, ErrorKind::ClusterMismatch),
-            (Reason::TooMany, ErrorKind::Overloaded),
+            (Reason::Overloaded, ErrorKind::Overloaded),
             (Reason::Invalid, ErrorKind::InvalidInput),
-            (Reason::Refused, ErrorKind::Rejected),
+            (Reason::Rejected, ErrorKind::Rejected),
             (Reason::NameTaken, ErrorKind::Rejected),
             (Reason::Unspecified, ErrorKind::Internal),
         ] {
             assert_eq!(kind(reason), expected, "{reason:?}");
         }
-        let batch_limit = RpcError::new(Reason::TooMany, "").with_code(Code::InvalidArgument);
+        let batch_limit = RpcError::new(Reason::Overloaded, "").with_code(Code::InvalidArgument);
         assert_eq!(Error::from(batch_limit).kind(), ErrorKind::InvalidInput);
     }
 
     #[test]
     fn server_hint_is_visible_and_makes_error_retryable() {
-        let full = Error::from(RpcError::new(Reason::TooMany, "").with_retry_after_ms(20));
+        let full = Error::from(RpcError::new(Reason::Overloaded, "").with_retry_after_ms(20));
         assert!(full.is_retryable());
         assert_eq!(full.retry_after(), Some(Duration::from_millis(20)));
         let invalid = Error::invalid("count must be 1");

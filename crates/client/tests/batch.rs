@@ -206,7 +206,7 @@ async fn unknown_namespace_is_looked_up_before_failing() {
     let error = client.namespace("moments").next(7u64).await.unwrap_err();
     assert_eq!(
         (error.code(), error.reason()),
-        (Code::NotFound, Reason::NoSuchNamespace)
+        (Code::NotFound, Reason::NamespaceNotFound)
     );
     assert!(error.to_string().contains("moments"), "{error}");
     let fetched = node.fetched_bases.lock().len();
@@ -291,7 +291,7 @@ async fn batch_item_with_retry_hint_is_retried_and_without_is_final() {
     );
     let client = new_client(&[&address_a]);
     client.routes().await.unwrap();
-    let busy = RpcError::new(Reason::TooMany, "too many wait");
+    let busy = RpcError::new(Reason::Overloaded, "too many wait");
     node.script.lock().rejecting_once = [
         ("100000".to_owned(), busy.clone().with_retry_after_ms(200)),
         ("200000".to_owned(), busy),
@@ -305,7 +305,7 @@ async fn batch_item_with_retry_hint_is_retried_and_without_is_final() {
     let error = results[1].as_ref().unwrap_err();
     assert_eq!(
         (error.reason(), error.code()),
-        (Reason::TooMany, Code::ResourceExhausted)
+        (Reason::Overloaded, Code::ResourceExhausted)
     );
     assert_eq!(results[2].as_ref().unwrap().first, 1);
     assert_eq!(node.batch_calls.load(Ordering::Relaxed), 1);

@@ -184,16 +184,17 @@ async fn retry_hint_is_respected_and_other_rejections_are_final() {
         &routing_table(5, |_| Some((address_a.clone(), 1))),
     );
     let client = new_client(&[&address_a]);
-    let hint = RpcError::new(Reason::TooMany, "queue full").with_retry_after_ms(150);
+    let hint = RpcError::new(Reason::Overloaded, "queue full").with_retry_after_ms(150);
     node.script.lock().next_errors = vec![hint.clone(), hint];
     let begin = Instant::now();
     client.default_namespace().next(7u64).await.unwrap();
     assert!(begin.elapsed() >= Duration::from_millis(300));
     for reason in [
-        Reason::TooMany,
+        Reason::LimitExceeded,
+        Reason::Overloaded,
         Reason::SequenceExhausted,
         Reason::Invalid,
-        Reason::FloorUnknown,
+        Reason::FloorAhead,
     ] {
         let attempts = node.next_requests.lock().len();
         node.script.lock().next_errors = vec![RpcError::new(reason, "do this instead")];
@@ -274,7 +275,7 @@ async fn exhausted_call_says_when_to_retry() {
         &routing_table(5, |_| Some((address_a.clone(), 1))),
     );
     let client = new_client(&[&address_a]).with_deadline(Duration::from_secs(1));
-    let hint = RpcError::new(Reason::TooMany, "queue full").with_retry_after_ms(1_500);
+    let hint = RpcError::new(Reason::Overloaded, "queue full").with_retry_after_ms(1_500);
     node.script.lock().next_errors = vec![hint];
     let error = client.default_namespace().next(7).await.unwrap_err();
     assert_eq!(

@@ -11,7 +11,7 @@ use crate::ids::{
 };
 use crate::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};
 
-/// Most finals one command may carry, so that an entry stays under 64 KiB.
+/// Most high-water marks one command may carry, so that an entry stays under 64 KiB.
 pub const HIGH_WATER_MARKS_MAX: usize = 1_000;
 /// Longest address of a session, in bytes.
 pub const ADDRESS_MAX: usize = 256;
@@ -39,13 +39,13 @@ pub enum Command {
     },
     /// Registers an AllocSvr. Grants no lease. The same nonce gets the same session.
     OpenSession(OpenSession),
-    /// Ends a session at its holder's request. `finals` apply in chunks; only the last ends the
-    /// session.
+    /// Ends a session at its holder's request. `high_water_marks` apply in chunks; only the last
+    /// ends the session.
     CloseSession {
         /// The session; its sender never serves in it again.
         session: SessionId,
         /// Finals, at most [`HIGH_WATER_MARKS_MAX`]; one that does not match is skipped.
-        finals: Vec<SlotHighWaterMark>,
+        high_water_marks: Vec<SlotHighWaterMark>,
         /// Whether this is the last chunk.
         last: bool,
     },
@@ -96,15 +96,15 @@ pub enum Command {
         /// Highest value a counter of the section reached.
         value: u64,
     },
-    /// Planned move in one step: finals, new owner, epoch += 1.
+    /// Planned move in one step: high-water marks, new owner, epoch += 1.
     MoveSlot {
         /// The slot, stopped by its owner.
         slot: Slot,
         /// The epoch at which it was stopped.
         epoch: Epoch,
-        /// True finals; one whose generation does not match is skipped. At most
+        /// True high-water marks; one whose generation does not match is skipped. At most
         /// [`HIGH_WATER_MARKS_MAX`].
-        finals: Vec<HighWaterMark>,
+        high_water_marks: Vec<HighWaterMark>,
         /// New owner; None frees the slot. A dead session frees it too.
         to: Option<SessionId>,
     },
@@ -220,7 +220,7 @@ pub struct SlotHighWaterMark {
     pub slot: Slot,
     /// Epoch at which the session owned it.
     pub epoch: Epoch,
-    /// The final.
+    /// The high-water mark.
     pub mark: HighWaterMark,
 }
 
@@ -287,7 +287,7 @@ pub enum CommandRejection {
         address: String,
     },
     /// The session is gone.
-    #[error("session {0} is gone")]
+    #[error("session {0} has ended")]
     SessionNotFound(SessionId),
     /// The slot is not the sender's at that epoch.
     #[error("slot {slot} is at epoch {epoch}")]
@@ -312,7 +312,7 @@ pub enum CommandRejection {
     },
     /// The raise goes above the bound of its cause.
     #[error(
-        "the raise to {to} is above the bound, {bound} at the moment: ask for less, alter the namespace's raise-to-max, or use force"
+        "the raise to {to} is above the limit of {bound}; request less, alter the namespace's raise-to-max, or use force"
     )]
     JumpTooLarge {
         /// Value of the raise.
@@ -335,7 +335,7 @@ pub enum CommandRejection {
 }
 
 impl HighWaterMark {
-    /// Makes a final of `section` in namespace `namespace`.
+    /// Makes a high-water mark of `section` in namespace `namespace`.
     pub fn new(
         namespace: NamespaceId,
         section: SectionId,

@@ -51,7 +51,7 @@ impl CallCounters {
 
     fn reject(&self, text: &str) -> Status {
         self.calls_rejected.fetch_add(1, Relaxed);
-        let fault = RpcError::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS);
+        let fault = RpcError::new(Reason::Overloaded, text).with_retry_after_ms(RETRY_AFTER_MS);
         fault.into()
     }
 }

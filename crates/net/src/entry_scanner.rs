@@ -15,7 +15,7 @@
 use bytes::Bytes;
 use prost::encoding::WireType;
 use seqsvr_core::geometry::KEY_MAX;
-use tonic::{Code, Status};
+use tonic::Status;
 
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::{ITEMS_MAX, MESSAGE_BYTES_MAX};
@@ -68,7 +68,7 @@ enum At {
     /// Bytes to skip.
     Skip(u64),
     /// Rest of a message that is rejected for another reason; nothing more is read.
-    Refused,
+    Rejected,
 }
 
 /// A number of variable length; the value so far and its bits follow.
@@ -103,7 +103,7 @@ impl EntryScanner {
         self.kept = 0;
         while let Some((&byte, rest)) = data.split_first() {
             match self.at {
-                At::Refused => break,
+                At::Rejected => break,
                 At::Prefix(n, length) => {
                     data = rest;
                     self.prefix(n, length << 8 | u32::from(byte))?;
@@ -141,11 +141,11 @@ impl EntryScanner {
     fn prefix(&mut self, n: u8, length: u32) -> Result<(), Status> {
         // The flag means compressed: the decoder rejects that, and also a message that is too long.
         if n == 0 && length != 0 {
-            self.at = At::Refused;
+            self.at = At::Rejected;
         } else if n + 1 < PREFIX {
             self.at = At::Prefix(n + 1, length);
         } else if length as usize > MESSAGE_BYTES_MAX {
-            self.at = At::Refused;
+            self.at = At::Rejected;
         } else {
             self.at = TAG;
             (self.left, self.left_within) = (length.into(), 0);
@@ -251,8 +251,7 @@ impl EntryScanner {
 
 fn too_many(more: &str) -> Status {
     let text = format!("one request takes at most {ITEMS_MAX} items{more}; split it");
-    let fault = RpcError::new(Reason::TooMany, text);
-    fault.with_code(Code::InvalidArgument).into()
+    RpcError::new(Reason::LimitExceeded, text).into()
 }
 
 fn malformed() -> Status {

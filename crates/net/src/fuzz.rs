@@ -31,9 +31,9 @@ pub fn entries(data: &[u8]) {
 fn check(frames: bool, message: &[u8], kept: usize) {
     let most = kept + message.len() * 2;
     let keys = match frames {
-        true => PipeRequest::decode(message).map_or(0, |frame| match frame.ask {
-            Some(seqsvr_proto::v1::pipe_request::Ask::Next(next)) => next.keys.len(),
-            Some(seqsvr_proto::v1::pipe_request::Ask::Current(current)) => current.keys.len(),
+        true => PipeRequest::decode(message).map_or(0, |frame| match frame.operation {
+            Some(seqsvr_proto::v1::pipe_request::Operation::Next(next)) => next.keys.len(),
+            Some(seqsvr_proto::v1::pipe_request::Operation::Current(current)) => current.keys.len(),
             None => 0,
         }),
         false => {

@@ -31,7 +31,7 @@ pub fn local_cause(status: &Status) -> Option<String> {
 /// Returns the error of a caller and a server that belong to different clusters.
 pub fn cluster_mismatch_error(server: ClusterTag, caller: ClusterTag) -> RpcError {
     let text = format!(
-        "cluster mismatch: the server belongs to cluster ..{server}, the caller to ..{caller}; correct the address, or make a new client if the cluster was made again or restored from a backup"
+        "cluster mismatch: the server belongs to cluster ..{server}, the caller to ..{caller}; correct the address, or create a new client if the cluster was created again or restored from a backup"
     );
     RpcError::new(Reason::ClusterMismatch, text)
 }
@@ -50,7 +50,7 @@ struct RpcStatus {
 /// google.rpc.ErrorInfo.
 #[derive(Clone, PartialEq, Message)]
 struct ErrorInfo {
-    /// Name of the [`Reason`] without its prefix, such as `NO_SUCH_NAMESPACE`.
+    /// Name of the [`Reason`] without its prefix, such as `NAMESPACE_NOT_FOUND`.
     #[prost(string, tag = "1")]
     reason: String,
     /// [`ERROR_DOMAIN`].
@@ -78,17 +78,17 @@ const ERROR_DOMAIN: &str = "seqsvr";
 pub fn code_for_reason(reason: Reason) -> Code {
     match reason {
         Reason::Unspecified => Code::Internal,
-        Reason::NotOwner | Reason::NoLease | Reason::NoWindow | Reason::Unreachable => {
+        Reason::NotOwner | Reason::NoLease | Reason::WindowExhausted | Reason::Unreachable => {
             Code::Unavailable
         }
-        Reason::StaleEpoch | Reason::NotLeader | Reason::Refused | Reason::NotInitialised => {
+        Reason::StaleEpoch | Reason::NotLeader | Reason::Rejected | Reason::NotInitialized => {
             Code::FailedPrecondition
         }
-        Reason::NoSuchSession | Reason::ClusterMismatch => Code::FailedPrecondition,
-        Reason::NoSuchNamespace => Code::NotFound,
-        Reason::SequenceExhausted | Reason::AboveBound => Code::OutOfRange,
-        Reason::TooMany => Code::ResourceExhausted,
-        Reason::Invalid | Reason::FloorUnknown => Code::InvalidArgument,
+        Reason::SessionNotFound | Reason::ClusterMismatch => Code::FailedPrecondition,
+        Reason::NamespaceNotFound => Code::NotFound,
+        Reason::SequenceExhausted | Reason::JumpTooLarge => Code::OutOfRange,
+        Reason::Overloaded => Code::ResourceExhausted,
+        Reason::Invalid | Reason::LimitExceeded | Reason::FloorAhead => Code::InvalidArgument,
         Reason::NameTaken => Code::AlreadyExists,
     }
 }

@@ -1,6 +1,6 @@
 //! Limits, each enforced where requests enter. Those of the contract are constants, because clients
 //! size their requests by them. Those of one server's resources have a default here and are
-//! configured (`--connections-max`, `--streams-max`, `--waiting-max`).
+//! configured (`--connections-max`, `--streams-max`, `--queued-items-max`).
 
 /// Most items of one NextMany or CurrentMany.
 pub const ITEMS_MAX: usize = 10_000;

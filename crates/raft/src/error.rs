@@ -257,7 +257,7 @@ pub enum MemberError {
     Busy,
     /// The change would be wrong, or cannot work now; the text says what to do first.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
     /// The change was made in part; the same call continues it at once.
     #[error("{0}")]
     Unfinished(String),

@@ -164,7 +164,7 @@ impl StoreContext {
             let moves = moves.iter().map(|m| v1::PlannedMove {
                 slot: u32::from(m.slot.0),
                 epoch: epoch(m.slot),
-                to: m.to.0,
+                target_session: m.to.0,
             });
             (moves.collect(), planned)
         })

@@ -14,7 +14,7 @@ const FULL_RETRY_AFTER_MS: u32 = 50;
 
 pub(crate) fn not_initialized() -> RpcError {
     let text = "this store belongs to no cluster yet: run `seqsvr init --stores ...` once, naming every store";
-    RpcError::new(Reason::NotInitialised, text)
+    RpcError::new(Reason::NotInitialized, text)
 }
 
 pub(crate) fn not_leader(leader: Option<String>) -> RpcError {
@@ -31,22 +31,22 @@ pub(crate) fn invalid_request(text: impl Into<String>) -> RpcError {
     RpcError::new(Reason::Invalid, text)
 }
 
-pub(crate) fn too_many(text: impl Into<String>) -> RpcError {
-    RpcError::new(Reason::TooMany, text).with_retry_after_ms(FULL_RETRY_AFTER_MS)
+pub(crate) fn overloaded(text: impl Into<String>) -> RpcError {
+    RpcError::new(Reason::Overloaded, text).with_retry_after_ms(FULL_RETRY_AFTER_MS)
 }
 
 /// Makes the fault for a limit that the caller itself ignored: no retry helps.
-pub(crate) fn over_limit(text: impl Into<String>) -> RpcError {
-    RpcError::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
+pub(crate) fn limit_exceeded(text: impl Into<String>) -> RpcError {
+    RpcError::new(Reason::LimitExceeded, text)
 }
 
 pub(crate) fn unavailable(text: impl Into<String>) -> RpcError {
     RpcError::new(Reason::Unreachable, text)
 }
 
-pub(crate) fn no_such_session(session: u64) -> RpcError {
+pub(crate) fn session_not_found(session: u64) -> RpcError {
     let text = format!("session {session} has ended: open another session");
-    RpcError::new(Reason::NoSuchSession, text)
+    RpcError::new(Reason::SessionNotFound, text)
 }
 
 pub(crate) fn from_renewal_error(
@@ -56,13 +56,13 @@ pub(crate) fn from_renewal_error(
 ) -> RpcError {
     match error {
         RenewalError::NotLeader => not_leader(leader),
-        RenewalError::NoSuchSession | RenewalError::SessionExpiring => no_such_session(session),
+        RenewalError::SessionNotFound | RenewalError::SessionExpiring => session_not_found(session),
     }
 }
 
 pub(crate) fn from_proposal_error(error: ProposalError) -> RpcError {
     match error {
-        ProposalError::Full => too_many(error.to_string()),
+        ProposalError::Full => overloaded(error.to_string()),
         ProposalError::NotLeader { leader } => not_leader(leader),
         ProposalError::Uncertain(_) | ProposalError::Stopped => unavailable(error.to_string()),
     }
@@ -70,7 +70,7 @@ pub(crate) fn from_proposal_error(error: ProposalError) -> RpcError {
 
 pub(crate) fn from_read_index_error(error: ReadIndexError) -> RpcError {
     match error {
-        ReadIndexError::Full => too_many(error.to_string()),
+        ReadIndexError::Full => overloaded(error.to_string()),
         ReadIndexError::NotLeader { leader } => not_leader(leader),
         ReadIndexError::NoQuorum | ReadIndexError::Stopped => unavailable(error.to_string()),
     }
@@ -79,7 +79,7 @@ pub(crate) fn from_read_index_error(error: ReadIndexError) -> RpcError {
 pub(crate) fn from_refusal(refusal: &CommandRejection) -> RpcError {
     let reason = match refusal {
         CommandRejection::NotInitialized => return not_initialized(),
-        CommandRejection::SessionNotFound(session) => return no_such_session(session.0),
+        CommandRejection::SessionNotFound(session) => return session_not_found(session.0),
         CommandRejection::NameTaken { .. } => {
             let text = format!(
                 "{refusal}: give this AllocSvr another name, or stop the other one; if that one is dead, its session expires soon"
@@ -88,15 +88,15 @@ pub(crate) fn from_refusal(refusal: &CommandRejection) -> RpcError {
         }
         CommandRejection::NamespaceExists(_) => {
             let text = format!("{refusal}: choose another name, or repeat the same settings");
-            return RpcError::new(Reason::Refused, text).with_code(Code::AlreadyExists);
+            return RpcError::new(Reason::Rejected, text).with_code(Code::AlreadyExists);
         }
-        CommandRejection::NamespaceNotFound(_) => Reason::NoSuchNamespace,
+        CommandRejection::NamespaceNotFound(_) => Reason::NamespaceNotFound,
         CommandRejection::SequenceExhausted(_) => Reason::SequenceExhausted,
-        CommandRejection::JumpTooLarge { .. } => Reason::AboveBound,
+        CommandRejection::JumpTooLarge { .. } => Reason::JumpTooLarge,
         CommandRejection::Invalid(_) => Reason::Invalid,
         CommandRejection::AlreadyInitialized(_)
         | CommandRejection::NotOwner { .. }
-        | CommandRejection::StaleGeneration { .. } => Reason::Refused,
+        | CommandRejection::StaleGeneration { .. } => Reason::Rejected,
     };
     RpcError::new(reason, refusal.to_string())
 }

@@ -81,7 +81,10 @@ async fn calls_for_new_keys_wait_for_memory() {
         .next(with_timeout(next_request("full", 20_000), short))
         .await;
     let (code, reason, text) = expect_rejection(late);
-    assert_eq!((code, reason), (Code::ResourceExhausted, Reason::TooMany));
+    assert_eq!(
+        (code, reason),
+        (Code::ResourceExhausted, Reason::Overloaded)
+    );
     assert!(text.contains("--memory-mib"), "{text}");
 
     let sent_on = mark_forwarded(next_request("full", 30_000));

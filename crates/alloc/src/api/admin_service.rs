@@ -241,7 +241,7 @@ impl Admin for AdminService {
         // The semaphore is never closed, so this error cannot occur.
         let permit = permit.map_err(|_| {
             let text = "too many concurrent status requests; retry after 1 s";
-            RpcError::new(Reason::TooMany, text).with_retry_after_ms(1_000)
+            RpcError::new(Reason::Overloaded, text).with_retry_after_ms(1_000)
         })?;
         // Walks over all sections. The walk waits for tasks that add a section at the same time.
         // They run in the background, where the scheduler may have preempted their thread, so the
@@ -277,7 +277,7 @@ mod tests {
         let another = admin.status_permit.clone().acquire_owned();
         let another = another.await.unwrap();
         let refused = RpcError::from_status(&request_status().await.unwrap_err());
-        assert_eq!(refused.reason(), Reason::TooMany);
+        assert_eq!(refused.reason(), Reason::Overloaded);
         assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
         drop(another);
         assert_eq!(request_status().await.unwrap().into_inner().role, "alloc");

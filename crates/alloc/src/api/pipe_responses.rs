@@ -126,9 +126,9 @@ impl PipeResponses {
 
     /// Returns the batch that a frame carries.
     fn to_batch_request(&self, request: PipeRequest) -> Result<BatchRequest, RpcError> {
-        let frame = match request.ask {
-            Some(pipe_request::Ask::Next(next)) => BatchRequest::from(next),
-            Some(pipe_request::Ask::Current(current)) => BatchRequest::from(current),
+        let frame = match request.operation {
+            Some(pipe_request::Operation::Next(next)) => BatchRequest::from(next),
+            Some(pipe_request::Operation::Current(current)) => BatchRequest::from(current),
             None => {
                 let text = "the frame has no operation; set `next` or `current`";
                 return Err(RpcError::new(Reason::Invalid, text));
@@ -229,11 +229,11 @@ impl Stream for PipeResponses {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if !self.is_closing_sent && self.stopping.as_mut().poll(cx).is_ready() {
             self.is_closing_sent = true;
-            let closing = PipeResponse {
-                closing: true,
+            let go_away = PipeResponse {
+                go_away: true,
                 ..PipeResponse::default()
             };
-            return Poll::Ready(Some(Ok(closing)));
+            return Poll::Ready(Some(Ok(go_away)));
         }
         loop {
             if let Some((mut answer, version)) = self.answers.pop_front() {
@@ -295,7 +295,7 @@ fn attach_routes(table: &RoutingTableCell, answer: &mut PipeResponse, known: u64
     let routes = match &mut answer.answer {
         Some(pipe_response::Answer::Next(next)) => &mut next.routes,
         Some(pipe_response::Answer::Current(current)) => &mut current.routes,
-        Some(pipe_response::Answer::Refused(_)) | None => return,
+        Some(pipe_response::Answer::Rejected(_)) | None => return,
     };
     *routes = table.routes_since(known);
 }
@@ -316,7 +316,7 @@ fn partial_response(
         id,
         items,
         answer: Some(answer),
-        closing: false,
+        go_away: false,
     }
 }
 
@@ -330,7 +330,7 @@ fn answered_indexes(missed: &[u32], all: usize) -> Vec<u32> {
 fn rejected_response(id: u64, fault: &RpcError) -> PipeResponse {
     PipeResponse {
         id,
-        answer: Some(pipe_response::Answer::Refused(to_item_error(0, fault))),
+        answer: Some(pipe_response::Answer::Rejected(to_item_error(0, fault))),
         ..PipeResponse::default()
     }
 }

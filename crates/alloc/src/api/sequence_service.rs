@@ -388,7 +388,7 @@ impl SequenceService {
         let answer = answer.unwrap_or_else(|| Err(RpcError::new(Reason::Unspecified, "no answer")));
         Ok(answer.map_err(|fault| match fault.reason() {
             // The caller may decide better by a newer table.
-            Reason::NotOwner | Reason::NoLease | Reason::NoSuchNamespace => {
+            Reason::NotOwner | Reason::NoLease | Reason::NamespaceNotFound => {
                 fault.with_routes(self.0.table.routes_since(table_version))
             }
             _ => fault,

@@ -90,7 +90,7 @@ impl SlotOperations {
         let slot = slot.map_err(|_| no_slot())?;
         loop {
             // Looked up at each attempt, because the AllocSvr may have restarted.
-            let to = self.find_session(&request.to).await?;
+            let to = self.find_session(&request.target_name).await?;
             let table = self
                 .table
                 .wait_for_first(deadline)
@@ -111,7 +111,7 @@ impl SlotOperations {
                         Ok((epoch, true)) => return Ok(AdminMoveSlotResponse { epoch }),
                         Ok(_) => RpcError::new(
                             Reason::NotOwner,
-                            format!("slot {slot} moved, but not to {:?}", request.to),
+                            format!("slot {slot} moved, but not to {:?}", request.target_name),
                         ),
                         Err(fault) => fault,
                     }
@@ -197,7 +197,7 @@ impl SlotOperations {
                 .forward_admin_call(&named.address, deadline, send)
                 .await;
         }
-        if !request.undo && !self.slot_mover.tracker().is_draining() {
+        if !request.cancel && !self.slot_mover.tracker().is_draining() {
             let status = self.cluster_status().await?;
             let takes = |s: &&SessionStatus| s.name != self.identity.name && !s.draining;
             if status.sessions.iter().find(takes).is_none() {
@@ -205,10 +205,10 @@ impl SlotOperations {
                     "no other AllocSvr could take the slots of {:?}: start one first",
                     self.identity.name
                 );
-                return Err(RpcError::new(Reason::Refused, text));
+                return Err(RpcError::new(Reason::Rejected, text));
             }
         }
-        self.slot_mover.set_draining(!request.undo);
+        self.slot_mover.set_draining(!request.cancel);
         if !self.renewals.renew_and_wait(deadline).await || self.session.peek().is_none() {
             return Err(RpcError::new(
                 Reason::NoLease,

@@ -18,7 +18,6 @@ use seqsvr_proto::v1::{
 };
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tonic::Code;
 
 use crate::batch::item::{ItemOperation, OwnedKey, RequestItem};
 use crate::batch::request_context::{OPENS_PER_REQUEST_MAX, RequestContext};
@@ -166,7 +165,7 @@ impl BatchRequest {
         let n = self.len();
         if n > items_max {
             let text = format!("one request takes at most {items_max} items, not {n}; split it");
-            return Err(RpcError::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
+            return Err(RpcError::new(Reason::LimitExceeded, text));
         }
         validate_column("counts", self.counts.len(), n)?;
         validate_column("floors", self.floors.len(), n)?;
@@ -179,7 +178,7 @@ impl BatchRequest {
         if total > NUMBERS_MAX {
             let text =
                 format!("one NextMany takes at most {NUMBERS_MAX} numbers, not {total}; split it");
-            return Err(RpcError::new(Reason::TooMany, text).with_code(Code::InvalidArgument));
+            return Err(RpcError::new(Reason::LimitExceeded, text));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use seqsvr_core::namespace::NAME_MAX;
 use seqsvr_core::routing_table::KeyRef;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::batch::item::OwnedKey;
 
@@ -23,11 +23,10 @@ pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, RpcError> {
                 if count == 0 {
                     Reason::Invalid
                 } else {
-                    Reason::TooMany
+                    Reason::LimitExceeded
                 },
                 text,
-            )
-            .with_code(Code::InvalidArgument))
+            ))
         }
     }
 }
@@ -41,7 +40,7 @@ pub(crate) fn validate_namespace_name(name: &str) -> Result<(), RpcError> {
         "there is no namespace with a name of {} bytes: names have at most {NAME_MAX}",
         name.len()
     );
-    Err(RpcError::new(Reason::NoSuchNamespace, text))
+    Err(RpcError::new(Reason::NamespaceNotFound, text))
 }
 
 /// Returns the key of a single-key request, borrowed.

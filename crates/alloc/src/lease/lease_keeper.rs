@@ -187,7 +187,7 @@ impl LeaseKeeper {
                         holder: fault.message,
                     });
                 }
-                Reason::Refused | Reason::Invalid => return Err(Error::Refused(fault.message)),
+                Reason::Rejected | Reason::Invalid => return Err(Error::Rejected(fault.message)),
                 _ => {}
             }
             // Logged once for each new reason, not at each attempt.
@@ -258,7 +258,7 @@ impl LeaseKeeper {
                     )
                     .await;
                 }
-                Err(fault) if fault.reason() == Reason::NoSuchSession => return Ok(()),
+                Err(fault) if fault.reason() == Reason::SessionNotFound => return Ok(()),
                 Err(fault) => {
                     self.check_cluster_of_stores()?;
                     self.counters.renewal_failures.add(1);
@@ -329,7 +329,7 @@ impl LeaseKeeper {
             }
             Err(fault) => fault,
         };
-        if fault.reason() != Reason::NoSuchSession {
+        if fault.reason() != Reason::SessionNotFound {
             self.stores.prefer_next(&address, &fault.detail.leader);
         }
         Err(fault)

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::metrics::counters::EventCounter;
 
 /// One more than the greatest reason of the contract.
-const REASON_COUNT: usize = 18;
+const REASON_COUNT: usize = 19;
 
 /// Methods of the `Sequence` service.
 #[derive(Clone, Copy, Debug)]

@@ -96,7 +96,11 @@ impl AllocCollector {
         all.extend(self.call_metrics.to_figures());
         all.extend([
             gauge("sections_loaded", "Sections in memory", totals.sections),
-            gauge("keys_touched", "Keys with a counter in memory", totals.keys),
+            gauge(
+                "keys_in_memory",
+                "Keys with a counter in memory",
+                totals.keys,
+            ),
             gauge("section_bytes", "Memory of loaded sections", totals.bytes),
             gauge(
                 "counter_bytes_mapped",

@@ -260,7 +260,7 @@ impl LoadedSection {
     /// task.
     pub(crate) fn sample_usage(&self) -> (bool, u32) {
         let used = self.section.take_used() || self.waiter_count.load(Acquire) > 0;
-        let touched = self.section.keys_touched();
+        let touched = self.section.keys_in_memory();
         let has_new_keys = self.keys_at_sample.swap(touched, Relaxed) != touched;
         let retention_score = match self.retention_score.load(Relaxed) {
             _ if has_new_keys => 0,
@@ -280,7 +280,7 @@ impl LoadedSection {
     /// score at that sample, or 0 if keys were new since. Changes nothing.
     pub(crate) fn peek_usage(&self) -> (bool, u32) {
         let used = self.section.is_used() || self.waiter_count.load(Acquire) > 0;
-        let has_new_keys = self.keys_at_sample.load(Relaxed) != self.section.keys_touched();
+        let has_new_keys = self.keys_at_sample.load(Relaxed) != self.section.keys_in_memory();
         let retention_score = if has_new_keys {
             0
         } else {

@@ -13,7 +13,7 @@ pub(crate) struct RateMeter(Mutex<RateSample>);
 struct RateSample {
     sampled_at: Option<Instant>,
     highest: u64,
-    per_second: u64,
+    numbers_per_second: u64,
 }
 
 impl RateMeter {
@@ -28,7 +28,7 @@ impl RateMeter {
         *last = RateSample {
             sampled_at: Some(now),
             highest,
-            per_second: elapsed.map_or(0, |s| (advanced as f64 / s).ceil() as u64),
+            numbers_per_second: elapsed.map_or(0, |s| (advanced as f64 / s).ceil() as u64),
         };
     }
 
@@ -38,8 +38,8 @@ impl RateMeter {
         self.0.lock().highest = highest;
     }
 
-    pub(crate) fn per_second(&self) -> u64 {
-        self.0.lock().per_second
+    pub(crate) fn numbers_per_second(&self) -> u64 {
+        self.0.lock().numbers_per_second
     }
 }
 
@@ -55,14 +55,14 @@ mod tests {
         let at = |s| Instant::now() + Duration::from_secs(s);
         rate_meter.sample(at(0), 5_000);
         assert_eq!(
-            rate_meter.per_second(),
+            rate_meter.numbers_per_second(),
             0,
             "the first look knows no time before it"
         );
         rate_meter.record_jump(1_000_000);
         rate_meter.sample(at(2), 1_000_100);
-        assert!((45..=55).contains(&rate_meter.per_second()));
+        assert!((45..=55).contains(&rate_meter.numbers_per_second()));
         rate_meter.sample(at(4), 1_000_100);
-        assert_eq!(rate_meter.per_second(), 0);
+        assert_eq!(rate_meter.numbers_per_second(), 0);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use seqsvr_core::reached;
 use seqsvr_core::section::TakeError;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1::refused::Kind;
+use seqsvr_proto::v1::rejected::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
 use tokio::sync::oneshot;
@@ -116,7 +116,7 @@ impl Refiller {
         let to = loaded.next_max_seq(self.clock.now(), &namespace.spec);
         match self.raise_window(loaded, to, false, false).await {
             Ok(()) => {}
-            Err(fault) if fault.reason() == Reason::AboveBound => {
+            Err(fault) if fault.reason() == Reason::JumpTooLarge => {
                 // step_max was lowered. The next table shows it.
                 self.renewals.request_renewal();
                 self.random.back_off().await;
@@ -189,8 +189,8 @@ impl Refiller {
         let mut lacks_memory = false;
         for key in keys {
             if let Ok(location) = key.locate(namespace, &table) {
-                // If it is sealed by now, its final was or is taken, and the next generation starts
-                // above it.
+                // If it is sealed by now, its high-water mark was or is taken, and the next
+                // generation starts above it.
                 let set = loaded.section.raise_to(location.key_in_section(), to);
                 lacks_memory |= set == Err(TakeError::MemoryExhausted);
             }
@@ -228,10 +228,10 @@ impl Refiller {
                 }
                 Ok(())
             }
-            Reply::Refused(refused) => {
+            Reply::Rejected(refused) => {
                 let is_gone = match refused.kind() {
-                    Kind::NotOwner | Kind::NoSuchNamespace => true,
-                    Kind::StaleGeneration => refused.refused == loaded.generation.0,
+                    Kind::NotOwner | Kind::NamespaceNotFound => true,
+                    Kind::StaleGeneration => refused.generation == loaded.generation.0,
                     _ => false,
                 };
                 if is_gone {
@@ -254,7 +254,7 @@ impl Refiller {
         let _waiter = WindowWaiter(loaded);
         if before >= WINDOW_WAITERS_MAX {
             return Err(RpcError::new(
-                Reason::TooMany,
+                Reason::Overloaded,
                 format!("too many callers wait for this section's window: at most {WINDOW_WAITERS_MAX}; retry later"),
             )
             .with_retry_after_ms(100));
@@ -276,7 +276,7 @@ impl Refiller {
         })
         .await;
         waited.map_err(|_| {
-            RpcError::new(Reason::NoWindow, format!(
+            RpcError::new(Reason::WindowExhausted, format!(
                 "the window of section {} is used up and no store of {} confirmed a raise in time; check the stores and retry",
                 loaded.key(), self.stores.address_list()
             ))

@@ -12,9 +12,9 @@ use seqsvr_core::ids::SectionKey;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1::refused::Kind;
+use seqsvr_proto::v1::rejected::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
-use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionFinal, section_command};
+use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionHighWaterMark, section_command};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -180,13 +180,14 @@ impl SectionLifecycle {
                         .publish(LoadedSection::new(fence, session, section, step));
                     return Ok(());
                 }
-                Reply::Refused(refused) if refused.kind() == Kind::Invalid => {
+                Reply::Rejected(refused) if refused.kind() == Kind::Invalid => {
                     self.wait_for_new_step(fence.section, step, &refused)
                         .await?;
                 }
-                Reply::Refused(refused) => {
+                Reply::Rejected(refused) => {
                     if refused.kind() == Kind::StaleGeneration {
-                        self.sections.record_generation(fence, refused.value);
+                        self.sections
+                            .record_generation(fence, refused.expected_value);
                     }
                     return Err(fault_from_refusal(&refused, &self.renewals));
                 }
@@ -205,7 +206,7 @@ impl SectionLifecycle {
         &self,
         section: SectionKey,
         step: u32,
-        refused: &v1::Refused,
+        refused: &v1::Rejected,
     ) -> Result<(), RpcError> {
         let is_renewed = self
             .renewals
@@ -227,7 +228,7 @@ impl SectionLifecycle {
         let table = self.table.load();
         let table = table.ok_or_else(|| RpcError::new(Reason::NotOwner, "no routing table yet"))?;
         let namespace = table.namespace_by_id(section.namespace).cloned();
-        namespace.ok_or_else(|| RpcError::new(Reason::NoSuchNamespace, "the namespace is gone"))
+        namespace.ok_or_else(|| RpcError::new(Reason::NamespaceNotFound, "the namespace is gone"))
     }
 
     /// Closes a section: the next owner, or this node, continues right above the highest number
@@ -254,7 +255,7 @@ impl SectionLifecycle {
             let value = loaded.wait_drained().await;
             let close = v1::Close {
                 generation: loaded.generation.0,
-                value,
+                high_water_mark: value,
             };
             let command = SectionCommand {
                 fence: Some(loaded.fence.into()),
@@ -266,7 +267,7 @@ impl SectionLifecycle {
                 Ok(_) => {}
                 Err(_) => self.sections.record_unconfirmed_close(
                     key,
-                    SectionFinal {
+                    SectionHighWaterMark {
                         fence: Some(loaded.fence.into()),
                         generation: loaded.generation.0,
                         value,

@@ -21,7 +21,7 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::{Section, SectionGrant};
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1::{self, Reason, SectionFinal};
+use seqsvr_proto::v1::{self, Reason, SectionHighWaterMark};
 use tokio::sync::watch;
 
 use crate::sections::loaded_section::LoadedSection;
@@ -69,8 +69,8 @@ pub(crate) struct SectionTransitions {
     /// Slots frozen for a move, with the epoch at which they were frozen: none of their sections is
     /// opened at it again.
     pub(crate) frozen: HashMap<Slot, Epoch>,
-    /// Closes without an answer. A move of their slot carries their finals.
-    pub(crate) unconfirmed_closes: HashMap<SectionKey, SectionFinal>,
+    /// Closes without an answer. A move of their slot carries their high-water marks.
+    pub(crate) unconfirmed_closes: HashMap<SectionKey, SectionHighWaterMark>,
     /// Last generations of sections that were loaded here, with the epoch at which they were
     /// loaded.
     generations: HashMap<SectionKey, (Epoch, u64)>,

@@ -38,7 +38,7 @@ impl SectionTotals {
         for loaded in sections {
             let left = loaded.section.numbers_remaining();
             totals.sections += 1;
-            totals.keys += loaded.section.keys_touched();
+            totals.keys += loaded.section.keys_in_memory();
             totals.bytes += loaded.section.memory_bytes() as u64;
             totals.waiting += u64::from(loaded.waiter_count.load(Acquire));
             totals.left = totals.left.saturating_add(left);
@@ -56,7 +56,9 @@ pub(crate) fn top_sections(
     sections: &[Arc<LoadedSection>],
     table: Option<&RoutingTable>,
 ) -> Vec<HotSection> {
-    let rated = sections.iter().map(|l| (l.rate_meter.per_second(), l));
+    let rated = sections
+        .iter()
+        .map(|l| (l.rate_meter.numbers_per_second(), l));
     let mut moving: Vec<_> = rated.filter(|(rate, _)| *rate > 0).collect();
     let order = |a: &(u64, &Arc<LoadedSection>), b: &(u64, &Arc<LoadedSection>)| {
         (b.0.cmp(&a.0)).then_with(|| a.1.key().cmp(&b.1.key()))
@@ -66,16 +68,16 @@ pub(crate) fn top_sections(
         moving.truncate(TOP_SECTIONS_MAX);
     }
     moving.sort_unstable_by(order);
-    let top = moving.into_iter().map(|(per_second, loaded)| {
+    let top = moving.into_iter().map(|(numbers_per_second, loaded)| {
         let key = loaded.key();
         let namespace = table.and_then(|t| t.namespace_by_id(key.namespace));
         HotSection {
             namespace: namespace.map_or_else(String::new, |n| n.spec.name.clone()),
             section: key.section.0,
             slot: u32::from(loaded.fence.slot.0),
-            window_left: loaded.section.numbers_remaining(),
-            per_second,
-            keys_touched: loaded.section.keys_touched(),
+            window_remaining: loaded.section.numbers_remaining(),
+            numbers_per_second,
+            keys_in_memory: loaded.section.keys_in_memory(),
         }
     });
     top.collect()
@@ -108,10 +110,16 @@ mod tests {
             one.rate_meter.sample(now, one.section.highest_offset());
         }
         let top = top_sections(&all, None);
-        let rates: Vec<_> = top.iter().map(|h| (h.section, h.per_second)).collect();
+        let rates: Vec<_> = top
+            .iter()
+            .map(|h| (h.section, h.numbers_per_second))
+            .collect();
         let wanted: Vec<_> = (5..15).rev().map(|n| (n, u64::from(n))).collect();
         assert_eq!(rates, wanted);
-        assert_eq!((top[0].window_left, top[0].keys_touched), (1_000 - 14, 1));
+        assert_eq!(
+            (top[0].window_remaining, top[0].keys_in_memory),
+            (1_000 - 14, 1)
+        );
     }
 
     #[test]

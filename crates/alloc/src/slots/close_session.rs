@@ -2,14 +2,14 @@
 //! next owner starts at once and no number is skipped. Slots that could be handed over one by one
 //! are gone by then.
 //!
-//! Invariant: the session ends in this process before its finals are taken, so a final covers every
-//! number handed out. After the first chunk was sent, this process never serves in the session
-//! again.
+//! Invariant: the session ends in this process before its high-water marks are taken, so a
+//! high-water mark covers every number handed out. After the first chunk was sent, this process
+//! never serves in the session again.
 
 use std::time::Duration;
 
 use seqsvr_core::command::HIGH_WATER_MARKS_MAX;
-use seqsvr_proto::v1::{CloseSessionRequest, SectionFinal};
+use seqsvr_proto::v1::{CloseSessionRequest, SectionHighWaterMark};
 use tokio::time::{Instant, timeout_at};
 
 use crate::sections::section_map::SectionMap;
@@ -40,23 +40,23 @@ pub(crate) async fn close_session(
     // the shutdown for the move.
     //
     // No move begins from here on. Moves in progress that removed sections have recorded the
-    // finals of those. A move that has not come so far has removed nothing: its sections are
-    // found below, like all others.
+    // high-water marks of those. A move that has not come so far has removed nothing: its sections
+    // are found below, like all others.
     let idle_deadline = Instant::now() + IDLE_WAIT_TIMEOUT;
-    let _ = timeout_at(idle_deadline, moves.wait_until_finals_recorded()).await;
+    let _ = timeout_at(idle_deadline, moves.wait_until_high_water_marks_recorded()).await;
     // A close in progress would arrive after the end of the session, and be rejected.
     let _ = timeout_at(idle_deadline, sections.wait_until_all_idle()).await;
-    let mut finals = sections.all_unconfirmed_closes();
+    let mut high_water_marks = sections.all_unconfirmed_closes();
     for loaded in sections.end_session(&session) {
         let value = loaded.wait_drained().await;
         let fence = Some(loaded.fence.into());
-        finals.push(SectionFinal {
+        high_water_marks.push(SectionHighWaterMark {
             fence,
             generation: loaded.generation.0,
             value,
         });
     }
-    let mut chunks: Vec<Vec<SectionFinal>> = finals
+    let mut chunks: Vec<Vec<SectionHighWaterMark>> = high_water_marks
         .chunks(HIGH_WATER_MARKS_MAX)
         .map(<[_]>::to_vec)
         .collect();
@@ -65,10 +65,10 @@ pub(crate) async fn close_session(
     }
     let count = chunks.len();
     let end = Instant::now() + CLOSE_TIMEOUT;
-    for (i, finals) in chunks.into_iter().enumerate() {
+    for (i, high_water_marks) in chunks.into_iter().enumerate() {
         let request = CloseSessionRequest {
             session: session.id.0,
-            finals,
+            high_water_marks,
             last: i + 1 == count,
             ..CloseSessionRequest::default()
         };

@@ -15,7 +15,7 @@ pub(crate) struct SlotMoveTracker {
     pub(super) permits: Semaphore,
     /// Planned moves that wait for a permit or are in progress.
     pub(super) in_progress: Mutex<HashSet<(Slot, Epoch)>>,
-    /// Held (shared) from before a slot is frozen until its finals are recorded.
+    /// Held (shared) from before a slot is frozen until its high-water marks are recorded.
     pub(super) collecting: RwLock<()>,
     /// Whether the node drains: it wants no slots. Sent with every renewal.
     pub(super) is_draining: std::sync::atomic::AtomicBool,
@@ -38,9 +38,9 @@ impl SlotMoveTracker {
         }
     }
 
-    /// Waits until every frozen slot has its finals recorded. Moves that come later must find that
-    /// the session has ended.
-    pub(crate) async fn wait_until_finals_recorded(&self) {
+    /// Waits until every frozen slot has its high-water marks recorded. Moves that come later must
+    /// find that the session has ended.
+    pub(crate) async fn wait_until_high_water_marks_recorded(&self) {
         let _none = self.collecting.write().await;
     }
 

@@ -2,22 +2,22 @@
 //! numbers of its sections, in one step of the store (DESIGN 5.7).
 //!
 //! Invariant: a slot frozen at epoch e is never again served at e by this process. Before its
-//! finals are taken, none of its sections can be opened, all of them are sealed, and all callers
-//! that were inside have left. So a final covers every number handed out, and the next owner starts
-//! right above.
+//! high-water marks are taken, none of its sections can be opened, all of them are sealed, and all
+//! callers that were inside have left. So a high-water mark covers every number handed out, and the
+//! next owner starts right above.
 //!
 //! Schedules that would break it, and what prevents each:
-//! - *An Open is in flight while the slot is frozen*; its object is published after the finals were
-//!   taken, and serves numbers that the next owner hands out as well. Hence freezing bars new Opens
-//!   under the lock that publishes, then waits for those in flight, then seals.
+//! - *An Open is in flight while the slot is frozen*; its object is published after the high-water
+//!   marks were taken, and serves numbers that the next owner hands out as well. Hence freezing
+//!   bars new Opens under the lock that publishes, then waits for those in flight, then seals.
 //! - *The response of the move is lost*; the owner believes that it failed and continues to serve.
 //!   Hence the slot stays frozen until a table shows a later epoch, and the move is repeated until
 //!   then.
-//! - *The session is closed while a move is in progress*: the slot's finals, removed from the map,
-//!   are in the move only, and the end of the session overtakes it. Hence they are recorded as
-//!   well, before the session may be closed.
+//! - *The session is closed while a move is in progress*: the slot's high-water marks, removed from
+//!   the map, are in the move only, and the end of the session overtakes it. Hence they are
+//!   recorded as well, before the session may be closed.
 //! - *A close without an answer* leaves a window open, and the next owner would start above it.
-//!   Hence its final is repeated with the move (only tightness is at stake, ADR 0007).
+//!   Hence its high-water mark is repeated with the move (only tightness is at stake, ADR 0007).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -27,7 +27,8 @@ use seqsvr_core::command::HIGH_WATER_MARKS_MAX;
 use seqsvr_core::ids::{Epoch, SessionId, Slot};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{
-    self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionFinal, section_command,
+    self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionHighWaterMark,
+    section_command,
 };
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -147,7 +148,10 @@ impl SlotMover {
                 continue;
             };
             let (mover, session) = (self.clone(), session.clone());
-            let (epoch, to) = (Epoch(planned_move.epoch), SessionId(planned_move.to));
+            let (epoch, to) = (
+                Epoch(planned_move.epoch),
+                SessionId(planned_move.target_session),
+            );
             if !self.tracker.in_progress.lock().insert((slot, epoch)) {
                 continue;
             }
@@ -176,15 +180,15 @@ impl SlotMover {
             let text = format!("slot {slot} is not at epoch {epoch} any more, or moving already");
             return Err(RpcError::new(Reason::NotOwner, text));
         }
-        let finals = self.collect_finals(slot, epoch).await;
-        self.sections.record_finals(&finals);
+        let high_water_marks = self.collect_high_water_marks(slot, epoch).await;
+        self.sections.record_high_water_marks(&high_water_marks);
         drop(collecting);
         let mut request = MoveSlotRequest {
             session: session.id.0,
             slot: u32::from(slot.0),
             epoch: epoch.0,
-            finals: self.send_overflow_finals(finals).await,
-            to: to.0,
+            high_water_marks: self.send_overflow_high_water_marks(high_water_marks).await,
+            target_session: to.0,
             ..MoveSlotRequest::default()
         };
         loop {
@@ -229,8 +233,9 @@ impl SlotMover {
             }
             tracing::debug!(%slot, %fault, "retrying slot move");
             if fault.reason() == Reason::Invalid {
-                // Only the finals can be at fault. Without them the sections skip their windows.
-                request.finals.clear();
+                // Only the high-water marks can be at fault. Without them the sections skip their
+                // windows.
+                request.high_water_marks.clear();
             }
             self.random.back_off().await;
         }
@@ -251,28 +256,35 @@ impl SlotMover {
         Some((route.epoch, route.owner.as_ref().map(|o| o.session)))
     }
 
-    /// Returns the true finals of a frozen slot.
-    async fn collect_finals(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
+    /// Returns the true high-water marks of a frozen slot.
+    async fn collect_high_water_marks(
+        &self,
+        slot: Slot,
+        epoch: Epoch,
+    ) -> Vec<SectionHighWaterMark> {
         self.sections.wait_until_idle(slot).await;
-        let mut finals = self.sections.unconfirmed_closes(slot, epoch);
+        let mut high_water_marks = self.sections.unconfirmed_closes(slot, epoch);
         for loaded in self.sections.retire_slot(slot, epoch) {
-            finals.push(SectionFinal {
+            high_water_marks.push(SectionHighWaterMark {
                 fence: Some(loaded.fence.into()),
                 generation: loaded.generation.0,
                 value: loaded.wait_drained().await,
             });
         }
-        finals
+        high_water_marks
     }
 
-    /// Sends the finals that one move cannot carry as closes before it, and returns the rest. A
-    /// close that fails costs a gap.
-    async fn send_overflow_finals(&self, mut finals: Vec<SectionFinal>) -> Vec<SectionFinal> {
-        let rest = finals.split_off(finals.len().min(HIGH_WATER_MARKS_MAX));
+    /// Sends the high-water marks that one move cannot carry as closes before it, and returns the
+    /// rest. A close that fails costs a gap.
+    async fn send_overflow_high_water_marks(
+        &self,
+        mut high_water_marks: Vec<SectionHighWaterMark>,
+    ) -> Vec<SectionHighWaterMark> {
+        let rest = high_water_marks.split_off(high_water_marks.len().min(HIGH_WATER_MARKS_MAX));
         let closes = rest.into_iter().map(|last| {
             let close = v1::Close {
                 generation: last.generation,
-                value: last.value,
+                high_water_mark: last.value,
             };
             self.command_queue.submit(SectionCommand {
                 fence: last.fence,
@@ -281,10 +293,10 @@ impl SlotMover {
         });
         for closed in futures::future::join_all(closes).await {
             if let Err(fault) = closed {
-                tracing::debug!(%fault, "section moved without its final");
+                tracing::debug!(%fault, "section moved without its high-water mark");
             }
         }
-        finals
+        high_water_marks
     }
 }
 

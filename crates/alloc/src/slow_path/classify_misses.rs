@@ -18,21 +18,21 @@ impl SlowPath {
         let stores = || self.stores.address_list();
         let (reason, text) = match why {
             Some(PendingReason::Opening(section)) => (
-                Reason::NoWindow,
+                Reason::WindowExhausted,
                 format!(
                     "section {section} is being opened at the store ({})",
                     stores()
                 ),
             ),
             Some(PendingReason::Window(section)) => (
-                Reason::NoWindow,
+                Reason::WindowExhausted,
                 format!(
                     "the window of section {section} is used up and no store of {} has confirmed a raise",
                     stores()
                 ),
             ),
             Some(PendingReason::Raising(section)) => (
-                Reason::NoWindow,
+                Reason::WindowExhausted,
                 format!("the raise of section {section} is not confirmed yet"),
             ),
             Some(PendingReason::Store) => (
@@ -53,7 +53,7 @@ impl SlowPath {
                     "{} while sections are closed; if this lasts, raise --memory-mib of AllocSvr",
                     TakeError::MemoryExhausted
                 );
-                return RpcError::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS);
+                return RpcError::new(Reason::Overloaded, text).with_retry_after_ms(RETRY_AFTER_MS);
             }
             Some(PendingReason::Other(reason, text)) => (*reason, text.clone()),
             Some(PendingReason::RoutingTableCell) | None => (

@@ -319,7 +319,7 @@ impl SlowPath {
                 let text = format!(
                     "there is no namespace {name:?}; see `seqsvr namespace list` or make it with `seqsvr namespace create`"
                 );
-                return Err(RpcError::new(Reason::NoSuchNamespace, text));
+                return Err(RpcError::new(Reason::NamespaceNotFound, text));
             }
             permits.acquire(&self.counters.waiting_refused)?;
             if self.renewals.renew_and_wait(call.deadline).await {

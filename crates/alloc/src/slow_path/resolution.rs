@@ -16,7 +16,7 @@ pub(crate) fn is_transient(reason: Reason) -> bool {
             | Reason::NoLease
             | Reason::Unreachable
             | Reason::NotLeader
-            | Reason::NoSuchSession
+            | Reason::SessionNotFound
             // A process of another cluster has the owner's address. The next table shows it.
             | Reason::ClusterMismatch
     )

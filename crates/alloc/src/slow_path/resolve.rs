@@ -85,7 +85,7 @@ impl SlowPath {
                     Ok(OwnershipVerdict::Current) => {
                         self.counters.guard_alarms.add(1);
                         let text = "floor or epoch is above anything this cluster has given out; if it is genuine, numbers were lost (an old copy was restored): stop and ask an operator";
-                        resolve_all(members, &Err(RpcError::new(Reason::FloorUnknown, text)))
+                        resolve_all(members, &Err(RpcError::new(Reason::FloorAhead, text)))
                     }
                     Err(fault) => self.retry_or_fail(members, Err(fault)).await,
                 }

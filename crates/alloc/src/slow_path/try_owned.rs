@@ -251,7 +251,9 @@ fn miss_from_refusal(
         TakeError::Sealed => MissReason::Open(location.section, location.slot),
         TakeError::SequenceExhausted => MissReason::Final(sequence_exhausted()),
         TakeError::SectionFull => {
-            MissReason::Final(RpcError::new(Reason::TooMany, refusal.to_string()))
+            // No retry helps: the section takes no more keys.
+            let error = RpcError::new(Reason::LimitExceeded, refusal.to_string());
+            MissReason::Final(error.with_code(Code::ResourceExhausted))
         }
         // `evictor` closes sections, then the item is retried.
         TakeError::MemoryExhausted => MissReason::NoMemory,
@@ -265,7 +267,7 @@ fn count_too_large(count: u32, max: u32) -> RpcError {
     let text = format!(
         "count must be 1 to {max} in this namespace, not {count}: a window holds no more; split the request"
     );
-    RpcError::new(Reason::TooMany, text).with_code(Code::InvalidArgument)
+    RpcError::new(Reason::LimitExceeded, text)
 }
 
 fn sequence_exhausted() -> RpcError {

@@ -95,7 +95,7 @@ impl WaitPermits<'_> {
             return Ok(());
         };
         rejections.add(1);
-        Err(RpcError::new(Reason::TooMany, text).with_retry_after_ms(RETRY_AFTER_MS))
+        Err(RpcError::new(Reason::Overloaded, text).with_retry_after_ms(RETRY_AFTER_MS))
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
         let fault = five.acquire(&rejections).unwrap_err();
         assert_eq!(
             (fault.code, fault.reason()),
-            (tonic::Code::ResourceExhausted, Reason::TooMany)
+            (tonic::Code::ResourceExhausted, Reason::Overloaded)
         );
         assert!(fault.detail.retry_after_ms > 0);
         assert_eq!((limiter.permits_taken(), rejections.get()), (6, 1));

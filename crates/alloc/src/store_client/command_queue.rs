@@ -96,7 +96,7 @@ impl CommandQueue {
             };
             if queue.len() >= QUEUED_COMMANDS_MAX {
                 return Err(RpcError::new(
-                    Reason::TooMany,
+                    Reason::Overloaded,
                     format!("too many section commands wait for the store: at most {QUEUED_COMMANDS_MAX}; retry later"),
                 )
                 .with_retry_after_ms(100));

@@ -75,7 +75,7 @@ impl OwnershipVerifier {
             let mut pending = self.pending.lock();
             if pending.len() >= PENDING_CHECKS_MAX {
                 return Err(RpcError::new(
-                    Reason::TooMany,
+                    Reason::Overloaded,
                     format!(
                         "too many confirmations wait: at most {PENDING_CHECKS_MAX}; retry later"
                     ),

@@ -1,13 +1,13 @@
 //! Converts a store's refusal of a command to the error of a call.
 
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1::refused::Kind;
+use seqsvr_proto::v1::rejected::Kind;
 use seqsvr_proto::v1::{self, Reason};
 
 use crate::session::renewal_signal::RenewalSignal;
 
 /// Returns the error that a refusal by the state means to a caller.
-pub(crate) fn fault_from_refusal(refused: &v1::Refused, renewals: &RenewalSignal) -> RpcError {
+pub(crate) fn fault_from_refusal(refused: &v1::Rejected, renewals: &RenewalSignal) -> RpcError {
     match refused.kind() {
         Kind::NotOwner => {
             renewals.request_renewal();
@@ -16,10 +16,12 @@ pub(crate) fn fault_from_refusal(refused: &v1::Refused, renewals: &RenewalSignal
         // Another generation came first: the caller looks the section up again.
         Kind::StaleGeneration => RpcError::new(Reason::NotOwner, refused.message.clone()),
         Kind::Exhausted => RpcError::new(Reason::SequenceExhausted, refused.message.clone()),
-        Kind::AboveBound => RpcError::new(Reason::AboveBound, refused.message.clone()),
-        Kind::NoSuchNamespace => RpcError::new(Reason::NoSuchNamespace, refused.message.clone()),
+        Kind::JumpTooLarge => RpcError::new(Reason::JumpTooLarge, refused.message.clone()),
+        Kind::NamespaceNotFound => {
+            RpcError::new(Reason::NamespaceNotFound, refused.message.clone())
+        }
         Kind::Invalid | Kind::Unspecified => {
-            RpcError::new(Reason::Refused, refused.message.clone())
+            RpcError::new(Reason::Rejected, refused.message.clone())
         }
     }
 }

@@ -70,7 +70,7 @@ impl SectionReader {
                 let text = format!(
                     "too many sections wait to be read at the store: at most {PENDING_READS_MAX}; retry later"
                 );
-                return Err(RpcError::new(Reason::TooMany, text).with_retry_after_ms(100));
+                return Err(RpcError::new(Reason::Overloaded, text).with_retry_after_ms(100));
             }
             pending.push((section, slot, tx));
         }

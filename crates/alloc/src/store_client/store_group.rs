@@ -246,9 +246,9 @@ impl StoreGroupClient {
 fn should_retry(fault: &RpcError) -> bool {
     match fault.reason() {
         Reason::NotLeader
-        | Reason::NotInitialised
+        | Reason::NotInitialized
         | Reason::Unreachable
-        | Reason::TooMany
+        | Reason::Overloaded
         | Reason::ClusterMismatch => true,
         Reason::Unspecified => !matches!(
             fault.code,
@@ -302,7 +302,7 @@ mod tests {
         // A store of this cluster that cannot answer yet.
         let waiting = stores.check_answer("b:1", failed(Reason::NotLeader, 1));
         assert_eq!(waiting.unwrap_err().reason(), Reason::NotLeader);
-        let stray = stores.check_answer("c:1", failed(Reason::NoSuchSession, 2));
+        let stray = stores.check_answer("c:1", failed(Reason::SessionNotFound, 2));
         let stray = stray.unwrap_err().reason();
         assert_eq!(
             stray,

@@ -162,7 +162,7 @@ impl PipeWorker {
                 biased;
                 answer = answers.message(), if self.in_flight > 0 => match answer {
                     Ok(Some(answer)) => {
-                        closing |= answer.closing;
+                        closing |= answer.go_away;
                         if let Some(caller) = self.take_answers(answer)? {
                             self.schedule_next_call(caller, closing, sender);
                         }
@@ -230,7 +230,7 @@ impl PipeWorker {
         let request = PipeRequest {
             id: caller as u64,
             timeout_ms: u32::try_from(self.client.timeout.as_millis()).unwrap_or(u32::MAX),
-            ask: Some(pipe_request::Ask::Next(next_many_request(
+            operation: Some(pipe_request::Operation::Next(next_many_request(
                 namespace, keys, run.count,
             ))),
         };
@@ -274,7 +274,7 @@ impl PipeWorker {
                 self.recorder
                     .record_answers(items, answers, call.begin, now, tally)?;
             }
-            Some(pipe_response::Answer::Refused(why)) => {
+            Some(pipe_response::Answer::Rejected(why)) => {
                 let answers = items.keys.iter().map(|_| Err(item_error(why)));
                 self.recorder
                     .record_answers(items, answers, call.begin, now, tally)?;

@@ -176,22 +176,23 @@ mod tests {
             Reason::NotOwner,
             Reason::NoLease,
             Reason::StaleEpoch,
-            Reason::NoWindow,
+            Reason::WindowExhausted,
         ] {
             assert_eq!(decision(RpcError::new(reason, "")), RetryDecision::Retry);
         }
         for reason in [
             Reason::Invalid,
-            Reason::NoSuchNamespace,
+            Reason::NamespaceNotFound,
             Reason::SequenceExhausted,
-            Reason::FloorUnknown,
-            Reason::Refused,
-            Reason::TooMany,
+            Reason::FloorAhead,
+            Reason::Rejected,
+            Reason::LimitExceeded,
+            Reason::Overloaded,
         ] {
             assert_eq!(decision(RpcError::new(reason, "")), RetryDecision::Stop);
         }
         assert_eq!(
-            decision(RpcError::new(Reason::TooMany, "").with_retry_after_ms(20)),
+            decision(RpcError::new(Reason::Overloaded, "").with_retry_after_ms(20)),
             RetryDecision::RetryAfter(Duration::from_millis(20))
         );
         let unimplemented = RpcError::new(Reason::Unspecified, "").with_code(Code::Unimplemented);

@@ -29,10 +29,10 @@ impl RetryDecision {
                 _,
                 Reason::NotOwner
                 | Reason::NoLease
-                | Reason::NoWindow
+                | Reason::WindowExhausted
                 | Reason::StaleEpoch
                 | Reason::NotLeader
-                | Reason::NotInitialised
+                | Reason::NotInitialized
                 | Reason::Unreachable
                 | Reason::ClusterMismatch,
             ) => retry,

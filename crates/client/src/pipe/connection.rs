@@ -263,9 +263,9 @@ impl PipeConnection {
             id,
             items,
             answer,
-            closing,
+            go_away,
         } = response;
-        if closing {
+        if go_away {
             return self.close();
         }
         let flight = self.queue.lock().in_flight.remove(&id);
@@ -275,7 +275,7 @@ impl PipeConnection {
         let routes = match &mut answer {
             pipe_response::Answer::Next(next) => next.routes.take(),
             pipe_response::Answer::Current(current) => current.routes.take(),
-            pipe_response::Answer::Refused(_) => None,
+            pipe_response::Answer::Rejected(_) => None,
         };
         let unanswered = flight.unanswered_items();
         let observer = observer.upgrade();

@@ -141,8 +141,8 @@ impl FrameBuilder {
             self.waiters,
             self.last_expiry,
         );
-        let ask = match self.operation {
-            PipeOperation::Next => pipe_request::Ask::Next(v1::NextManyRequest {
+        let operation = match self.operation {
+            PipeOperation::Next => pipe_request::Operation::Next(v1::NextManyRequest {
                 namespace: self.namespace,
                 uids: self.uids,
                 keys: self.keys,
@@ -155,7 +155,7 @@ impl FrameBuilder {
                 // The cluster is named once, when the pipe is opened.
                 cluster_tag: 0,
             }),
-            PipeOperation::Current => pipe_request::Ask::Current(v1::CurrentManyRequest {
+            PipeOperation::Current => pipe_request::Operation::Current(v1::CurrentManyRequest {
                 namespace: self.namespace,
                 uids: self.uids,
                 keys: self.keys,
@@ -171,7 +171,7 @@ impl FrameBuilder {
             timeout_ms: u32::try_from(timeout.as_millis())
                 .unwrap_or(u32::MAX)
                 .max(1),
-            ask: Some(ask),
+            operation: Some(operation),
         };
         (request, flight)
     }

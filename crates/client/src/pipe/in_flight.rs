@@ -93,7 +93,7 @@ impl InFlightFrame {
     ) -> usize {
         let before = self.unanswered;
         let columns = match answer {
-            pipe_response::Answer::Refused(error) => {
+            pipe_response::Answer::Rejected(error) => {
                 self.fail_all(&AttemptError::from_item_error(address, &error));
                 return before;
             }

@@ -43,7 +43,7 @@ pub(crate) fn find_namespace<'k>(
     let name = namespace_name(namespace, key);
     table.namespace(name).ok_or_else(|| {
         AttemptError::new(
-            Reason::NoSuchNamespace,
+            Reason::NamespaceNotFound,
             RetryDecision::Stop,
             format!("no namespace {name:?}; create it first, or check the name"),
         )

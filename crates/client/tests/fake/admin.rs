@@ -29,7 +29,7 @@ impl Admin for FakeAlloc {
         _: Request<v1::AlterNamespaceRequest>,
     ) -> Result<Response<v1::Namespace>, Status> {
         Err(RpcError::new(
-            Reason::NoSuchNamespace,
+            Reason::NamespaceNotFound,
             "no such namespace; create it first",
         )
         .into())

@@ -226,7 +226,7 @@ impl FakeAlloc {
             let name = namespace_name(name, key);
             let namespace = table
                 .namespace(name)
-                .ok_or_else(|| RpcError::new(Reason::NoSuchNamespace, "no such namespace"))?;
+                .ok_or_else(|| RpcError::new(Reason::NamespaceNotFound, "no such namespace"))?;
             let (_, slot) = table.locate(namespace, key)?;
             let route = table.route(slot).unwrap().clone();
             if route.owner.map(|o| o.address).as_deref() != Some(self.address.as_str()) {

@@ -62,7 +62,7 @@ impl Sequence for FakeAlloc {
             let taken = if let Some(fault) = refused {
                 Err(fault)
             } else if flaky {
-                Err(RpcError::new(Reason::NoWindow, "the store is slow"))
+                Err(RpcError::new(Reason::WindowExhausted, "the store is slow"))
             } else {
                 let count = request.counts.get(i).copied().unwrap_or(1);
                 self.take_numbers(&request.namespace, key.as_ref(), count)
@@ -142,11 +142,11 @@ impl Sequence for FakeAlloc {
                     return;
                 }
                 if node.script.lock().closes_after == Some(received) {
-                    let closing = v1::PipeResponse {
-                        closing: true,
+                    let go_away = v1::PipeResponse {
+                        go_away: true,
                         ..v1::PipeResponse::default()
                     };
-                    let _ = answers.send(Ok(closing)).await;
+                    let _ = answers.send(Ok(go_away)).await;
                 }
                 let (node, answers) = (node.clone(), answers.clone());
                 tokio::spawn(async move {
@@ -206,8 +206,8 @@ impl FakeAlloc {
     async fn answer_frame(&self, frame: v1::PipeRequest) -> v1::PipeResponse {
         let id = frame.id;
         let timeout = frame.timeout_ms;
-        let answer = match frame.ask.unwrap() {
-            pipe_request::Ask::Next(many) if many.uids.len() + many.keys.len() == 1 => {
+        let answer = match frame.operation.unwrap() {
+            pipe_request::Operation::Next(many) if many.uids.len() + many.keys.len() == 1 => {
                 let mut one = Request::new(to_single_request(&many));
                 one.set_timeout(Duration::from_millis(u64::from(timeout)));
                 Answer::Next(match self.next(one).await {
@@ -235,13 +235,13 @@ impl FakeAlloc {
                     }
                 })
             }
-            pipe_request::Ask::Next(many) => Answer::Next(
+            pipe_request::Operation::Next(many) => Answer::Next(
                 self.next_many(Request::new(many))
                     .await
                     .unwrap()
                     .into_inner(),
             ),
-            pipe_request::Ask::Current(many) => {
+            pipe_request::Operation::Current(many) => {
                 let reply = self.current_many(Request::new(many)).await.unwrap();
                 Answer::Current(reply.into_inner())
             }
@@ -269,7 +269,7 @@ fn split_first_item(whole: v1::PipeResponse) -> Vec<v1::PipeResponse> {
             epochs: next.epochs[from..to].to_vec(),
             ..v1::NextManyResponse::default()
         })),
-        closing: false,
+        go_away: false,
     };
     match n {
         1 => vec![whole],

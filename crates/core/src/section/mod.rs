@@ -239,7 +239,7 @@ impl Section {
     }
 
     /// Returns how many keys were touched since load.
-    pub fn keys_touched(&self) -> u64 {
+    pub fn keys_in_memory(&self) -> u64 {
         self.touched.load(Relaxed)
     }
 

@@ -55,9 +55,9 @@ impl State {
             Command::OpenSession(open) => self.open_session(open, touched),
             Command::CloseSession {
                 session,
-                finals,
+                high_water_marks,
                 last,
-            } => self.close_session(*session, finals, *last, touched),
+            } => self.close_session(*session, high_water_marks, *last, touched),
             Command::ExpireSession {
                 session,
                 term: decided,
@@ -92,9 +92,9 @@ impl State {
             Command::MoveSlot {
                 slot,
                 epoch,
-                finals,
+                high_water_marks,
                 to,
-            } => self.move_slot(*slot, *epoch, finals, *to, touched),
+            } => self.move_slot(*slot, *epoch, high_water_marks, *to, touched),
             Command::CreateNamespace(spec) => self.create_namespace(spec, touched),
             Command::AlterNamespace { id, step, limits } => {
                 self.alter_namespace(*id, *step, *limits, touched)

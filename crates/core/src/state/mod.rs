@@ -2,11 +2,11 @@
 //!
 //! Laid out as rows (cluster, namespaces, sections, slots, sessions) so that the disk below can
 //! store exactly the rows that a batch touched. Invariants kept by `apply`:
-//! - a section's max_seq falls only by a final of the section's current, open generation sent by
-//!   the slot's owner, and never below that generation's base;
+//! - a section's max_seq falls only by a high-water mark of the section's current, open generation
+//!   sent by the slot's owner, and never below that generation's base;
 //! - generation and epoch never fall; (slot, epoch) names one session permanently;
 //! - no number above a generation's base was ever given to an older generation, unless that
-//!   generation handed it back by its true final.
+//!   generation handed it back by its true high-water mark.
 
 mod apply;
 mod format_level;

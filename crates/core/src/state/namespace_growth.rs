@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(counted.open(), one(100));
         assert_eq!(counted.apply(0, vec![raise(150), raise(150)]), one(150));
         assert_eq!(counted.apply(0, vec![raise(150), raise(400)]), one(400));
-        // Refused: nothing was added.
+        // Rejected: nothing was added.
         let stale = Command::Raise {
             fence: FENCE,
             generation: Generation(9),

@@ -1,8 +1,9 @@
 //! Section commands: the window of numbers an owner may hand out.
 //!
 //! Invariant: the windows of two generations of a section never overlap in numbers handed out. A
-//! generation begins above max_seq. max_seq covers all older generations. It falls only to a final
-//! that its own owner, under fence and generation, reports as the highest number used.
+//! generation begins above max_seq. max_seq covers all older generations. It falls only to a
+//! high-water mark that its own owner, under fence and generation, reports as the highest number
+//! used.
 //!
 //! Schedules that would break it, and the check that refuses them:
 //! - a deposed owner's late Raise or Close: epoch;
@@ -143,8 +144,8 @@ impl State {
         })
     }
 
-    /// Applies one final of a slot whose ownership the caller has checked; skips one that does not
-    /// match.
+    /// Applies one high-water mark of a slot whose ownership the caller has checked; skips one that
+    /// does not match.
     pub(super) fn apply_high_water_mark(
         &mut self,
         slot: Slot,

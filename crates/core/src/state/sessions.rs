@@ -80,16 +80,16 @@ impl State {
     pub(super) fn close_session(
         &mut self,
         session: SessionId,
-        finals: &[SlotHighWaterMark],
+        high_water_marks: &[SlotHighWaterMark],
         last: bool,
         touched: &mut BTreeSet<RowKey>,
     ) -> CommandOutcome {
-        if finals.len() > HIGH_WATER_MARKS_MAX {
+        if high_water_marks.len() > HIGH_WATER_MARKS_MAX {
             return Err(CommandRejection::Invalid(format!(
-                "a chunk carries at most {HIGH_WATER_MARKS_MAX} finals"
+                "a chunk carries at most {HIGH_WATER_MARKS_MAX} high-water marks"
             )));
         }
-        for f in finals {
+        for f in high_water_marks {
             let owned = self
                 .slots
                 .get(usize::from(f.slot.0))

@@ -39,13 +39,13 @@ impl State {
         &mut self,
         slot: Slot,
         epoch: Epoch,
-        finals: &[HighWaterMark],
+        high_water_marks: &[HighWaterMark],
         to: Option<SessionId>,
         touched: &mut BTreeSet<RowKey>,
     ) -> CommandOutcome {
-        if finals.len() > HIGH_WATER_MARKS_MAX {
+        if high_water_marks.len() > HIGH_WATER_MARKS_MAX {
             return Err(CommandRejection::Invalid(format!(
-                "a move carries at most {HIGH_WATER_MARKS_MAX} finals"
+                "a move carries at most {HIGH_WATER_MARKS_MAX} high-water marks"
             )));
         }
         let row = self.slot_row(slot)?;
@@ -56,7 +56,7 @@ impl State {
                 owner: row.owner,
             });
         }
-        for last in finals {
+        for last in high_water_marks {
             self.apply_high_water_mark(slot, last, touched);
         }
         let to = to.filter(|id| self.sessions.contains_key(id));

@@ -116,11 +116,11 @@ fn last(generation: u64, value: u64) -> HighWaterMark {
     HighWaterMark::new(KEY.namespace, KEY.section, Generation(generation), value)
 }
 
-fn move_slot(epoch: u64, finals: Vec<HighWaterMark>, to: Option<u64>) -> Command {
+fn move_slot(epoch: u64, high_water_marks: Vec<HighWaterMark>, to: Option<u64>) -> Command {
     Command::MoveSlot {
         slot: SLOT,
         epoch: Epoch(epoch),
-        finals,
+        high_water_marks,
         to: to.map(SessionId),
     }
 }
@@ -219,7 +219,7 @@ fn late_open_is_rejected_by_the_expected_generation() {
 /// try the store fills in what it has applied. A late duplicate of it begins generations that
 /// nothing uses. Each costs a window. The owner's own generations stay disjoint and in order,
 /// because the duplicate cannot lower max_seq, and a generation that it ended accepts no raise and
-/// no final.
+/// no high-water mark.
 #[test]
 fn late_duplicate_of_a_first_open_costs_a_window_and_repeats_no_number() {
     let mut state = cluster();
@@ -324,12 +324,12 @@ fn move_applies_matching_high_water_marks_and_skips_others() {
     let mut state = cluster();
     state.one(open(1, 0, 1));
     let elsewhere = HighWaterMark::new(NamespaceId(2), SectionId(0), Generation(1), 1);
-    let finals = vec![last(0, 5), last(2, 6), elsewhere, last(1, 30), last(1, 20)];
+    let high_water_marks = vec![last(0, 5), last(2, 6), elsewhere, last(1, 30), last(1, 20)];
     let reply = Reply::Slot {
         epoch: Epoch(2),
         owner: Some(SessionId(2)),
     };
-    assert_eq!(state.one(move_slot(1, finals, Some(2))), reply);
+    assert_eq!(state.one(move_slot(1, high_water_marks, Some(2))), reply);
     assert_eq!(state.max_seq(), 30, "the first that matched ended it");
     assert_eq!(state.one(open(2, 1, 2)), opened(2, 30, 130));
     let to_dead = state.one(move_slot(2, vec![], Some(9)));
@@ -353,7 +353,7 @@ fn close_session_fences_each_high_water_mark() {
     state.one(open(1, 0, 1));
     let chunk = |session, epoch, value, ends| Command::CloseSession {
         session: SessionId(session),
-        finals: vec![SlotHighWaterMark {
+        high_water_marks: vec![SlotHighWaterMark {
             slot: SLOT,
             epoch: Epoch(epoch),
             mark: last(1, value),

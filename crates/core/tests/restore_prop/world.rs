@@ -184,7 +184,7 @@ impl World {
             }
             2 => self.assign_all(),
             3 => {
-                let finals = row.iter().map(|row| HighWaterMark {
+                let high_water_marks = row.iter().map(|row| HighWaterMark {
                     section: key,
                     generation: row.generation,
                     value: row.base + u64::from(n),
@@ -198,7 +198,7 @@ impl World {
                     } else {
                         self.fence(key).epoch
                     },
-                    finals: finals.collect(),
+                    high_water_marks: high_water_marks.collect(),
                     to,
                 });
             }

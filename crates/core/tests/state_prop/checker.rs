@@ -51,7 +51,7 @@ pub(crate) struct Ledger {
     /// Owner by (slot, epoch), which names one session permanently; None: free.
     owners: BTreeMap<(Slot, Epoch), Option<SessionId>>,
     /// Greatest number each generation may have used: what replies granted it, less what its own
-    /// final handed back.
+    /// high-water mark handed back.
     reach: BTreeMap<(SectionKey, Generation), u64>,
     /// Sessions that have ended.
     ended: BTreeSet<SessionId>,

@@ -92,11 +92,11 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
         }
         Op::CloseSession {
             session: of,
-            finals,
+            high_water_marks,
             last: ends,
         } => Command::CloseSession {
             session: session(of),
-            finals: finals
+            high_water_marks: high_water_marks
                 .iter()
                 .map(|fin| {
                     let Fence {
@@ -178,14 +178,14 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
         Op::Move {
             slot,
             epoch: off,
-            finals,
+            high_water_marks,
             to,
         } => {
             let slot = Slot(u16::from(slot));
             Command::MoveSlot {
                 slot,
                 epoch: epoch(slot, off),
-                finals: finals
+                high_water_marks: high_water_marks
                     .iter()
                     .map(|fin| last(fin, fence(&fin.at).section))
                     .collect(),

@@ -21,7 +21,7 @@ pub(crate) enum Op {
     },
     CloseSession {
         session: Index,
-        finals: Vec<Fin>,
+        high_water_marks: Vec<Fin>,
         last: bool,
     },
     Expire {
@@ -53,7 +53,7 @@ pub(crate) enum Op {
     Move {
         slot: u8,
         epoch: i8,
-        finals: Vec<Fin>,
+        high_water_marks: Vec<Fin>,
         to: Option<Index>,
     },
     Create {
@@ -108,7 +108,7 @@ fn at() -> impl Strategy<Value = At> {
     })
 }
 
-fn finals() -> impl Strategy<Value = Vec<Fin>> {
+fn high_water_marks() -> impl Strategy<Value = Vec<Fin>> {
     let fin = (at(), off(), any::<u8>()).prop_map(|(at, generation, value)| Fin {
         at,
         generation,
@@ -133,8 +133,10 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0u8..2, 0u8..6, prop::option::of(any::<bool>()))
             .prop_map(|(name, nonce, proof)| Op::OpenSession { name, nonce, proof }),
-        1 => (index(), finals(), prop::bool::weighted(0.4))
-            .prop_map(|(session, finals, last)| Op::CloseSession { session, finals, last }),
+        1 => (index(), high_water_marks(), prop::bool::weighted(0.4))
+            .prop_map(|(session, high_water_marks, last)| Op::CloseSession {
+                session, high_water_marks, last
+            }),
         1 => (index(), off()).prop_map(|(session, term)| Op::Expire { session, term }),
         12 => (0u8..4, off(), index()).prop_map(|(slot, epoch, to)| Op::Assign { slot, epoch, to }),
         12 => (at(), off(), 0u8..12, 0u32..200)
@@ -143,8 +145,10 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(at, generation, by, cause)| Op::Raise { at, generation, by, cause }),
         5 => (at(), off(), any::<u8>())
             .prop_map(|(at, generation, value)| Op::Close { at, generation, value }),
-        4 => (0u8..4, off(), finals(), prop::option::weighted(0.8, index()))
-            .prop_map(|(slot, epoch, finals, to)| Op::Move { slot, epoch, finals, to }),
+        4 => (0u8..4, off(), high_water_marks(), prop::option::weighted(0.8, index()))
+            .prop_map(|(slot, epoch, high_water_marks, to)| Op::Move {
+                slot, epoch, high_water_marks, to
+            }),
         1 => (0u8..3, 1u32..3).prop_map(|(which, step)| Op::Create { which, step }),
         1 => (0u32..6, 0u32..100, 0u32..300)
             .prop_map(|(namespace, step, step_max)| Op::Alter { namespace, step, step_max }),

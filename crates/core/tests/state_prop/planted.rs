@@ -148,7 +148,10 @@ fn max_seq_that_falls_without_a_final() {
     let mut stage = Stage::new();
     let again = stage.open(0, 10);
     let rule = stage.falsified(&again, section(|s| s.max_seq = 50));
-    assert_eq!(rule, Some("max_seq falls by a matching final only"));
+    assert_eq!(
+        rule,
+        Some("max_seq falls by a matching high-water mark only")
+    );
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn final_of_an_older_generation() {
     };
     assert_eq!(
         stage.falsified(&late, falsify),
-        Some("a generation ends by its final only")
+        Some("a generation ends by its high-water mark only")
     );
 }
 

@@ -1,4 +1,5 @@
-//! Rules over a single transition: rows, sections, and the finals that had the right to end one.
+//! Rules over a single transition: rows, sections, and the high-water marks that had the right to
+//! end one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,16 +97,20 @@ fn same_generation(
         what,
     )?;
     hold(
-        "a generation ends by its final only",
+        "a generation ends by its high-water mark only",
         old.open == new.open || ending.is_some(),
         what,
     )?;
     if let Some(value) = ending {
         let exact = new.max_seq == value.clamp(old.base, old.max_seq) && !new.open;
-        hold("a final is clamped and ends the generation", exact, what)?;
+        hold(
+            "a high-water mark is clamped and ends the generation",
+            exact,
+            what,
+        )?;
     } else {
         hold(
-            "max_seq falls by a matching final only",
+            "max_seq falls by a matching high-water mark only",
             new.max_seq >= old.max_seq,
             what,
         )?;
@@ -212,8 +217,8 @@ fn owns(state: &State, fence: &Fence) -> bool {
         && row.is_some_and(|row| row.epoch == fence.epoch && row.owner.is_some())
 }
 
-/// Returns finals of this command that had the right to end a generation, with that generation's
-/// base.
+/// Returns high-water marks of this command that had the right to end a generation, with that
+/// generation's base.
 pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
     let refused = matches!(t.reply, Reply::Rejected(_));
     let (named, session): (Vec<(Fence, HighWaterMark)>, _) = match t.command {
@@ -233,7 +238,7 @@ pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
         Command::MoveSlot {
             slot,
             epoch,
-            finals,
+            high_water_marks,
             ..
         } => {
             let fence = |last: &HighWaterMark| Fence {
@@ -242,14 +247,19 @@ pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
                 section: last.section,
             };
             (
-                finals.iter().map(|last| (fence(last), *last)).collect(),
+                high_water_marks
+                    .iter()
+                    .map(|last| (fence(last), *last))
+                    .collect(),
                 None,
             )
         }
         Command::CloseSession {
-            session, finals, ..
+            session,
+            high_water_marks,
+            ..
         } => {
-            let named = finals.iter().map(|f| {
+            let named = high_water_marks.iter().map(|f| {
                 (
                     Fence {
                         slot: f.slot,

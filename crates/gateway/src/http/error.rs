@@ -61,7 +61,7 @@ impl HttpError {
     /// Returns the error of a request for which the server has no memory at the moment.
     pub(super) fn overloaded() -> HttpError {
         let message = "too many large requests at a time; retry later".to_owned();
-        HttpError::new(Code::Unavailable, Reason::TooMany, message, 50)
+        HttpError::new(Code::Unavailable, Reason::Overloaded, message, 50)
     }
 
     /// Returns an error for which HTTP itself has a status.

@@ -53,7 +53,7 @@ impl RedisError {
     /// than the namespace issues at once, or than are left.
     pub(super) fn may_succeed_with_fewer(&self) -> bool {
         match self.reason {
-            Reason::TooMany => self.code == Code::InvalidArgument,
+            Reason::LimitExceeded => self.code == Code::InvalidArgument,
             reason => reason == Reason::SequenceExhausted,
         }
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn redis_error_says_whether_to_retry() {
         let reply_text = |fault: RpcError| RedisError::from(&Status::from(fault)).to_reply_text();
-        let full = RpcError::new(Reason::TooMany, "full").with_retry_after_ms(50);
+        let full = RpcError::new(Reason::Overloaded, "full").with_retry_after_ms(50);
         assert_eq!(reply_text(full), "TRYAGAIN full; retry after 50 ms");
         let lease = RpcError::new(Reason::NoLease, "no lease");
         assert_eq!(reply_text(lease), "TRYAGAIN no lease");

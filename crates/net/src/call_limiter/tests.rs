@@ -109,7 +109,7 @@ async fn bytes_of_one_connection_are_bounded_separately() {
     let fault = RpcError::from_status(&Status::from_header_map(refused.headers()).unwrap());
     assert_eq!(
         (fault.code, fault.reason()),
-        (Code::ResourceExhausted, Reason::TooMany)
+        (Code::ResourceExhausted, Reason::Overloaded)
     );
     assert!(fault.detail.retry_after_ms > 0, "no hint: {fault}");
     let served = service.call(request(&other, 1, true)).await.unwrap();

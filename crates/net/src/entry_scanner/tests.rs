@@ -22,7 +22,7 @@ fn refused_at(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, Status
         }
     }
     assert!(
-        matches!(entries.at, At::Prefix(0, 0) | At::Refused),
+        matches!(entries.at, At::Prefix(0, 0) | At::Rejected),
         "the end was missed"
     );
     None
@@ -53,7 +53,7 @@ fn frame(next: NextManyRequest) -> PipeRequest {
     PipeRequest {
         id: u64::MAX,
         timeout_ms: u32::MAX,
-        ask: Some(pipe_request::Ask::Next(next)),
+        operation: Some(pipe_request::Operation::Next(next)),
     }
 }
 
@@ -74,14 +74,14 @@ fn largest_requests_pass_in_any_pieces() {
     requests.extend([keyed(ITEMS_MAX, 128), keyed(ITEMS_MAX, 0)].map(|r| r.encode_to_vec()));
     requests.extend([one.encode_to_vec(), Vec::new()]);
     let all: Vec<u8> = requests.iter().flat_map(|body| message(body)).collect();
-    let ask = pipe_request::Ask::Current(current);
+    let operation = pipe_request::Operation::Current(current);
     let frames = [
         frame(full()),
         frame(keyed(ITEMS_MAX, 128)),
         frame(keyed(2, 0)),
         frame(NextManyRequest::default()),
         PipeRequest {
-            ask: Some(ask),
+            operation: Some(operation),
             ..PipeRequest::default()
         },
     ];
@@ -121,7 +121,7 @@ fn oversized_request_is_rejected_by_its_first_bytes() {
             assert!(at < 100, "after {at}");
             assert_eq!(status.code(), Code::InvalidArgument);
             let fault = RpcError::from_status(&status);
-            assert_eq!(fault.reason(), Reason::TooMany, "{fault}");
+            assert_eq!(fault.reason(), Reason::LimitExceeded, "{fault}");
         }
     }
     // The error of a unary call names the number of items.
@@ -250,7 +250,7 @@ fn message_memory_is_counted_before_decoding() {
             + size_of_val(&request.epochs[..])
             + keys.sum::<usize>();
         let framed = PipeRequest {
-            ask: Some(pipe_request::Ask::Next(request)),
+            operation: Some(pipe_request::Operation::Next(request)),
             ..PipeRequest::default()
         };
         for (is_pipe, body) in [(false, body), (true, framed.encode_to_vec())] {

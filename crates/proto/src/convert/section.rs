@@ -1,4 +1,4 @@
-//! Commands to sections, finals, and the replies.
+//! Commands to sections, high-water marks, and the replies.
 
 use seqsvr_core::command::{
     Command, CommandRejection, Fence, HighWaterMark, RaiseCause, Reply, SlotHighWaterMark,
@@ -72,18 +72,20 @@ pub fn command_from(
             v1::section_command::Command::Close(c) => Command::CloseSection {
                 fence,
                 generation: Generation(c.generation),
-                value: c.value,
+                value: c.high_water_mark,
             },
         },
     )
 }
 
-/// Returns a final of a closing session.
-pub fn high_water_mark_from(wire: &v1::SectionFinal) -> Result<SlotHighWaterMark, DecodeError> {
+/// Returns a high-water mark of a closing session.
+pub fn high_water_mark_from(
+    wire: &v1::SectionHighWaterMark,
+) -> Result<SlotHighWaterMark, DecodeError> {
     let fence = Fence::try_from(
         wire.fence
             .as_ref()
-            .ok_or(DecodeError("final without a fence"))?,
+            .ok_or(DecodeError("high-water mark without a fence"))?,
     )?;
     let last = HighWaterMark {
         section: fence.section,
@@ -124,34 +126,32 @@ pub fn section_reply_from(reply: &Reply) -> v1::SectionReply {
             generation: generation.0,
             max_seq: *max_seq,
         }),
-        Reply::Rejected(refusal) => Wire::Refused(rejection_from(refusal)),
-        other => Wire::Refused(v1::Refused {
-            kind: v1::refused::Kind::Invalid.into(),
+        Reply::Rejected(refusal) => Wire::Rejected(rejection_from(refusal)),
+        other => Wire::Rejected(v1::Rejected {
+            kind: v1::rejected::Kind::Invalid.into(),
             message: format!("unexpected reply {other:?}"),
-            ..v1::Refused::default()
+            ..v1::Rejected::default()
         }),
     };
     v1::SectionReply { reply: Some(wire) }
 }
 
-fn rejection_from(refusal: &CommandRejection) -> v1::Refused {
-    use v1::refused::Kind;
-    let (kind, value, refused) = match refusal {
+fn rejection_from(refusal: &CommandRejection) -> v1::Rejected {
+    use v1::rejected::Kind;
+    let (kind, expected_value, generation) = match refusal {
         CommandRejection::NotOwner { epoch, .. } => (Kind::NotOwner, epoch.0, 0),
         CommandRejection::StaleGeneration {
-            generation: refused,
-            last,
-            ..
-        } => (Kind::StaleGeneration, last.0, refused.0),
-        CommandRejection::JumpTooLarge { bound, .. } => (Kind::AboveBound, *bound, 0),
+            generation, last, ..
+        } => (Kind::StaleGeneration, last.0, generation.0),
+        CommandRejection::JumpTooLarge { bound, .. } => (Kind::JumpTooLarge, *bound, 0),
         CommandRejection::SequenceExhausted(_) => (Kind::Exhausted, 0, 0),
-        CommandRejection::NamespaceNotFound(_) => (Kind::NoSuchNamespace, 0, 0),
+        CommandRejection::NamespaceNotFound(_) => (Kind::NamespaceNotFound, 0, 0),
         _ => (Kind::Invalid, 0, 0),
     };
-    v1::Refused {
+    v1::Rejected {
         kind: kind.into(),
         message: refusal.to_string(),
-        value,
-        refused,
+        expected_value,
+        generation,
     }
 }

@@ -33,7 +33,7 @@ impl From<&RoutingDelta> for v1::RoutingTable {
             });
             table.slots.push(u32::from(slot.0));
             table.epochs.push(route.epoch.0);
-            table.owner_refs.push(owner_ref);
+            table.owner_indexes.push(owner_ref);
             table.slot_versions.push(route.version);
         }
         table
@@ -47,7 +47,7 @@ impl TryFrom<&v1::RoutingTable> for RoutingDelta {
         let n = table.slots.len();
         if [
             table.epochs.len(),
-            table.owner_refs.len(),
+            table.owner_indexes.len(),
             table.slot_versions.len(),
         ] != [n; 3]
         {
@@ -69,7 +69,7 @@ impl TryFrom<&v1::RoutingTable> for RoutingDelta {
             .collect();
         let mut routes = Vec::with_capacity(n);
         for i in 0..n {
-            let owner = match table.owner_refs[i] {
+            let owner = match table.owner_indexes[i] {
                 0 => None,
                 r => Some(
                     owners

@@ -18,14 +18,14 @@ fn details(fault: RpcError) -> Vec<prost_types::Any> {
 
 #[test]
 fn standard_error_details_follow_ours() {
-    let fault = RpcError::new(Reason::TooMany, "wait")
+    let fault = RpcError::new(Reason::Overloaded, "wait")
         .with_leader(Some("a:1".into()))
         .with_retry_after_ms(1_250);
     let [ours, info, retry] = details(fault).try_into().unwrap();
     assert_eq!(ours.type_url, ERROR_DETAIL_URL);
     assert_eq!(info.type_url, "type.googleapis.com/google.rpc.ErrorInfo");
     let info = ErrorInfo::decode(&*info.value).unwrap();
-    assert_eq!((&*info.reason, &*info.domain), ("TOO_MANY", "seqsvr"));
+    assert_eq!((&*info.reason, &*info.domain), ("OVERLOADED", "seqsvr"));
     assert_eq!(info.metadata["leader"], "a:1");
     assert_eq!(retry.type_url, "type.googleapis.com/google.rpc.RetryInfo");
     let delay = RetryInfo::decode(&*retry.value).unwrap().retry_delay;

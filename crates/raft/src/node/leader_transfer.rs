@@ -47,14 +47,14 @@ impl RaftNode {
         let voters = self.current_members().voters;
         if let Some(id) = to.filter(|id| !voters.contains(id)) {
             let all: Vec<String> = voters.iter().map(u64::to_string).collect();
-            return Err(MemberError::Refused(format!(
+            return Err(MemberError::Rejected(format!(
                 "store {id} is no voter: the voters are {}",
                 all.join(", ")
             )));
         }
         if voters.iter().all(|id| *id == own) {
             let text = String::from("there is no other voter: add one first");
-            return Err(MemberError::Refused(text));
+            return Err(MemberError::Rejected(text));
         }
         let successor = self.wait_for_successor(to).await?;
         let mut leadership = self.leadership();
@@ -99,7 +99,7 @@ impl RaftNode {
                     || String::from("no other voter"),
                     |id| format!("store {id}"),
                 );
-                return Err(MemberError::Refused(format!(
+                return Err(MemberError::Rejected(format!(
                     "{who} cannot lead now: it does not answer, or lags behind by more than {CAUGHT_UP_LAG_MAX} entries. See `seqsvr member list`, and choose another or wait"
                 )));
             }

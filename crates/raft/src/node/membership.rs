@@ -67,7 +67,7 @@ impl GroupMembers {
         candidate: &Peer,
         next_store: u64,
     ) -> Result<(), MemberError> {
-        let refuse = |text: String| Err(MemberError::Refused(text));
+        let refuse = |text: String| Err(MemberError::Rejected(text));
         if id == 0 || candidate.address.is_empty() || candidate.address.len() > ADDRESS_BYTES_MAX {
             return refuse(format!(
                 "an id is above 0, an address has 1 to {ADDRESS_BYTES_MAX} bytes"
@@ -249,7 +249,7 @@ impl RaftNode {
     ) -> Result<(), MemberError> {
         if rest.voters.is_empty() {
             let text = format!("store {id} is the last voter: add another one first");
-            return Err(MemberError::Refused(text));
+            return Err(MemberError::Rejected(text));
         }
         let deadline = Instant::now() + MEMBER_SILENCE_TIMEOUT;
         loop {
@@ -260,7 +260,7 @@ impl RaftNode {
             }
             if Instant::now() >= deadline {
                 let silent = silent.join(", ");
-                return Err(MemberError::Refused(format!(
+                return Err(MemberError::Rejected(format!(
                     "without store {id} the cluster would stand still: too many of the stores left do not answer ({silent}). Start them, or remove them first"
                 )));
             }
@@ -289,7 +289,7 @@ impl RaftNode {
                     .last_ack_age(id)
                     .is_none_or(|ago| ago > LEARNER_SILENCE_TIMEOUT)
             {
-                return Err(MemberError::Refused(format!(
+                return Err(MemberError::Rejected(format!(
                     "store {id} at {address} does not answer the leader: it is a learner now and has no vote. See its log and that {address} can be reached from the other stores, then repeat the command, or run `seqsvr member remove {id}`"
                 )));
             }

@@ -7,7 +7,7 @@ use openraft::RPCTypes;
 use openraft::errors::{NetworkError, RPCError, Timeout, Unreachable};
 use openraft::raft::AppendEntriesRequest;
 use seqsvr_proto::v1::raft_client::RaftClient;
-use seqsvr_proto::v1::{RaftHeader, RaftInitRequest, RaftRefusalReason, RaftRequest};
+use seqsvr_proto::v1::{RaftHeader, RaftInitRequest, RaftRejectionReason, RaftRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
@@ -102,7 +102,7 @@ impl PeerClient {
         let request = RaftRequest {
             header: Some(header),
             body: body.into(),
-            acknowledged: kind.acknowledged_end(),
+            acked_end_index: kind.acknowledged_end(),
             checkpoint: match kind {
                 PeerCallKind::Append { .. } => self.context.identity_check.newest_checkpoint(),
                 _ => None,
@@ -154,8 +154,8 @@ impl PeerClient {
 
     pub(super) fn call_error(&self, status: Status) -> PeerCallError {
         match rejection_reason(&status) {
-            Some(RaftRefusalReason::Removed) => self.log_removal(),
-            Some(RaftRefusalReason::AnotherProcess) => {
+            Some(RaftRejectionReason::Removed) => self.log_removal(),
+            Some(RaftRejectionReason::AnotherProcess) => {
                 self.context.identity_check.stop_as_vote_duplicate();
             }
             Some(reason) if self.context.rejection_log_throttle.allow() => tracing::warn!(

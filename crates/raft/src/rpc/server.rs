@@ -140,7 +140,7 @@ fn sender_process(header: Option<&RaftHeader>) -> u64 {
 #[tonic::async_trait]
 impl raft_server::Raft for RaftService {
     async fn append(&self, request: Request<RaftRequest>) -> RaftAnswer {
-        let acknowledged = request.get_ref().acknowledged;
+        let acknowledged = request.get_ref().acked_end_index;
         let theirs = request.get_ref().checkpoint.clone();
         let process = sender_process(request.get_ref().header.as_ref());
         let rpc: AppendEntriesRequest<TypeConfig> = self.decode_authorized(request).await?;

@@ -137,17 +137,21 @@ fn highest_id(membership: &Membership) -> Option<u64> {
 }
 
 /// Returns the same commands without those parts that lower a sequence: closes of sections, and the
-/// finals of slots that are given up or moved.
+/// high-water marks of slots that are given up or moved.
 fn without_lowering(batch: &Batch) -> Batch {
     let mut batch = batch.clone();
     batch.commands.retain_mut(|command| match command {
         Command::CloseSection { .. } => false,
-        Command::CloseSession { finals, .. } => {
-            finals.clear();
+        Command::CloseSession {
+            high_water_marks, ..
+        } => {
+            high_water_marks.clear();
             true
         }
-        Command::MoveSlot { finals, .. } => {
-            finals.clear();
+        Command::MoveSlot {
+            high_water_marks, ..
+        } => {
+            high_water_marks.clear();
             true
         }
         _ => true,

@@ -80,7 +80,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
             });
         "close-session": Command::CloseSession { .. } => Command::CloseSession {
             session: SessionId(2),
-            finals: vec![SlotHighWaterMark {
+            high_water_marks: vec![SlotHighWaterMark {
                 slot: Slot(7),
                 epoch: Epoch(3),
                 mark: last(),
@@ -113,7 +113,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         "move-slot": Command::MoveSlot { to: Some(_), .. } => Command::MoveSlot {
             slot: Slot(7),
             epoch: Epoch(3),
-            finals: vec![last()],
+            high_water_marks: vec![last()],
             to: Some(SessionId(4)),
         };
         "create-namespace-keyed":
@@ -129,7 +129,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         "move-slot-free": Command::MoveSlot { to: None, .. } => Command::MoveSlot {
             slot: Slot(7),
             epoch: Epoch(3),
-            finals: Vec::new(),
+            high_water_marks: Vec::new(),
             to: None,
         };
         "create-namespace-dense":

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prost::Message;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::v1::raft_client::RaftClient;
-use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason, RaftRequest};
+use seqsvr_proto::v1::{RaftHeader, RaftRejection, RaftRejectionReason, RaftRequest};
 use tonic::Code;
 
 use crate::support::running_node::{
@@ -19,7 +19,7 @@ async fn send_vote(
     cluster: ClusterId,
     target: u64,
     target_incarnation: u64,
-) -> Result<RaftRefusal, tonic::Status> {
+) -> Result<RaftRejection, tonic::Status> {
     let mut client = RaftClient::connect(format!("http://{address}"))
         .await
         .unwrap();
@@ -33,12 +33,12 @@ async fn send_vote(
             sender_process: 0,
         }),
         body: bytes::Bytes::from_static(b"never read by who refuses"),
-        acknowledged: 0,
+        acked_end_index: 0,
         checkpoint: None,
     };
     let status = client.vote(request).await.unwrap_err();
     match status.code() {
-        Code::FailedPrecondition => Ok(RaftRefusal::decode(status.details()).unwrap()),
+        Code::FailedPrecondition => Ok(RaftRejection::decode(status.details()).unwrap()),
         _ => Err(status),
     }
 }
@@ -54,14 +54,14 @@ async fn call_for_another_node_or_cluster_is_rejected_with_reason() {
             other,
             own.id,
             own.incarnation,
-            RaftRefusalReason::WrongCluster,
+            RaftRejectionReason::WrongCluster,
         ),
-        (CLUSTER, 7, own.incarnation, RaftRefusalReason::WrongNode),
+        (CLUSTER, 7, own.incarnation, RaftRejectionReason::WrongNode),
         (
             CLUSTER,
             own.id,
             own.incarnation ^ 1,
-            RaftRefusalReason::WrongIncarnation,
+            RaftRejectionReason::WrongIncarnation,
         ),
     ] {
         let refusal = send_vote(&own.address, cluster, target, incarnation).await;
@@ -85,7 +85,7 @@ async fn new_node_adopts_cluster_only_from_caller_with_its_incarnation() {
     let refusal = send_vote(&own.address, CLUSTER, 1, own.incarnation ^ 1).await;
     assert_eq!(
         refusal.unwrap().reason(),
-        RaftRefusalReason::WrongIncarnation
+        RaftRejectionReason::WrongIncarnation
     );
     assert_eq!(one.node.identity().cluster, None);
     let status = send_vote(&own.address, CLUSTER, 1, own.incarnation).await;
@@ -96,7 +96,7 @@ async fn new_node_adopts_cluster_only_from_caller_with_its_incarnation() {
     let one = RunningNode::restart(options).await.unwrap();
     assert_eq!(one.node.identity().cluster, Some(CLUSTER));
     let refusal = send_vote(&own.address, ClusterId(2), 1, own.incarnation).await;
-    assert_eq!(refusal.unwrap().reason(), RaftRefusalReason::WrongCluster);
+    assert_eq!(refusal.unwrap().reason(), RaftRejectionReason::WrongCluster);
 }
 
 /// Schedule of finding B3: a node adopts a cluster by another's call and loses its power before its
@@ -139,7 +139,7 @@ async fn wiped_voter_stays_out() {
     let refusal = send_vote(&old.address, CLUSTER, old.id, old.incarnation).await;
     assert_eq!(
         refusal.unwrap().reason(),
-        RaftRefusalReason::WrongIncarnation
+        RaftRejectionReason::WrongIncarnation
     );
     let at = leader(&nodes).await;
     let gone = nodes.remove(at).kill().await;

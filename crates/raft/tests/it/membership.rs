@@ -66,7 +66,7 @@ async fn wait_for_voters(nodes: &[RunningNode], ids: &[u64]) {
 
 fn rejection_text(answer: Result<(), MemberError>) -> String {
     match answer {
-        Err(MemberError::Refused(text)) => text,
+        Err(MemberError::Rejected(text)) => text,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -179,7 +179,7 @@ async fn leadership_is_transferred_ten_times() {
             n.transfer_leader(Some(dead.node)).await
         });
         match to_dead.await {
-            Err(MemberError::Refused(text)) => {
+            Err(MemberError::Rejected(text)) => {
                 assert!(text.contains("does not answer"), "{text}");
                 break;
             }
@@ -351,7 +351,7 @@ async fn membership_changes_run_one_at_a_time_and_resume() {
 
     let (first, second) = tokio::join!(add(), node.remove_member(2));
     match (first, second) {
-        (Err(MemberError::Refused(text)), Err(MemberError::Busy)) => {
+        (Err(MemberError::Rejected(text)), Err(MemberError::Busy)) => {
             assert!(text.contains("does not answer the leader"), "{text}");
         }
         other => panic!("{other:?}"),

@@ -2,7 +2,7 @@
 
 use prost::Message;
 use seqsvr_proto::v1::raft_client::RaftClient;
-use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason, RaftRequest};
+use seqsvr_proto::v1::{RaftHeader, RaftRejection, RaftRejectionReason, RaftRequest};
 use seqsvr_raft::{GroupMember, MemberError, Options, RaftRole};
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ async fn send_vote(
     to: &GroupMember,
     sender: u64,
     sender_incarnation: Option<u64>,
-) -> Option<RaftRefusalReason> {
+) -> Option<RaftRejectionReason> {
     let address = format!("http://{}", to.address);
     let mut client = RaftClient::connect(address).await.unwrap();
     let request = RaftRequest {
@@ -32,11 +32,11 @@ async fn send_vote(
             sender_process: 0,
         }),
         body: bytes::Bytes::from_static(b"not a call"),
-        acknowledged: 0,
+        acked_end_index: 0,
         checkpoint: None,
     };
     let status = client.vote(request).await.unwrap_err();
-    let refusal = RaftRefusal::decode(status.details()).unwrap();
+    let refusal = RaftRejection::decode(status.details()).unwrap();
     (refusal.reason != 0).then(|| refusal.reason())
 }
 
@@ -174,9 +174,9 @@ async fn stale_leader_is_rejected_by_its_incarnation() {
     stage.links.restore(&old.options.address);
     for node in &nodes[..2] {
         let wrong = send_vote(&node.member(), 3, Some(incarnation)).await;
-        assert_eq!(wrong, Some(RaftRefusalReason::WrongSender));
+        assert_eq!(wrong, Some(RaftRejectionReason::WrongSender));
         let silent = send_vote(&node.member(), 3, None).await;
-        assert_eq!(silent, Some(RaftRefusalReason::WrongSender));
+        assert_eq!(silent, Some(RaftRejectionReason::WrongSender));
         let right = nodes[2].node.identity().incarnation;
         assert_eq!(send_vote(&node.member(), 3, Some(right)).await, None);
     }
@@ -210,7 +210,7 @@ async fn id_of_removed_store_is_never_reused() {
         ("127.0.0.1:1", own.incarnation ^ 1),
     ] {
         match nodes[0].node.add_member(3, address, incarnation).await {
-            Err(MemberError::Refused(text)) => {
+            Err(MemberError::Rejected(text)) => {
                 let advice = format!("seqsvr member add 4={address}");
                 assert!(text.contains("never reused"), "{text}");
                 assert!(text.contains(&advice), "{text}");
@@ -221,6 +221,6 @@ async fn id_of_removed_store_is_never_reused() {
     wait_for_level(&nodes, 2, Some(4)).await;
     for node in &nodes {
         let reason = send_vote(&node.member(), 3, Some(own.incarnation)).await;
-        assert_eq!(reason, Some(RaftRefusalReason::Removed));
+        assert_eq!(reason, Some(RaftRejectionReason::Removed));
     }
 }

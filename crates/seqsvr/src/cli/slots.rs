@@ -20,7 +20,7 @@ pub(crate) struct DrainArgs {
     pub(crate) name: String,
     /// Let the AllocSvr own slots again.
     #[arg(long)]
-    pub(crate) undo: bool,
+    pub(crate) cancel: bool,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

@@ -57,10 +57,10 @@ fn require_member(stores: &[StoreStatus], id: u64) -> Result<(), BadInput> {
 
 fn print_stores(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     let leader = stores.iter().find(|s| s.leader);
-    let leader_index = leader.map_or(0, |s| s.matched);
+    let leader_index = leader.map_or(0, |s| s.match_index);
     // 0: unknown to the store that answered.
     let lag = |s: &StoreStatus| {
-        (s.matched > 0 && leader_index > 0).then(|| leader_index.saturating_sub(s.matched))
+        (s.match_index > 0 && leader_index > 0).then(|| leader_index.saturating_sub(s.match_index))
     };
     if json {
         for s in stores {
@@ -76,7 +76,7 @@ fn print_stores(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     ))?;
     for s in stores {
         let lag = lag(s).map_or_else(|| "-".to_owned(), |lag| lag.to_string());
-        let heard = match (s.leader, s.heard_ms_ago) {
+        let heard = match (s.leader, s.last_ack_age_ms) {
             (false, Some(ms)) => format!("{ms} ms ago"),
             _ => "-".to_owned(),
         };
@@ -97,5 +97,5 @@ fn role_name(store: &StoreStatus) -> &'static str {
 }
 
 fn store_json(store: &StoreStatus, lag: Option<u64>) -> Value {
-    json!({ "id": store.id, "address": store.address, "role": role_name(store), "lag": lag, "heard_ms_ago": store.heard_ms_ago })
+    json!({ "id": store.id, "address": store.address, "role": role_name(store), "lag": lag, "last_ack_age_ms": store.last_ack_age_ms })
 }

@@ -87,7 +87,7 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
     }
     for s in &c.sessions {
         let draining = if s.draining { ", draining" } else { "" };
-        let renewed = s.renewed_ms_ago.map_or_else(
+        let renewed = s.last_renewal_age_ms.map_or_else(
             || "not renewed in this term".to_owned(),
             |ms| format!("renewed {ms} ms ago"),
         );

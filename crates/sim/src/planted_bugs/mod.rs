@@ -103,7 +103,7 @@ const BUGS: &[PlantedBug] = &[
     },
     PlantedBug {
         name: "ForgetUnsureFinals",
-        claim: "A move repeats finals whose Close was not answered",
+        claim: "A move repeats high-water marks whose Close was not answered",
         finder: Model("MoveRepeatsFinals"),
     },
     PlantedBug {

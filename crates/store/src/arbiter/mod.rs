@@ -110,7 +110,7 @@ pub enum RenewalError {
     /// This node does not lead, or not in the term the request was confirmed in.
     NotLeader,
     /// The session is not in the applied state.
-    NoSuchSession,
+    SessionNotFound,
     /// It is being expired: it is over for its holder, and the holder must open another.
     SessionExpiring,
 }
@@ -154,7 +154,7 @@ impl Arbiter {
         }
         if state.session(session).is_none() {
             self.counters.renewals_refused += 1;
-            return Err(RenewalError::NoSuchSession);
+            return Err(RenewalError::SessionNotFound);
         }
         let tracked = term
             .sessions

@@ -224,7 +224,7 @@ fn renewal_of_marked_session_is_rejected_with_any_proposal_outcome() {
     leader.now_ms += 100;
     assert_eq!(leader.tick().commands, expire_commands(a, 1));
     leader.apply(expire_commands(a, 1).remove(0));
-    assert_eq!(leader.renew(a), Err(RenewalError::NoSuchSession));
+    assert_eq!(leader.renew(a), Err(RenewalError::SessionNotFound));
     // In a new term the mark is gone with the old one's decision, which is a no-op by then.
     let mut leader = ArbiterLeader::new(4);
     let a = leader.open_session(1);
@@ -426,7 +426,7 @@ fn expiry_uses_slower_clock_and_liveness_the_faster() {
     leader.apply(Command::MoveSlot {
         slot: Slot(0),
         epoch,
-        finals: Vec::new(),
+        high_water_marks: Vec::new(),
         to: None,
     });
     // MONOTONIC is slewed far ahead, MONOTONIC_RAW is true: no expiry, and no slot either.
@@ -496,7 +496,7 @@ fn session_not_renewed_within_d_gets_no_slots() {
     // b is silent for D, not yet for W; slots become free.
     leader.apply(Command::CloseSession {
         session: a,
-        finals: Vec::new(),
+        high_water_marks: Vec::new(),
         last: true,
     });
     leader.now_ms += 1;

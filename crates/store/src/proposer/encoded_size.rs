@@ -7,7 +7,8 @@
 
 use seqsvr_core::command::Command;
 
-/// A fence (2 + 8 + 4 + 4), or the section, generation and value of a final (4 + 4 + 8 + 8).
+/// A fence (2 + 8 + 4 + 4), or the section, generation and value of a high-water mark (4 + 4 + 8 +
+/// 8).
 const FENCE_BYTES: usize = 24;
 /// Index of an enum variant.
 const VARIANT_BYTES: usize = 4;
@@ -21,17 +22,17 @@ pub(super) fn estimate_bytes(command: &Command) -> usize {
         Command::OpenSession(o) => {
             LENGTH_BYTES + o.name.len() + LENGTH_BYTES + o.address.len() + 8 + 16 + 1 + 8 + 16
         }
-        Command::CloseSession { finals, .. } => {
-            8 + LENGTH_BYTES + finals.len() * (10 + FENCE_BYTES) + 1
-        }
+        Command::CloseSession {
+            high_water_marks, ..
+        } => 8 + LENGTH_BYTES + high_water_marks.len() * (10 + FENCE_BYTES) + 1,
         Command::ExpireSession { .. } => 8 + 8,
         Command::Assign { .. } => 2 + 8 + 8,
         Command::Open { .. } => FENCE_BYTES + 8 + 16 + 4,
         Command::Raise { .. } => FENCE_BYTES + 8 + 8 + VARIANT_BYTES + 1,
         Command::CloseSection { .. } => FENCE_BYTES + 8 + 8,
-        Command::MoveSlot { finals, .. } => {
-            2 + 8 + LENGTH_BYTES + finals.len() * FENCE_BYTES + 1 + 8
-        }
+        Command::MoveSlot {
+            high_water_marks, ..
+        } => 2 + 8 + LENGTH_BYTES + high_water_marks.len() * FENCE_BYTES + 1 + 8,
         Command::CreateNamespace(spec) => {
             LENGTH_BYTES + spec.name.len() + VARIANT_BYTES + 12 + 16 + 4 + 12
         }

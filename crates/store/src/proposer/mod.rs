@@ -227,7 +227,7 @@ impl Proposer {
             ),
             counter(
                 "proposer_refused_full",
-                "Refused because the queue was full",
+                "Rejected because the queue was full",
                 &counters.refused_full,
             ),
             MetricSample::gauge("proposer_waiting", "Commands waiting now", waiting),

@@ -64,7 +64,7 @@ fn close_command(n: u32) -> Command {
     };
     Command::CloseSession {
         session: SessionId(1),
-        finals: vec![chunk; seqsvr_core::command::HIGH_WATER_MARKS_MAX],
+        high_water_marks: vec![chunk; seqsvr_core::command::HIGH_WATER_MARKS_MAX],
         last: false,
     }
 }
@@ -78,7 +78,7 @@ fn move_command(n: u32) -> Command {
     Command::MoveSlot {
         slot: Slot(1),
         epoch: Epoch(1),
-        finals: vec![last; seqsvr_core::command::HIGH_WATER_MARKS_MAX],
+        high_water_marks: vec![last; seqsvr_core::command::HIGH_WATER_MARKS_MAX],
         to: None,
     }
 }
@@ -207,7 +207,9 @@ fn encoded_bytes(command: &Command) -> usize {
     4 + match command {
         Command::Raise { .. } => 18 + 8 + 8 + 4,
         Command::Open { .. } => 18 + 8 + 16 + 4,
-        Command::CloseSession { finals, .. } => 8 + 8 + finals.len() * (10 + 24) + 1,
+        Command::CloseSession {
+            high_water_marks, ..
+        } => 8 + 8 + high_water_marks.len() * (10 + 24) + 1,
         Command::OpenSession(o) => 8 + o.name.len() + 8 + o.address.len() + 8 + 16 + 1,
         other => panic!("not made here: {other:?}"),
     }

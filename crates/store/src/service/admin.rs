@@ -160,7 +160,7 @@ fn namespace_by_name(context: &StoreContext, name: &str) -> Result<v1::Namespace
 
 fn no_such_namespace(name: &str) -> RpcError {
     let text = format!("there is no namespace {name:?}: `seqsvr namespace list` shows them");
-    RpcError::new(Reason::NoSuchNamespace, text)
+    RpcError::new(Reason::NamespaceNotFound, text)
 }
 
 async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusResponse, RpcError> {
@@ -179,7 +179,7 @@ async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusRespo
             name: session.name.clone(),
             address: session.address.clone(),
             slots: owned.get(&id).copied().unwrap_or(0),
-            renewed_ms_ago: renewal_ages.get(&id).copied(),
+            last_renewal_age_ms: renewal_ages.get(&id).copied(),
             draining: draining.contains(&id),
         });
         Ok(v1::ClusterStatusResponse {

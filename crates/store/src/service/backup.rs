@@ -46,7 +46,7 @@ pub(super) async fn start_backup(
 ) -> Result<ReceiverStream<Result<BackupChunk, Status>>, RpcError> {
     let permit = context.backup_permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
-        rpc_errors::too_many(format!(
+        rpc_errors::overloaded(format!(
             "{BACKUPS_MAX} backups are under way already: retry when one has ended"
         ))
     })?;

@@ -36,8 +36,8 @@ pub(super) fn list_members(context: &StoreContext) -> Vec<v1::StoreStatus> {
     };
     let status = |m: seqsvr_raft::GroupMember| v1::StoreStatus {
         leader: leader == Some(m.id),
-        matched: matched.get(&m.id).copied().unwrap_or(0),
-        heard_ms_ago: last_ack_age_ms(m.id),
+        match_index: matched.get(&m.id).copied().unwrap_or(0),
+        last_ack_age_ms: last_ack_age_ms(m.id),
         id: m.id,
         address: m.address,
         voter: m.is_voter,
@@ -65,7 +65,7 @@ pub(super) async fn add_member(
             let text = format!(
                 "store {id} at {address} belongs to another cluster, {other_cluster}: start it with an empty --data-dir to add it here"
             );
-            return Err(RpcError::new(Reason::Refused, text));
+            return Err(RpcError::new(Reason::Rejected, text));
         }
     }
     let level = context.node.with_state(|state| state.format_level());
@@ -74,7 +74,7 @@ pub(super) async fn add_member(
             "store {id} at {address} supports format level {}, the cluster is at {level}: start it with the build that the other stores run",
             found.format_level.max(1)
         );
-        return Err(RpcError::new(Reason::Refused, text));
+        return Err(RpcError::new(Reason::Rejected, text));
     }
     // As in `init`: under the address at which it is to be reached.
     let added = context
@@ -127,7 +127,7 @@ async fn describe_store(
             let text = format!(
                 "no store answers at {address} ({cause}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new, then repeat the command"
             );
-            return Err(RpcError::new(Reason::Refused, text));
+            return Err(RpcError::new(Reason::Rejected, text));
         }
         sleep(DESCRIBE_RETRY_INTERVAL).await;
     }
@@ -148,8 +148,8 @@ fn to_response(
         Err(MemberError::NotLeader { leader }) => {
             Err(rpc_errors::not_leader(leader.map(|(_, address)| address)))
         }
-        Err(MemberError::Busy) => Err(rpc_errors::too_many(text)),
-        Err(MemberError::Refused(_)) => Err(RpcError::new(Reason::Refused, text)),
+        Err(MemberError::Busy) => Err(rpc_errors::overloaded(text)),
+        Err(MemberError::Rejected(_)) => Err(RpcError::new(Reason::Rejected, text)),
         Err(MemberError::Unfinished(_) | MemberError::Stopped(_)) => {
             Err(rpc_errors::unavailable(text))
         }

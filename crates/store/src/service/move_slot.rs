@@ -17,25 +17,26 @@ pub(super) async fn move_slot(
     context: &StoreContext,
     request: v1::MoveSlotRequest,
 ) -> Result<v1::MoveSlotResponse, RpcError> {
-    if request.finals.len() > HIGH_WATER_MARKS_MAX {
-        return Err(rpc_errors::over_limit(format!(
-            "a move carries at most {HIGH_WATER_MARKS_MAX} finals, not {}: close the others before",
-            request.finals.len()
+    if request.high_water_marks.len() > HIGH_WATER_MARKS_MAX {
+        return Err(rpc_errors::limit_exceeded(format!(
+            "a move carries at most {HIGH_WATER_MARKS_MAX} high-water marks, not {}: close the others before",
+            request.high_water_marks.len()
         )));
     }
     let slot = u16::try_from(request.slot).map(Slot);
     let slot = slot
         .map_err(|_| rpc_errors::invalid_request(format!("there is no slot {}", request.slot)))?;
     let epoch = Epoch(request.epoch);
-    let mut finals: Vec<HighWaterMark> = Vec::with_capacity(request.finals.len());
-    for wire in &request.finals {
+    let mut high_water_marks: Vec<HighWaterMark> =
+        Vec::with_capacity(request.high_water_marks.len());
+    for wire in &request.high_water_marks {
         let last = high_water_mark_from(wire)?;
         if (last.slot, last.epoch) != (slot, epoch) {
             return Err(rpc_errors::invalid_request(
-                "a final names another slot or epoch than the move",
+                "a high-water mark names another slot or epoch than the move",
             ));
         }
-        finals.push(last.mark);
+        high_water_marks.push(last.mark);
     }
     context.require_leader()?;
     let sender = SessionId(request.session);
@@ -51,8 +52,8 @@ pub(super) async fn move_slot(
     let command = Command::MoveSlot {
         slot,
         epoch,
-        finals,
-        to: Some(SessionId(request.to)),
+        high_water_marks,
+        to: Some(SessionId(request.target_session)),
     };
     match context.propose(command).await? {
         Reply::Slot { epoch, owner } => Ok(v1::MoveSlotResponse {

@@ -20,7 +20,7 @@ pub(super) async fn read_confirmed(
 ) -> Result<v1::ReadResponse, RpcError> {
     let count = request.sections.len() + request.slots.len();
     if count > READ_ROWS_MAX {
-        return Err(rpc_errors::over_limit(format!(
+        return Err(rpc_errors::limit_exceeded(format!(
             "one Read names at most {READ_ROWS_MAX} sections and slots, not {count}"
         )));
     }
@@ -32,7 +32,7 @@ fn read_state(state: &State, request: &v1::ReadRequest) -> Result<v1::ReadRespon
     if let Some(session) = request.session
         && state.session(SessionId(session)).is_none()
     {
-        return Err(rpc_errors::no_such_session(session));
+        return Err(rpc_errors::session_not_found(session));
     }
     let mut response = v1::ReadResponse::default();
     for section in &request.sections {

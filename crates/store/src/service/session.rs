@@ -57,16 +57,16 @@ pub(super) async fn close_session(
     context: &StoreContext,
     request: v1::CloseSessionRequest,
 ) -> Result<v1::CloseSessionResponse, RpcError> {
-    if request.finals.len() > HIGH_WATER_MARKS_MAX {
-        return Err(rpc_errors::over_limit(format!(
-            "a chunk carries at most {HIGH_WATER_MARKS_MAX} finals, not {}: send more chunks",
-            request.finals.len()
+    if request.high_water_marks.len() > HIGH_WATER_MARKS_MAX {
+        return Err(rpc_errors::limit_exceeded(format!(
+            "a chunk carries at most {HIGH_WATER_MARKS_MAX} high-water marks, not {}: send more chunks",
+            request.high_water_marks.len()
         )));
     }
-    let finals = request.finals.iter().map(high_water_mark_from);
+    let high_water_marks = request.high_water_marks.iter().map(high_water_mark_from);
     let command = Command::CloseSession {
         session: SessionId(request.session),
-        finals: finals.collect::<Result<_, _>>()?,
+        high_water_marks: high_water_marks.collect::<Result<_, _>>()?,
         last: request.last,
     };
     context.propose(command).await?;

@@ -16,7 +16,7 @@ pub(super) async fn submit_commands(
 ) -> Result<v1::SubmitResponse, RpcError> {
     let count = request.commands.len();
     if count == 0 || count > SUBMIT_COMMANDS_MAX {
-        return Err(rpc_errors::over_limit(format!(
+        return Err(rpc_errors::limit_exceeded(format!(
             "one Submit carries 1 to {SUBMIT_COMMANDS_MAX} commands, not {count}"
         )));
     }

@@ -26,7 +26,7 @@ pub(super) fn watch_routes(
     }
     let permit = context.watch_permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
-        rpc_errors::too_many(format!(
+        rpc_errors::overloaded(format!(
             "this store has {WATCH_STREAMS_MAX} Watch streams already: use another store"
         ))
     })?;

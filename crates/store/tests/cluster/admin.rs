@@ -79,7 +79,7 @@ async fn namespace_requests_are_validated_and_limited() {
     let status = admin.alter_namespace(unknown).await.unwrap_err();
     assert_eq!(
         RpcError::from_status(&status).reason(),
-        Reason::NoSuchNamespace
+        Reason::NamespaceNotFound
     );
     let all = admin
         .list_namespaces(v1::ListNamespacesRequest {})
@@ -104,7 +104,10 @@ async fn namespace_requests_are_validated_and_limited() {
         ..Default::default()
     };
     let status = store.read(many).await.unwrap_err();
-    assert_eq!(RpcError::from_status(&status).reason(), Reason::TooMany);
+    assert_eq!(
+        RpcError::from_status(&status).reason(),
+        Reason::LimitExceeded
+    );
 }
 
 /// Schedule: one operator makes a namespace strict while another one changes its step. Each

@@ -228,7 +228,7 @@ pub(crate) fn close_command(fence: v1::Fence, generation: u64, value: u64) -> v1
         fence: Some(fence),
         command: Some(section_command::Command::Close(v1::Close {
             generation,
-            value,
+            high_water_mark: value,
         })),
     }
 }

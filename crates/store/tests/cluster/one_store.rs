@@ -69,12 +69,12 @@ async fn init_repeated_creates_cluster_once() {
         .await
         .unwrap_err();
     let fault = RpcError::from_status(&status);
-    assert_eq!(fault.reason(), Reason::NotInitialised);
+    assert_eq!(fault.reason(), Reason::NotInitialized);
     assert!(fault.message.contains("seqsvr init"), "{fault}");
     let status = store.watch(v1::WatchRequest::default()).await.unwrap_err();
     assert_eq!(
         RpcError::from_status(&status).reason(),
-        Reason::NotInitialised
+        Reason::NotInitialized
     );
 
     let good = cluster.init_request(7).await;
@@ -92,7 +92,7 @@ async fn init_repeated_creates_cluster_once() {
     let mut other = good;
     other.cluster = seqsvr_proto::convert::u128_to_bytes(8);
     let status = store.init(other).await.unwrap_err();
-    assert_eq!(RpcError::from_status(&status).reason(), Reason::Refused);
+    assert_eq!(RpcError::from_status(&status).reason(), Reason::Rejected);
     wait_until("health", TEST_TIMEOUT, async || {
         is_serving(&cluster).await.then_some(())
     })
@@ -144,7 +144,7 @@ async fn session_opens_serves_and_expires_after_w() {
     assert!(
         matches!(&replies[0], Reply::Opened(o) if (o.generation, o.base, o.max_seq) == (1, 0, 100))
     );
-    assert!(matches!(&replies[1], Reply::Refused(_)));
+    assert!(matches!(&replies[1], Reply::Rejected(_)));
     let replies = alloc
         .submit(vec![raise_command(fence, 1, 500)])
         .await
@@ -179,7 +179,7 @@ async fn session_opens_serves_and_expires_after_w() {
     let status = store.read(request).await.unwrap_err();
     assert_eq!(
         RpcError::from_status(&status).reason(),
-        Reason::NoSuchSession
+        Reason::SessionNotFound
     );
 
     let replies = alloc
@@ -192,7 +192,7 @@ async fn session_opens_serves_and_expires_after_w() {
         .await
         .unwrap();
     assert!(
-        matches!(&replies[0], Reply::Refused(r) if r.kind() == v1::refused::Kind::StaleGeneration)
+        matches!(&replies[0], Reply::Rejected(r) if r.kind() == v1::rejected::Kind::StaleGeneration)
     );
 
     // 3. The session falls silent: it ends W after its last renewal, not before, and not much
@@ -227,7 +227,7 @@ async fn session_opens_serves_and_expires_after_w() {
         })
         .await;
     let refused = alloc.keep_alive().await.unwrap_err();
-    assert_eq!(refused.reason(), Reason::NoSuchSession);
+    assert_eq!(refused.reason(), Reason::SessionNotFound);
     // The name is free again.
     FakeAlloc::open("a1", addresses).await.unwrap();
 }
@@ -248,7 +248,7 @@ async fn closed_session_hands_over_its_slots() {
     let closed = Instant::now();
     let last = v1::CloseSessionRequest {
         session: first.session,
-        finals: vec![v1::SectionFinal {
+        high_water_marks: vec![v1::SectionHighWaterMark {
             fence: Some(fence),
             generation: 1,
             value: 42,
@@ -310,7 +310,7 @@ async fn session_with_valid_proof_supersedes_at_once() {
     wait_until("its slots", TEST_TIMEOUT, async || {
         let kept = store.keep_alive(keep(old)).await.unwrap().into_inner();
         let routes = kept.routes.unwrap();
-        routes.owner_refs.iter().all(|o| *o == 1).then_some(())
+        routes.owner_indexes.iter().all(|o| *o == 1).then_some(())
     })
     .await;
     again.proof_session = Some(old);
@@ -338,7 +338,7 @@ async fn session_with_valid_proof_supersedes_at_once() {
     let status = store.keep_alive(keep(old)).await.unwrap_err();
     assert_eq!(
         RpcError::from_status(&status).reason(),
-        Reason::NoSuchSession
+        Reason::SessionNotFound
     );
     store.keep_alive(keep(new)).await.unwrap();
 }

@@ -341,7 +341,7 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
     ] {
         let status = plain.next(request).await.expect_err("it must be rejected");
         let fault = RpcError::from_status(&status);
-        assert_eq!(fault.reason(), Reason::FloorUnknown, "{fault}");
+        assert_eq!(fault.reason(), Reason::FloorAhead, "{fault}");
         assert_eq!(status.code(), seqsvr_client::Code::InvalidArgument);
         let counted = cluster.sum_counter(&cluster.alloc_addresses, "guard_alarms");
         assert_eq!(counted.await, alarms);

@@ -128,6 +128,6 @@ pub(super) async fn assert_nothing_skipped(probe: SkipProbe, outcome: &mut Scena
     assert!(answered >= 1_000, "the probe made {answered} calls only");
     assert!(
         skipped <= 100,
-        "{skipped} numbers were skipped: a final was lost"
+        "{skipped} numbers were skipped: a high-water mark was lost"
     );
 }

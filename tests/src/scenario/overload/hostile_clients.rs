@@ -138,8 +138,8 @@ async fn run_hostile_client(
                 sum.rejected += 1;
                 sum.hinted += u64::from(fault.detail.retry_after_ms > 0);
                 let expected = match op {
-                    HostileOp::Names => fault.reason() == Reason::NoSuchNamespace,
-                    HostileOp::Floors => fault.reason() == Reason::FloorUnknown,
+                    HostileOp::Names => fault.reason() == Reason::NamespaceNotFound,
+                    HostileOp::Floors => fault.reason() == Reason::FloorAhead,
                     HostileOp::TooLarge => fault.code != Code::Internal,
                     _ => false,
                 };

@@ -43,19 +43,19 @@ async fn bad_requests_are_rejected_with_a_reason_and_change_nothing() {
             "count above the limit",
             counted(100_001, ""),
             Code::InvalidArgument,
-            Reason::TooMany,
+            Reason::LimitExceeded,
         ),
         (
             "count above the window",
             counted(51, "small"),
             Code::InvalidArgument,
-            Reason::TooMany,
+            Reason::LimitExceeded,
         ),
         (
             "unknown namespace",
             next_request("nowhere", 1),
             Code::NotFound,
-            Reason::NoSuchNamespace,
+            Reason::NamespaceNotFound,
         ),
         (
             "empty key",
@@ -132,12 +132,12 @@ async fn bad_requests_are_rejected_with_a_reason_and_change_nothing() {
         ..NextManyRequest::default()
     };
     let (_, reason, text) = expect_rejection(plain.next_many(long).await);
-    assert_eq!(reason, Reason::NoSuchNamespace);
+    assert_eq!(reason, Reason::NamespaceNotFound);
     assert!(text.contains("at most 64") && text.len() < 200, "{text}");
     let long = next_request(&"x".repeat(100_000), 1);
     assert_eq!(
         expect_rejection(plain.next(long).await).1,
-        Reason::NoSuchNamespace
+        Reason::NamespaceNotFound
     );
     let crowd = NextManyRequest {
         uids: vec![1; 10_001],
@@ -145,7 +145,7 @@ async fn bad_requests_are_rejected_with_a_reason_and_change_nothing() {
     };
     assert_eq!(
         expect_rejection(plain.next_many(crowd).await).1,
-        Reason::TooMany
+        Reason::LimitExceeded
     );
 
     // The client reports the same error at once, not at its deadline.

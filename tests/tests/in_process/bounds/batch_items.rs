@@ -38,7 +38,7 @@ async fn batch_with_bad_or_slow_item_answers_all_others() {
         [
             (1, Reason::Invalid),
             (2, Reason::Invalid),
-            (3, Reason::TooMany)
+            (3, Reason::LimitExceeded)
         ]
     );
     assert_eq!(answer.firsts, [1, 0, 0, 0, 1, 2]);

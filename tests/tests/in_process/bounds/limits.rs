@@ -163,7 +163,10 @@ async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
         ..NextManyRequest::default()
     };
     let (code, reason, text) = expect_rejection(plain.next_many(many(1_001)).await);
-    assert_eq!((code, reason), (Code::InvalidArgument, Reason::TooMany));
+    assert_eq!(
+        (code, reason),
+        (Code::InvalidArgument, Reason::LimitExceeded)
+    );
     assert!(text.contains("at most 1000 items, not 1001"), "{text}");
     let taken = plain.next_many(many(1_000)).await.unwrap().into_inner();
     assert!(taken.errors.is_empty() && taken.firsts.iter().all(|n| *n == 1));
@@ -198,7 +201,7 @@ async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
         .next_batch(&all)
         .await;
     let error = failed[0].as_ref().unwrap_err();
-    assert_eq!(error.reason(), Reason::TooMany, "{error}");
+    assert_eq!(error.reason(), Reason::Overloaded, "{error}");
     cluster.stop(&allocs).await;
 }
 
@@ -240,7 +243,7 @@ async fn far_too_many_items_are_rejected_before_they_arrive() {
         let frame = PipeRequest {
             id: 1,
             timeout_ms: 0,
-            ask: Some(pipe_request::Ask::Next(request.clone())),
+            operation: Some(pipe_request::Operation::Next(request.clone())),
         };
         for (path, message) in [
             ("NextMany", request.encode_to_vec()),
@@ -251,7 +254,10 @@ async fn far_too_many_items_are_rejected_before_they_arrive() {
             assert_eq!(event, Http2Event::End, "{path}");
         }
         let (code, reason, text) = expect_rejection(plain.next_many(request).await);
-        assert_eq!((code, reason), (Code::InvalidArgument, Reason::TooMany));
+        assert_eq!(
+            (code, reason),
+            (Code::InvalidArgument, Reason::LimitExceeded)
+        );
         assert!(text.contains("at most 10000 items"), "{text}");
     }
     assert_eq!(read_counter(&allocs[0], "numbers").await, 0);

@@ -30,7 +30,7 @@ fn assert_all_rejected(answer: &NextManyResponse) -> &str {
     for error in &answer.errors {
         assert_eq!(
             (Code::from_i32(error.code), error.reason()),
-            (Code::ResourceExhausted, Reason::TooMany)
+            (Code::ResourceExhausted, Reason::Overloaded)
         );
         assert!(error.retry_after_ms > 0, "{error:?}");
     }
@@ -93,7 +93,10 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     let text = assert_all_rejected(&more);
     assert!(text.contains("--waiting-max"), "{text}");
     let (code, reason, _) = expect_rejection(fifth.next(next_request("", 900_000_000)).await);
-    assert_eq!((code, reason), (Code::ResourceExhausted, Reason::TooMany));
+    assert_eq!(
+        (code, reason),
+        (Code::ResourceExhausted, Reason::Overloaded)
+    );
     // An unknown name would have to wait for a newer table.
     let (code, ..) = expect_rejection(fifth.next(next_request("nosuch", 1)).await);
     assert_eq!(code, Code::ResourceExhausted);
@@ -111,7 +114,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
         match one.await.unwrap() {
             Ok(answer) => {
                 let errors = answer.into_inner().errors;
-                assert!(errors.iter().all(|e| e.reason() == Reason::NoWindow));
+                assert!(errors.iter().all(|e| e.reason() == Reason::WindowExhausted));
             }
             // On a busy machine the caller's end may give up before the answer arrives.
             Err(status) => assert_eq!(status.code(), Code::Cancelled, "{status:?}"),

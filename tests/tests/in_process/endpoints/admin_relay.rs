@@ -39,7 +39,7 @@ async fn drain_over_dead_connection_returns_a_retryable_error() {
         .unwrap();
     let request = DrainRequest {
         name: "a2".into(),
-        undo: false,
+        cancel: false,
         forwarded: false,
     };
     let (code, reason, text) = expect_rejection(admin.drain(request).await);

@@ -72,7 +72,7 @@ async fn dashboard_requests_return_what_it_shows() {
 
     let client = new_client(&allocs);
     let slots = get_json(&endpoint, "/v1/slots").await;
-    let refs = slots["owner_refs"].as_array().unwrap();
+    let refs = slots["owner_indexes"].as_array().unwrap();
     assert_eq!(
         (refs.len(), slots["epochs"].as_array().unwrap().len()),
         (64, 64)

@@ -40,7 +40,7 @@ impl PipeCaller {
         let frame = PipeRequest {
             id,
             timeout_ms: 1_500,
-            ask: Some(pipe_request::Ask::Next(next)),
+            operation: Some(pipe_request::Operation::Next(next)),
         };
         self.frames.send(frame).await.unwrap();
     }
@@ -62,7 +62,7 @@ impl PipeCaller {
     async fn read_rejection(&mut self) -> (u64, Reason, String) {
         let answer = self.read_answer().await.expect("an answer");
         match answer.answer {
-            Some(pipe_response::Answer::Refused(error)) => {
+            Some(pipe_response::Answer::Rejected(error)) => {
                 (answer.id, error.reason(), error.message)
             }
             other => panic!("{other:?}"),
@@ -142,9 +142,13 @@ async fn pipe_frames_sent_at_once_are_each_answered_once() {
     let frame = |id: u64| PipeRequest {
         id,
         timeout_ms: 5_000,
-        ask: match id % 10 {
+        operation: match id % 10 {
             7 => None,
-            _ => Some(pipe_request::Ask::Next(rows_request(&[1, id % 10, 1]))),
+            _ => Some(pipe_request::Operation::Next(rows_request(&[
+                1,
+                id % 10,
+                1,
+            ]))),
         },
     };
     let frames: Vec<PipeRequest> = (0..FRAMES).map(frame).collect();
@@ -167,7 +171,7 @@ async fn pipe_frames_sent_at_once_are_each_answered_once() {
                 numbers.extend(of_one.filter(|(i, _)| **i != 1).map(|(_, first)| *first));
                 assert!(next.errors.is_empty(), "{:?}", next.errors);
             }
-            Some(pipe_response::Answer::Refused(why)) => {
+            Some(pipe_response::Answer::Rejected(why)) => {
                 assert_eq!((answer.id % 10, why.reason()), (7, Reason::Invalid));
                 answered[answer.id as usize] += 3;
             }
@@ -202,8 +206,8 @@ async fn bad_pipe_frames_are_rejected_and_the_pipe_continues() {
         (1, rows_request(&[]), Reason::Invalid),
         (2, both, Reason::Invalid),
         (3, uneven, Reason::Invalid),
-        (4, rows_request(&[1; 10_001]), Reason::TooMany),
-        (5, heavy, Reason::TooMany),
+        (4, rows_request(&[1; 10_001]), Reason::LimitExceeded),
+        (5, heavy, Reason::LimitExceeded),
     ] {
         pipe.send(id, bad).await;
         let (of, why, text) = pipe.read_rejection().await;
@@ -218,14 +222,14 @@ async fn bad_pipe_frames_are_rejected_and_the_pipe_continues() {
     };
     pipe.send(6, unknown).await;
     let (_, _, next) = pipe.read_numbers().await;
-    assert_eq!(next.errors[0].reason(), Reason::NoSuchNamespace);
+    assert_eq!(next.errors[0].reason(), Reason::NamespaceNotFound);
     pipe.send(7, rows_request(&[1])).await;
     assert_eq!(pipe.read_numbers().await.2.firsts, [1], "nothing was taken");
 
     let current = PipeRequest {
         id: 8,
         timeout_ms: 0,
-        ask: Some(pipe_request::Ask::Current(CurrentManyRequest {
+        operation: Some(pipe_request::Operation::Current(CurrentManyRequest {
             namespace: "rows".into(),
             uids: vec![1, 2, 900],
             ..CurrentManyRequest::default()
@@ -255,7 +259,7 @@ async fn bad_pipe_frames_are_rejected_and_the_pipe_continues() {
     assert_eq!((items, next.firsts.len()), (vec![1], 1));
     let (_, items, next) = pipe.read_numbers().await;
     assert_eq!(items, [0]);
-    assert_eq!(next.errors[0].reason(), Reason::FloorUnknown);
+    assert_eq!(next.errors[0].reason(), Reason::FloorAhead);
     assert_eq!(read_counter(&allocs[0], "guard_alarms").await, 1);
 
     let strict = NextManyRequest {
@@ -309,7 +313,7 @@ async fn pipe_of_stopping_alloc_answers_received_frames() {
         let leaving = leaving.clone();
         async move { leaving.shutdown().await }
     });
-    while !pipe.read_answer().await.expect("the word to stop").closing {}
+    while !pipe.read_answer().await.expect("the word to stop").go_away {}
     // Sent too late, and still answered.
     let (id, frame) = all(9);
     pipe.send(id, frame).await;

@@ -35,15 +35,12 @@ async fn invented_floors_and_epochs_are_rejected_and_true_ones_served() {
     let (code, reason, text) = expect_rejection(next(Some(1_000_000), None).await);
     assert_eq!(
         (code, reason),
-        (Code::InvalidArgument, Reason::FloorUnknown),
+        (Code::InvalidArgument, Reason::FloorAhead),
         "{text}"
     );
     assert_eq!(read_counter(&alloc, "guard_alarms").await, 1);
     let (code, reason, _) = expect_rejection(next(None, Some(seen.epoch + 1)).await);
-    assert_eq!(
-        (code, reason),
-        (Code::InvalidArgument, Reason::FloorUnknown)
-    );
+    assert_eq!((code, reason), (Code::InvalidArgument, Reason::FloorAhead));
     assert_eq!(read_counter(&alloc, "guard_alarms").await, 2);
 
     let after = next(Some(seen.last), Some(seen.epoch))

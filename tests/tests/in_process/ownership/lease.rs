@@ -121,7 +121,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     };
     println!("stopped clock: old owner {mine} numbers, new {theirs}, then: {fenced}");
     assert!(mine > 0 && mine < 100, "at most its window");
-    assert_eq!(fenced.reason(), Reason::NoWindow);
+    assert_eq!(fenced.reason(), Reason::WindowExhausted);
 
     // 5. Heal the link and the clock: the old owner forwards.
     link.heal();

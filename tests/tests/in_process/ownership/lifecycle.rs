@@ -44,7 +44,7 @@ async fn planned_restart_continues_at_the_next_number() {
         "a read opens no section"
     );
     let next = client.default_namespace().next(42).await.unwrap();
-    assert_eq!(next.first, 6, "the final was lost");
+    assert_eq!(next.first, 6, "the high-water mark was lost");
     assert!(next.epoch > exact.epoch);
     let neighbor = client.default_namespace().current(43).await.unwrap();
     assert_eq!((neighbor.kind, neighbor.value), (CurrentKind::AtMost, 5));

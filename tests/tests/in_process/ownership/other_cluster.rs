@@ -79,7 +79,7 @@ async fn alloc_rejects_callers_of_another_cluster() {
     assert_rejected(caller.routes(routes).await);
     let frame = |many| v1::PipeRequest {
         id: 1,
-        ask: Some(v1::pipe_request::Ask::Next(many)),
+        operation: Some(v1::pipe_request::Operation::Next(many)),
         ..v1::PipeRequest::default()
     };
     let mut opening = Request::new(stream::iter([frame(many.clone())]));
@@ -89,7 +89,7 @@ async fn alloc_rejects_callers_of_another_cluster() {
     let opened = caller.pipe(stream::iter([frame(many)])).await.unwrap();
     let named = ClusterTag::from_metadata(opened.metadata()).unwrap();
     let answer = opened.into_inner().message().await.unwrap().unwrap();
-    let Some(v1::pipe_response::Answer::Refused(refused)) = answer.answer else {
+    let Some(v1::pipe_response::Answer::Rejected(refused)) = answer.answer else {
         panic!("{answer:?}");
     };
     assert_eq!((named, refused.reason()), (OWN, Reason::ClusterMismatch));

@@ -167,7 +167,7 @@ async fn slot_moves_under_load_skip_no_number() {
     for i in 0..200 {
         let request = AdminMoveSlotRequest {
             slot: rng.random_range(0..64),
-            to: format!("a{}", rng.random_range(1..=2)),
+            target_name: format!("a{}", rng.random_range(1..=2)),
             forwarded: false,
         };
         let admin = &mut admins[i % 2];
@@ -204,7 +204,7 @@ async fn drained_slots_leave_and_return_when_undone() {
         .unwrap();
     let request = DrainRequest {
         name: "a2".into(),
-        undo: false,
+        cancel: false,
         forwarded: false,
     };
     wait_until("a2 to be drained", TEST_TIMEOUT, async || {
@@ -235,11 +235,11 @@ async fn drained_slots_leave_and_return_when_undone() {
     assert!(text.contains("a1, a2"), "{text}");
 
     // 4. Undo the drain: a2 gets its share again.
-    let undo = DrainRequest {
-        undo: true,
+    let cancel = DrainRequest {
+        cancel: true,
         ..request
     };
-    admin.drain(undo).await.unwrap();
+    admin.drain(cancel).await.unwrap();
     wait_until("a2 to have its share again", TEST_TIMEOUT, async || {
         (slots_of(&allocs[0], "a2").await >= 30).then_some(())
     })
@@ -313,7 +313,7 @@ async fn impossible_moves_are_rejected_with_a_reason() {
         .unwrap();
     let request = |slot, to: &str| AdminMoveSlotRequest {
         slot,
-        to: to.into(),
+        target_name: to.into(),
         forwarded: false,
     };
     for (slot, to, words) in [

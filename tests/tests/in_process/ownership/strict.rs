@@ -160,7 +160,7 @@ async fn strict_calls_under_moves_are_answered_in_order() {
             let to = to.clone();
             let request = AdminMoveSlotRequest {
                 slot,
-                to,
+                target_name: to,
                 forwarded: false,
             };
             admin.move_slot(request).await.unwrap();

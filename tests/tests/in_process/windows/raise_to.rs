@@ -92,7 +92,7 @@ async fn raise_to_never_lowers_and_raises_no_neighbor() {
         .raise_to(0, far)
         .await
         .unwrap_err();
-    assert_eq!(error.reason(), Reason::AboveBound, "{error}");
+    assert_eq!(error.reason(), Reason::JumpTooLarge, "{error}");
     assert_eq!(
         client.namespace("lifted").next(0).await.unwrap().first,
         top + 2

@@ -236,7 +236,7 @@ impl BoundaryCaller {
                     let fault = RpcError::from_status(&status);
                     assert!(matches!(
                         fault.reason(),
-                        Reason::NoWindow | Reason::NoLease | Reason::Unspecified
+                        Reason::WindowExhausted | Reason::NoLease | Reason::Unspecified
                     ));
                     errors.push(fault.message);
                     None

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use seqsvr_core::ids::{Epoch, NamespaceId, SectionId, SectionKey, Slot};
 use seqsvr_core::planted;
-use seqsvr_proto::v1::SectionFinal;
+use seqsvr_proto::v1::SectionHighWaterMark;
 
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::section_map::{SectionMap, wait_for_transition};
@@ -83,8 +83,8 @@ impl SectionMap {
         all
     }
 
-    /// Returns the finals of a slot's closes that are not known to be applied.
-    pub(crate) fn unconfirmed_closes(&self, slot: Slot, epoch: Epoch) -> Vec<SectionFinal> {
+    /// Returns the high-water marks of a slot's closes that are not known to be applied.
+    pub(crate) fn unconfirmed_closes(&self, slot: Slot, epoch: Epoch) -> Vec<SectionHighWaterMark> {
         if planted!(ForgetUnsureFinals) {
             return Vec::new();
         }
@@ -98,7 +98,7 @@ impl SectionMap {
     }
 
     /// Returns the unconfirmed closes of all slots.
-    pub(crate) fn all_unconfirmed_closes(&self) -> Vec<SectionFinal> {
+    pub(crate) fn all_unconfirmed_closes(&self) -> Vec<SectionHighWaterMark> {
         self.transitions
             .lock()
             .unconfirmed_closes
@@ -107,9 +107,9 @@ impl SectionMap {
             .collect()
     }
 
-    /// Records the finals of a slot that moves, until the move shows in a table.
-    pub(crate) fn record_finals(&self, finals: &[SectionFinal]) {
-        for last in finals {
+    /// Records the high-water marks of a slot that moves, until the move shows in a table.
+    pub(crate) fn record_high_water_marks(&self, high_water_marks: &[SectionHighWaterMark]) {
+        for last in high_water_marks {
             let fence = last.fence.unwrap_or_default();
             let section = SectionKey {
                 namespace: NamespaceId(fence.namespace),
@@ -120,7 +120,7 @@ impl SectionMap {
     }
 
     /// Records a close without an answer.
-    pub(crate) fn record_unconfirmed_close(&self, section: SectionKey, last: SectionFinal) {
+    pub(crate) fn record_unconfirmed_close(&self, section: SectionKey, last: SectionHighWaterMark) {
         let mut transitions = self.transitions.lock();
         if transitions.unconfirmed_closes.len() < UNCONFIRMED_CLOSES_MAX {
             transitions.unconfirmed_closes.insert(section, last);
@@ -179,8 +179,8 @@ mod tests {
         .unwrap()
     }
 
-    fn final_of(epoch: u64) -> SectionFinal {
-        SectionFinal {
+    fn final_of(epoch: u64) -> SectionHighWaterMark {
+        SectionHighWaterMark {
             fence: Some(fence(epoch).into()),
             generation: epoch,
             value: 3,
@@ -197,7 +197,7 @@ mod tests {
             Arc::new(LeasedSession::new(SessionId(1))),
         );
         sections.publish(loaded(5, &session));
-        sections.record_finals(&[final_of(5)]);
+        sections.record_high_water_marks(&[final_of(5)]);
         sections.drop_stale(&table(4));
         assert!(!sections.get(SECTION).unwrap().section.is_sealed());
         assert_eq!(sections.unconfirmed_closes(Slot(0), Epoch(5)).len(), 1);
@@ -223,9 +223,9 @@ mod tests {
     }
 
     /// Schedule: the end of a session overtakes a move in progress. The close of the session must
-    /// carry the finals that the move removed from the map.
+    /// carry the high-water marks that the move removed from the map.
     #[test]
-    fn finals_of_move_in_progress_are_in_session_close() {
+    fn high_water_marks_of_move_in_progress_are_in_session_close() {
         let (sections, session) = (
             SectionMap::new([1, 2]),
             Arc::new(LeasedSession::new(SessionId(1))),
@@ -235,7 +235,7 @@ mod tests {
         assert!(!sections.freeze_slot(Slot(0), Epoch(5)), "stopped twice");
         let taken = sections.retire_slot(Slot(0), Epoch(5));
         assert_eq!(taken.len(), 1);
-        sections.record_finals(&[final_of(5)]);
+        sections.record_high_water_marks(&[final_of(5)]);
         assert!(sections.end_session(&session).is_empty());
         assert_eq!(sections.all_unconfirmed_closes(), [final_of(5)]);
         // The slot stays frozen until a later epoch shows.

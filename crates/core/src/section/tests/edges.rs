@@ -20,7 +20,7 @@ fn next_counts_from_first_and_stops_at_the_window() {
     section.widen_to(105);
     assert_eq!(section.next(KEY, n(1)), range(105, 105));
     assert_eq!(
-        (section.numbers_remaining(), section.keys_touched()),
+        (section.numbers_remaining(), section.keys_in_memory()),
         (0, 1)
     );
 }
@@ -94,7 +94,7 @@ fn wide_counter_leaves_its_neighbors_narrow() {
             Err(TakeError::WindowExhausted { needed: edge * 4 })
         );
         assert_eq!(section.next(other, n(1)), range(1, 1));
-        assert_eq!(section.keys_touched(), 2);
+        assert_eq!(section.keys_in_memory(), 2);
     }
 }
 
@@ -219,7 +219,10 @@ fn rejected_call_costs_no_memory() {
         assert_eq!(section.current(key), Ok(CurrentValue::Untouched));
         assert_eq!(section.raise_to(key, 0), Ok(CurrentValue::Untouched));
     }
-    assert_eq!((section.memory_bytes(), section.keys_touched()), (empty, 0));
+    assert_eq!(
+        (section.memory_bytes(), section.keys_in_memory()),
+        (empty, 0)
+    );
 }
 
 /// Bounds of `docs/operations/limits.md`.

@@ -171,7 +171,7 @@ fn play(open: SectionGrant, calls: Vec<Call>, keyed: bool) -> Result<(), TestCas
             }
         }
         prop_assert!(section.highest_offset() <= section.offset_limit());
-        prop_assert_eq!(section.keys_touched(), model.at.len() as u64);
+        prop_assert_eq!(section.keys_in_memory(), model.at.len() as u64);
         prop_assert_eq!(section.max_seq(), model.max_seq);
     }
     section.seal();

@@ -81,7 +81,7 @@ fn fight(section: &Section, key_text: impl Fn(u64) -> Vec<u8> + Sync, seal_at: u
     }
     assert_eq!(highest, greatest, "the final number is exact");
     assert!(highest <= section.max_seq());
-    assert_eq!(section.keys_touched(), by_key.len() as u64);
+    assert_eq!(section.keys_in_memory(), by_key.len() as u64);
 }
 
 const ROUNDS: u64 = if cfg!(debug_assertions) { 5 } else { 20 };

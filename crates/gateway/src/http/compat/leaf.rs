@@ -73,8 +73,8 @@ async fn get_number<S: Sequence>(
 
 fn leaf_error_id(status: &Status) -> i64 {
     match RpcError::from_status(status).reason() {
-        Reason::NotInitialised => NOT_READY_ID,
-        Reason::NoSuchNamespace => NO_SUCH_KEY_ID,
+        Reason::NotInitialized => NOT_READY_ID,
+        Reason::NamespaceNotFound => NO_SUCH_KEY_ID,
         _ => NO_SEGMENT_ID,
     }
 }

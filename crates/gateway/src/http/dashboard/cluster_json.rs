@@ -11,12 +11,12 @@ pub fn cluster_status_json(cluster: &ClusterStatusResponse, nodes: &NodeStatuses
     let stores: Vec<Value> = cluster
         .stores
         .iter()
-        .map(|s| json!({ "id": s.id, "address": s.address, "leader": s.leader, "voter": s.voter, "matched": s.matched, "heard_ms_ago": s.heard_ms_ago }))
+        .map(|s| json!({ "id": s.id, "address": s.address, "leader": s.leader, "voter": s.voter, "match_index": s.match_index, "last_ack_age_ms": s.last_ack_age_ms }))
         .collect();
     let sessions: Vec<Value> = cluster
         .sessions
         .iter()
-        .map(|s| json!({ "session": s.session, "name": s.name, "address": s.address, "slots": s.slots, "draining": s.draining, "renewed_ms_ago": s.renewed_ms_ago }))
+        .map(|s| json!({ "session": s.session, "name": s.name, "address": s.address, "slots": s.slots, "draining": s.draining, "last_renewal_age_ms": s.last_renewal_age_ms }))
         .collect();
     let nodes: Vec<Value> = nodes
         .iter()
@@ -38,7 +38,7 @@ pub fn cluster_status_json(cluster: &ClusterStatusResponse, nodes: &NodeStatuses
 
 fn hot_section_json(hot: &HotSection) -> Value {
     json!({
-        "namespace": hot.namespace, "section": hot.section, "slot": hot.slot, "window_left": hot.window_left,
-        "per_second": hot.per_second, "keys_touched": hot.keys_touched,
+        "namespace": hot.namespace, "section": hot.section, "slot": hot.slot, "window_remaining": hot.window_remaining,
+        "numbers_per_second": hot.numbers_per_second, "keys_in_memory": hot.keys_in_memory,
     })
 }

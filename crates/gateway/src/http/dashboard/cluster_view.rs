@@ -148,7 +148,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
     ) -> ClusterStatusResponse {
         let mut cluster = last_cluster.map(|(_, c)| c.clone()).unwrap_or_default();
         for store in &mut cluster.stores {
-            (store.leader, store.matched, store.heard_ms_ago) = (false, 0, None);
+            (store.leader, store.match_index, store.last_ack_age_ms) = (false, 0, None);
         }
         if let Ok(table) = self.routing_table().await {
             cluster.cluster = u128_to_bytes(table.cluster().0);

@@ -27,11 +27,11 @@ pub(super) struct LookupQuery {
 /// in `owners` plus 1; 0 is no owner.
 pub(super) fn slots_json(table: &RoutingTable) -> Value {
     let mut owners: Vec<&SlotOwner> = Vec::new();
-    let mut owner_refs = HashMap::new();
+    let mut owner_indexes = HashMap::new();
     let (mut slot_owners, mut epochs) = (Vec::new(), Vec::new());
     for (_, route) in table.routes() {
         let owner = route.owner.as_ref().map(|owner| {
-            *owner_refs.entry(owner.session).or_insert_with(|| {
+            *owner_indexes.entry(owner.session).or_insert_with(|| {
                 owners.push(owner);
                 owners.len()
             })
@@ -51,7 +51,7 @@ pub(super) fn slots_json(table: &RoutingTable) -> Value {
             json!({ "name": n.spec.name, "kind": if keyed { "keyed" } else { "dense" } })
         })
         .collect();
-    json!({ "version": table.version(), "namespaces": namespaces, "owners": owners, "owner_refs": slot_owners, "epochs": epochs })
+    json!({ "version": table.version(), "namespaces": namespaces, "owners": owners, "owner_indexes": slot_owners, "epochs": epochs })
 }
 
 /// Returns namespace, section, slot, epoch and owner of a uid or key.
@@ -78,7 +78,7 @@ pub(super) fn route_json(table: &RoutingTable, lookup: &LookupQuery) -> Result<V
     };
     let namespace = table.namespace(name).ok_or_else(|| {
         let text = format!("there is no namespace {name:?}: `seqsvr namespace list` shows them");
-        RpcError::new(Reason::NoSuchNamespace, text)
+        RpcError::new(Reason::NamespaceNotFound, text)
     })?;
     let location = table.locate(namespace, key);
     let (section, slot) = location.map_err(RpcError::from)?;

@@ -15,7 +15,7 @@ const rows = new Map(); // table row by table and key
 let now = null; // the last state of the cluster
 let answered = 0; // time of that state
 let failure = null; // error of the last request, if it failed
-let slots = null; // { version, owners, owner_refs, epochs }
+let slots = null; // { version, owners, owner_indexes, epochs }
 let chosen = null; // selected slot
 let found = null; // result of the last lookup
 
@@ -245,7 +245,7 @@ function allocs() {
         : s.draining || counters.draining ? state('warn', 'draining', '')
           : state('good', 'up', '');
     return [s.name, [
-      named(s.name, s.address), how, (cell) => lease(cell, left, s.renewed_ms_ago), number(s.slots),
+      named(s.name, s.address), how, (cell) => lease(cell, left, s.last_renewal_age_ms), number(s.slots),
       rate(rateOf(s.address, 'numbers')), (cell) => line(cell, s.address, s.name), rate(rateOf(s.address, 'raises')),
       number(counters && counters.sections_loaded),
     ]];
@@ -278,7 +278,7 @@ function stores() {
     const node = now.node.get(s.address);
     const counters = node && node.counters;
     const leads = s.leader || (now.store_error && counters && counters.raft_leads);
-    const lag = leader && leader.matched && s.matched ? Math.max(0, leader.matched - s.matched) : null;
+    const lag = leader && leader.match_index && s.match_index ? Math.max(0, leader.match_index - s.match_index) : null;
     return [String(s.id), [
       (cell) => {
         if (!cell.children.length) cell.append(make('span', 'owner'), make('small'));
@@ -293,7 +293,7 @@ function stores() {
         text(cell.children[0], counters ? role : `${role}, down`);
         text(cell.children[1], counters ? '' : (node && node.error) || 'no status');
       },
-      number(counters && counters.raft_term), number(lag), leads ? '–' : span(s.heard_ms_ago),
+      number(counters && counters.raft_term), number(lag), leads ? '–' : span(s.last_ack_age_ms),
       rate(rateOf(s.address, 'raft_entries')), rate(rateOf(s.address, 'raft_log_syncs')),
     ]];
   }));
@@ -302,14 +302,14 @@ function stores() {
 function hottest() {
   const all = [];
   for (const node of now.nodes) for (const hot of node.hottest || []) all.push({ ...hot, owner: node.name });
-  all.sort((a, b) => b.per_second - a.per_second);
+  all.sort((a, b) => b.numbers_per_second - a.numbers_per_second);
   const top = all.slice(0, 10);
   fill('hot', top.map((hot) => [`${hot.namespace}/${hot.section}`, [
     (cell) => {
       if (!cell.children.length) cell.append(make('span', 'owner'));
       text(cell.children[0], `${hot.namespace || '?'} / ${hot.section}`);
     },
-    hot.owner, number(hot.slot), rate(hot.per_second), number(hot.keys_touched), number(hot.window_left),
+    hot.owner, number(hot.slot), rate(hot.numbers_per_second), number(hot.keys_in_memory), number(hot.window_remaining),
   ]]));
   $('hot').hidden = !top.length;
   $('hot-none').hidden = !!top.length;
@@ -386,7 +386,7 @@ function grid(count) {
 
 function map() {
   if (!slots) return;
-  const count = slots.owner_refs.length;
+  const count = slots.owner_indexes.length;
   const { columns, size } = grid(count);
   const height = Math.ceil(count / columns) * size;
   const canvas = $('slots');
@@ -394,7 +394,7 @@ function map() {
   const gap = size > 6 ? 1 : 0;
   const dead = slots.owners.map((o) => !!down(o.address));
   const free = style('--free');
-  slots.owner_refs.forEach((ref, slot) => {
+  slots.owner_indexes.forEach((ref, slot) => {
     const x = (slot % columns) * size;
     const y = Math.floor(slot / columns) * size;
     if (ref) return cell(c, x, y, size - gap, color(slots.owners[ref - 1].name), dead[ref - 1]);
@@ -408,8 +408,8 @@ function map() {
     c.lineWidth = 2;
     c.strokeRect((slot % columns) * size - 0.5, Math.floor(slot / columns) * size - 0.5, size, size);
   }
-  const counts = slots.owners.map((o, i) => [o.name, slots.owner_refs.filter((ref) => ref === i + 1).length, dead[i]]);
-  const unowned = slots.owner_refs.filter((ref) => !ref).length;
+  const counts = slots.owners.map((o, i) => [o.name, slots.owner_indexes.filter((ref) => ref === i + 1).length, dead[i]]);
+  const unowned = slots.owner_indexes.filter((ref) => !ref).length;
   const labels = counts.map(([name, n, is]) => `${name}: ${number(n)}${is ? ' (down)' : ''}`);
   if (unowned) labels.push(`no owner: ${number(unowned)}`);
   canvas.setAttribute('aria-label', `${number(count)} slots by owner. ${labels.join(', ')}`);
@@ -428,14 +428,14 @@ function map() {
 
 function describe() {
   if (!slots || chosen == null) return;
-  const ref = slots.owner_refs[chosen];
+  const ref = slots.owner_indexes[chosen];
   const owner = ref ? slots.owners[ref - 1] : null;
   const who = owner ? `${owner.name} at ${owner.address}${down(owner.address) ? ' (down)' : ''}` : 'none at the moment';
   text($('slot'), `slot ${chosen}: owner ${who}, epoch ${slots.epochs[chosen]}`);
 }
 
 function choose(slot) {
-  if (!slots || slot < 0 || slot >= slots.owner_refs.length) return;
+  if (!slots || slot < 0 || slot >= slots.owner_indexes.length) return;
   chosen = slot;
   map();
   describe();
@@ -444,15 +444,15 @@ function choose(slot) {
 function pointed(event) {
   if (!slots) return;
   const box = $('slots').getBoundingClientRect();
-  const { columns, size } = grid(slots.owner_refs.length);
+  const { columns, size } = grid(slots.owner_indexes.length);
   const column = Math.floor((event.clientX - box.left) / size);
   if (column >= 0 && column < columns) choose(Math.floor((event.clientY - box.top) / size) * columns + column);
 }
 
 function key(event) {
   if (!slots) return;
-  const { columns } = grid(slots.owner_refs.length);
-  const last = slots.owner_refs.length - 1;
+  const { columns } = grid(slots.owner_indexes.length);
+  const last = slots.owner_indexes.length - 1;
   const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
   if (step) choose(chosen == null ? 0 : chosen + step);
   else if (event.key === 'Home') choose(0);
@@ -503,7 +503,7 @@ function result() {
   const list = $('found');
   list.hidden = !found;
   if (!found) return;
-  const ref = slots && slots.owner_refs[found.slot];
+  const ref = slots && slots.owner_indexes[found.slot];
   const owner = slots ? (ref ? slots.owners[ref - 1] : null) : found.owner;
   const { kind, value, error } = found.current;
   const words = { exact: value, never: 'never given out', at_most: `at most ${value}` };

@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use prost::Message;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::planted;
-use seqsvr_proto::v1::{RaftHeader, RaftRefusal, RaftRefusalReason};
+use seqsvr_proto::v1::{RaftHeader, RaftRejection, RaftRejectionReason};
 use tokio::sync::watch;
 use tonic::{Code, Status};
 
@@ -139,11 +139,11 @@ impl IdentityCheck {
         let ours = self.identity();
         let wrong_cluster = ours.cluster.is_some_and(|c| c != cluster);
         let reason = if wrong_cluster {
-            RaftRefusalReason::WrongCluster
+            RaftRejectionReason::WrongCluster
         } else if header.target != ours.node {
-            RaftRefusalReason::WrongNode
+            RaftRejectionReason::WrongNode
         } else if header.target_incarnation != ours.incarnation {
-            RaftRefusalReason::WrongIncarnation
+            RaftRejectionReason::WrongIncarnation
         } else if let Some(reason) = {
             let applied = self.shared.applied.read();
             reject_sender(&applied, header.sender, header.sender_incarnation)
@@ -164,7 +164,7 @@ impl IdentityCheck {
 
     /// Returns a leader's answer to a node that was removed.
     pub(crate) fn removed_status(&self) -> Status {
-        rejection_status(RaftRefusalReason::Removed, &self.identity())
+        rejection_status(RaftRejectionReason::Removed, &self.identity())
     }
 
     /// Makes this node part of a cluster, permanently. Repeating it is harmless.
@@ -229,11 +229,11 @@ impl IdentityCheck {
         done
     }
 
-    fn log_rejection(&self, reason: RaftRefusalReason, header: &RaftHeader, cluster: ClusterId) {
+    fn log_rejection(&self, reason: RaftRejectionReason, header: &RaftHeader, cluster: ClusterId) {
         let ours = self.identity();
         let sender = header.sender;
         match reason {
-            RaftRefusalReason::WrongIncarnation => tracing::error!(
+            RaftRejectionReason::WrongIncarnation => tracing::error!(
                 node = ours.node,
                 sender,
                 %cluster,
@@ -243,14 +243,14 @@ impl IdentityCheck {
                 ours.node,
                 ours.node
             ),
-            RaftRefusalReason::WrongSender | RaftRefusalReason::Removed => tracing::warn!(
+            RaftRejectionReason::WrongSender | RaftRejectionReason::Removed => tracing::warn!(
                 node = ours.node,
                 sender,
                 sender_incarnation = header.sender_incarnation.map(|i| format!("{i:016x}")),
                 reason = reason.as_str_name(),
                 "call rejected: the membership does not record this sender"
             ),
-            RaftRefusalReason::WrongNode => tracing::warn!(
+            RaftRejectionReason::WrongNode => tracing::warn!(
                 node = ours.node,
                 sender,
                 target = header.target,
@@ -267,8 +267,8 @@ impl IdentityCheck {
     }
 }
 
-fn rejection_status(reason: RaftRefusalReason, ours: &NodeIdentity) -> Status {
-    let detail = RaftRefusal {
+fn rejection_status(reason: RaftRejectionReason, ours: &NodeIdentity) -> Status {
+    let detail = RaftRejection {
         reason: reason.into(),
         node: ours.node,
         incarnation: ours.incarnation,
@@ -278,11 +278,11 @@ fn rejection_status(reason: RaftRefusalReason, ours: &NodeIdentity) -> Status {
             .into(),
     };
     let text = match reason {
-        RaftRefusalReason::WrongCluster => "this node belongs to another cluster",
-        RaftRefusalReason::WrongNode => "another node lives at this address",
-        RaftRefusalReason::Removed => "the sending node was removed from the cluster",
-        RaftRefusalReason::AnotherProcess => "another process bore this vote before",
-        RaftRefusalReason::WrongSender => {
+        RaftRejectionReason::WrongCluster => "this node belongs to another cluster",
+        RaftRejectionReason::WrongNode => "another node lives at this address",
+        RaftRejectionReason::Removed => "the sending node was removed from the cluster",
+        RaftRejectionReason::AnotherProcess => "another process bore this vote before",
+        RaftRejectionReason::WrongSender => {
             "the membership records another data directory for the sender's id"
         }
         _ => "this node's data directory was wiped or replaced since it became a member",
@@ -295,10 +295,10 @@ fn rejection_status(reason: RaftRefusalReason, ours: &NodeIdentity) -> Status {
 }
 
 /// Returns the refusal reason in a status.
-pub(crate) fn rejection_reason(status: &Status) -> Option<RaftRefusalReason> {
+pub(crate) fn rejection_reason(status: &Status) -> Option<RaftRejectionReason> {
     if status.code() != Code::FailedPrecondition || status.details().is_empty() {
         return None;
     }
-    let detail = RaftRefusal::decode(status.details()).ok()?;
-    RaftRefusalReason::try_from(detail.reason).ok()
+    let detail = RaftRejection::decode(status.details()).ok()?;
+    RaftRejectionReason::try_from(detail.reason).ok()
 }

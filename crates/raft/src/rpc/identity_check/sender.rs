@@ -22,7 +22,7 @@
 //!   joins, or was down for long, is brought up to date by such a leader.
 
 use seqsvr_core::planted;
-use seqsvr_proto::v1::RaftRefusalReason;
+use seqsvr_proto::v1::RaftRejectionReason;
 
 use crate::state::applied_state::AppliedState;
 
@@ -31,15 +31,15 @@ pub(crate) fn reject_sender(
     applied: &AppliedState,
     sender: u64,
     incarnation: Option<u64>,
-) -> Option<RaftRefusalReason> {
+) -> Option<RaftRejectionReason> {
     if planted!(ForgetSenders) {
         return None;
     }
     let next_store = applied.state.next_store()?;
     match applied.membership.membership().get_node(&sender) {
         Some(recorded) if incarnation == Some(recorded.incarnation) => None,
-        Some(_) => Some(RaftRefusalReason::WrongSender),
-        None if sender < next_store => Some(RaftRefusalReason::Removed),
+        Some(_) => Some(RaftRejectionReason::WrongSender),
+        None if sender < next_store => Some(RaftRejectionReason::Removed),
         None => None,
     }
 }
@@ -82,10 +82,10 @@ mod tests {
         for (sender, incarnation, expected) in [
             (1, Some(101), None),
             (3, Some(103), None),
-            (3, Some(7), Some(RaftRefusalReason::WrongSender)),
-            (3, None, Some(RaftRefusalReason::WrongSender)),
-            (2, Some(102), Some(RaftRefusalReason::Removed)),
-            (2, None, Some(RaftRefusalReason::Removed)),
+            (3, Some(7), Some(RaftRejectionReason::WrongSender)),
+            (3, None, Some(RaftRejectionReason::WrongSender)),
+            (2, Some(102), Some(RaftRejectionReason::Removed)),
+            (2, None, Some(RaftRejectionReason::Removed)),
             // Not known yet.
             (4, Some(104), None),
             (9, None, None),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 #[cfg(sim)]
 use seqsvr_core::planted;
-use seqsvr_proto::v1::{RaftCheckpoint, RaftRefusalReason};
+use seqsvr_proto::v1::{RaftCheckpoint, RaftRejectionReason};
 use tonic::Status;
 
 use super::{IdentityCheck, rejection_status};
@@ -68,7 +68,7 @@ impl IdentityCheck {
         match self.vote_owners.claim(vote, process) {
             true => Ok(()),
             false => Err(rejection_status(
-                RaftRefusalReason::AnotherProcess,
+                RaftRejectionReason::AnotherProcess,
                 &self.identity(),
             )),
         }

@@ -108,7 +108,7 @@ async fn rejected_snapshot_does_not_hide_log_loss() {
     let request = RaftRequest {
         header: Some(stage.call_header(ClusterId(7))),
         body: record::encode(&heartbeat).unwrap().into(),
-        acknowledged: 51,
+        acked_end_index: 51,
         checkpoint: None,
     };
     let answer = RaftClient::new(channel).append(request).await;

@@ -198,7 +198,10 @@ async fn announce_ready(
         if let Ok(status) = admin.cluster_status().await
             && status.free_slots == 0
             && status.sessions.len() == allocs.len()
-            && status.sessions.iter().all(|s| s.renewed_ms_ago.is_some())
+            && status
+                .sessions
+                .iter()
+                .all(|s| s.last_renewal_age_ms.is_some())
             && allocs.iter().all(AllocServer::has_lease)
         {
             startup_banner::print_or_log(format_args!(

@@ -230,7 +230,7 @@ async fn calls_of_all_endpoints_are_timed_and_errors_counted_by_reason() {
     let grew = |of: &dyn Fn(&str) -> f64| of(&after) - of(&before);
     assert_eq!(grew(&|text| calls(text, "Next")), 5.0, "{after}");
     assert!(grew(&|text| calls(text, "Pipe")) >= 1.0);
-    assert_eq!(grew(&|text| error(text, "NO_SUCH_NAMESPACE")), 1.0);
+    assert_eq!(grew(&|text| error(text, "NAMESPACE_NOT_FOUND")), 1.0);
     assert_eq!(
         grew(&|text| series_value(text, "seqsvr_alloc_numbers_total")),
         5.0

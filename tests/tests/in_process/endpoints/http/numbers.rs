@@ -56,7 +56,7 @@ async fn http_numbers_are_answered_as_json() {
         // Greater than the integers that JavaScript reads exactly.
         (
             "/v1/raise-to?uid=42&value=9007199254740993&format=string",
-            r#"{"error":{"code":"OUT_OF_RANGE","reason":"ABOVE_BOUND""#,
+            r#"{"error":{"code":"OUT_OF_RANGE","reason":"JUMP_TOO_LARGE""#,
         ),
         (
             "/v1/raise-to?uid=42&value=100&format=string",

@@ -78,7 +78,7 @@ pub(super) fn simple_response(result: Result<Response, TinyidError>) -> Response
 /// Returns the error for a tag without a namespace.
 pub(super) fn namespace_not_found(biz_type: &str) -> Status {
     RpcError::new(
-        Reason::NoSuchNamespace,
+        Reason::NamespaceNotFound,
         format!("there is no namespace {biz_type:?}"),
     )
     .into()
@@ -87,7 +87,7 @@ pub(super) fn namespace_not_found(biz_type: &str) -> Status {
 /// Returns Tinyid's text for an error of the service.
 pub(super) fn error_message(status: &Status, biz_type: &str) -> String {
     match RpcError::from_status(status).reason() {
-        Reason::NoSuchNamespace => format!("can not find biztype:{biz_type}"),
+        Reason::NamespaceNotFound => format!("can not find biztype:{biz_type}"),
         _ => status.message().to_owned(),
     }
 }
