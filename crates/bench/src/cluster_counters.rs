@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct ClusterCounters {
     /// Numbers that all AllocSvrs issued, to this program and to others.
-    pub(crate) numbers: u64,
+    pub(crate) numbers_issued: u64,
     /// Confirmed raises of windows.
     pub(crate) raises: u64,
     /// Log entries that carried raises.
@@ -16,7 +16,7 @@ pub(crate) struct ClusterCounters {
     /// Syncs of the log of the store that had the most.
     pub(crate) fsyncs: u64,
     /// Calls that had to wait for a raise.
-    pub(crate) waited_for_refill: u64,
+    pub(crate) window_waits: u64,
     /// Items that the receiving AllocSvr forwarded to the owner.
     pub(crate) forwarded: u64,
 }
@@ -36,9 +36,9 @@ impl ClusterCounters {
             // A process that does not answer counts 0.
             let Ok(node) = node else { continue };
             let counter = |name: &str| node.counters.get(name).copied().unwrap_or(0);
-            sum.numbers += counter("numbers");
+            sum.numbers_issued += counter("numbers_issued");
             sum.raises += counter("raises");
-            sum.waited_for_refill += counter("waited_for_refill");
+            sum.window_waits += counter("window_waits");
             sum.forwarded += counter("forwarded");
             sum.raise_entries += counter("proposer_raise_entries");
             sum.fsyncs = sum.fsyncs.max(counter("raft_log_syncs"));
@@ -49,13 +49,11 @@ impl ClusterCounters {
     /// Returns the increase since `before`. A process that was restarted counts from 0.
     pub(crate) fn increase_since(self, before: ClusterCounters) -> ClusterCounters {
         ClusterCounters {
-            numbers: self.numbers.saturating_sub(before.numbers),
+            numbers_issued: self.numbers_issued.saturating_sub(before.numbers_issued),
             raises: self.raises.saturating_sub(before.raises),
             raise_entries: self.raise_entries.saturating_sub(before.raise_entries),
             fsyncs: self.fsyncs.saturating_sub(before.fsyncs),
-            waited_for_refill: self
-                .waited_for_refill
-                .saturating_sub(before.waited_for_refill),
+            window_waits: self.window_waits.saturating_sub(before.window_waits),
             forwarded: self.forwarded.saturating_sub(before.forwarded),
         }
     }

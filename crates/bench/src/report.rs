@@ -86,7 +86,7 @@ impl BenchReport {
             0 => String::new(),
             raises => format!(
                 ", {} numbers each",
-                format_grouped(counters.numbers / raises)
+                format_grouped(counters.numbers_issued / raises)
             ),
         };
         lines.push(format!(
@@ -94,7 +94,7 @@ impl BenchReport {
             format_grouped(counters.raises),
             format_grouped(counters.raise_entries),
             format_grouped(counters.fsyncs),
-            format_grouped(counters.waited_for_refill),
+            format_grouped(counters.window_waits),
             format_grouped(counters.forwarded)
         ));
         lines

@@ -78,7 +78,7 @@ async fn dropped_caller_does_not_affect_other_callers() {
         assert!((1..=2).contains(&call.await.unwrap().unwrap().first));
     }
     node.script.lock().delay = Duration::ZERO;
-    // What the others would have received is burned, not given again.
+    // What the others would have received is discarded, not given again.
     for uid in 0..50u64 {
         assert_eq!(client.default_namespace().next(uid).await.unwrap().first, 3);
     }

@@ -28,43 +28,51 @@ pub(crate) fn collect_samples(context: &StoreContext) -> Vec<MetricSample> {
     let mut samples = context.proposer.collect_samples();
     samples.extend([
         counter(
-            "arbiter_timer_restarts",
-            "Times all timers of the arbiter were restarted",
-            arbiter.timer_restarts,
+            "arbiter_timer_resets",
+            "Resets of all arbiter timers",
+            arbiter.timer_resets,
         ),
         counter(
             "arbiter_late_ticks",
-            "Ticks of the arbiter late by more than D/4",
+            "Arbiter ticks late by more than D/4",
             arbiter.late_ticks,
         ),
-        counter("arbiter_renewals", "Leases stamped", arbiter.renewals),
         counter(
-            "arbiter_renewals_refused",
-            "Renewals refused: the session was gone or being expired",
-            arbiter.renewals_refused,
+            "arbiter_lease_renewals",
+            "Lease renewals confirmed",
+            arbiter.lease_renewals,
         ),
-        counter("arbiter_expired", "Sessions expired", arbiter.expired),
+        counter(
+            "arbiter_lease_renewals_rejected",
+            "Lease renewals rejected: the session had ended or was expiring",
+            arbiter.lease_renewals_rejected,
+        ),
+        counter(
+            "arbiter_sessions_expired",
+            "Sessions expired",
+            arbiter.sessions_expired,
+        ),
         gauge(
-            "arbiter_sessions_stamped",
-            "Sessions renewed in this term; 0 unless this store leads",
+            "arbiter_sessions_renewed",
+            "Sessions renewed in this term; 0 on a follower",
             sessions_stamped,
         ),
         counter(
-            "confirm_rounds",
+            "read_index_rounds",
             "Quorum rounds that confirmed the leadership",
             context.read_index.rounds_started(),
         ),
-        gauge("sessions", "Sessions that exist", sessions as u64),
+        gauge("sessions", "Open sessions", sessions as u64),
         gauge("slots", "Slots of the cluster", slots as u64),
         gauge("slots_free", "Slots without an owner", free as u64),
         gauge(
-            "connections",
-            "Connections open",
+            "connections_open",
+            "Open connections",
             context.connections.connections_open(),
         ),
         counter(
-            "connections_refused",
-            "Connections refused as too many",
+            "connections_rejected",
+            "Connections rejected at the connection limit",
             context.connections.connections_rejected(),
         ),
     ]);

@@ -58,7 +58,7 @@ pub async fn address_reused() -> ScenarioOutcome {
             .admin();
         wait_until("the bench to take 500 numbers", TEST_TIMEOUT, async || {
             let status = admin.node_status(&server).await.ok()?;
-            (status.counters["numbers"] >= 500).then_some(())
+            (status.counters["numbers_issued"] >= 500).then_some(())
         })
         .await;
 

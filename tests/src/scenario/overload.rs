@@ -82,7 +82,7 @@ pub async fn ten_thousand_connections() -> ScenarioOutcome {
         .collect::<Vec<RawHttp2>>()
         .await;
     let took = began.elapsed();
-    let held = cluster.counter(&address, "connections").await;
+    let held = cluster.counter(&address, "connections_open").await;
     assert!(held >= CONNECTIONS, "only {held} are held");
     let each = memory().saturating_sub(before) / CONNECTIONS;
     outcome.note(format!(

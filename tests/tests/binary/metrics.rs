@@ -24,7 +24,7 @@ fn dev_serves_metrics_and_readiness_of_allocs_and_stores() {
         DevServer::start_with(&["--http-port", &http_flag, "--store-http-port", &store_flag]);
     for (port, name) in [
         (http, "seqsvr_alloc_lease_valid 1\n"),
-        (store_http, "seqsvr_raft_leads 1\n"),
+        (store_http, "seqsvr_raft_is_leader 1\n"),
     ] {
         let metrics = get_once(port, "/metrics");
         assert!(metrics.contains(name), "{metrics}");

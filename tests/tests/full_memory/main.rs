@@ -108,7 +108,7 @@ async fn calls_for_new_keys_wait_for_memory() {
     wait_until(
         "only the forwarded call to wait",
         TEST_TIMEOUT,
-        async || (read_counter(&alloc, "waiting").await == 1).then_some(()),
+        async || (read_counter(&alloc, "queued_items").await == 1).then_some(()),
     )
     .await;
 

@@ -172,18 +172,20 @@ impl FastPath {
                 }
             }
             Confirmed::LeaseLost => {
-                let burned = results.iter().map(|result| result.numbers_taken).sum();
-                if burned > 0 {
-                    reached!("alloc: numbers burned, the lease was over");
+                let discarded = results.iter().map(|result| result.numbers_taken).sum();
+                if discarded > 0 {
+                    reached!("alloc: numbers discarded, the lease was over");
                 }
-                self.counters.burned.add(burned);
+                self.counters.numbers_discarded.add(discarded);
                 return batches.iter().map(FastPathResult::all_missed).collect();
             }
         }
         for (batch, result) in batches.iter().zip(&results) {
             if batch.operation == BatchOperation::Next {
-                self.counters.nexts.add(result.answers.values.len() as u64);
-                self.counters.numbers.add(result.numbers_taken);
+                self.counters
+                    .next_items
+                    .add(result.answers.values.len() as u64);
+                self.counters.numbers_issued.add(result.numbers_taken);
             }
         }
         results
@@ -191,7 +193,7 @@ impl FastPath {
 
     /// Withdraws answers after the table changed while numbers were taken: those of namespaces that
     /// have become strict, and of slots that this session no longer owns at the same epoch. Their
-    /// numbers are burned. Answers that were only read are read again on the slow path.
+    /// numbers are discarded. Answers that were only read are read again on the slow path.
     fn withdraw_moved(
         &self,
         batch: &BatchRequest,
@@ -204,7 +206,7 @@ impl FastPath {
         let strict = namespace.is_none_or(|namespace| newest.is_strict(namespace));
         let (Some(namespace), BatchOperation::Next, false) = (namespace, batch.operation, strict)
         else {
-            self.counters.burned.add(result.numbers_taken);
+            self.counters.numbers_discarded.add(result.numbers_taken);
             *result = FastPathResult::all_missed(batch);
             return;
         };
@@ -241,7 +243,7 @@ impl FastPath {
             reached!("alloc: numbers withdrawn, the slot moved on");
         }
         self.counters
-            .burned
+            .numbers_discarded
             .add(previous.numbers_taken - result.numbers_taken);
     }
 }

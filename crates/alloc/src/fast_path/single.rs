@@ -77,11 +77,11 @@ impl FastPath {
         };
         let count = u64::from(args.count.get());
         if !may_answer {
-            self.counters.burned.add(count);
+            self.counters.numbers_discarded.add(count);
             return None;
         }
-        self.counters.nexts.add(1);
-        self.counters.numbers.add(count);
+        self.counters.next_items.add(1);
+        self.counters.numbers_issued.add(count);
         Some((range, fence.epoch))
     }
 }

@@ -248,7 +248,7 @@ impl LeaseKeeper {
                 Ok(d) => {
                     lease = d;
                     self.renewals.set_lease(d);
-                    self.counters.renewals.add(1);
+                    self.counters.lease_renewals.add(1);
                     let rest = renew_interval(lease).saturating_sub(started.elapsed());
                     // A renewal may be requested out of turn, but not in a tight loop.
                     sleep(RENEWAL_INTERVAL_MIN.min(rest)).await;
@@ -261,7 +261,7 @@ impl LeaseKeeper {
                 Err(fault) if fault.reason() == Reason::SessionNotFound => return Ok(()),
                 Err(fault) => {
                     self.check_cluster_of_stores()?;
-                    self.counters.renewal_failures.add(1);
+                    self.counters.lease_renewal_failures.add(1);
                     tracing::debug!(%fault, "renewal failed");
                     sleep(self.random.jitter(RENEWAL_INTERVAL_MIN)).await;
                 }

@@ -69,15 +69,14 @@ impl CallMetrics {
 
     /// Returns the failure counters as metrics.
     pub(crate) fn to_figures(&self) -> Vec<MetricSample> {
-        let help =
-            "Calls, frames of Pipes, and items of others, answered by an error, by its reason";
+        let help = "Errors sent for calls, Pipe frames and items, by reason";
         let failed = (0..).zip(&self.failures).map(|(reason, count)| {
             let name = Reason::try_from(reason).unwrap_or_default().as_str_name();
             let name = name.strip_prefix("REASON_").unwrap_or(name);
             MetricSample::counter("errors", help, count.get()).with_label("reason", name)
         });
-        let help = "Calls and frames whose caller went away before the answer";
-        let dropped = MetricSample::counter("calls_dropped", help, self.dropped.get());
+        let help = "Calls and frames whose caller disconnected before the answer";
+        let dropped = MetricSample::counter("requests_cancelled", help, self.dropped.get());
         failed.chain([dropped]).collect()
     }
 
@@ -85,9 +84,9 @@ impl CallMetrics {
     pub(crate) fn encode_durations(&self, encoder: &mut DescriptorEncoder) -> std::fmt::Result {
         Histogram::encode_all(
             METHOD_NAMES.into_iter().zip(&self.durations),
-            "call_duration_seconds",
+            "request_duration_seconds",
             "method",
-            "From when a call, or a frame of a Pipe, was received until its answer was ready",
+            "Time from the receipt of a call or Pipe frame until its response was ready",
             encoder,
         )
     }
@@ -151,6 +150,6 @@ mod tests {
         assert_eq!(timing.durations[CallMethod::Routes as usize].count(), 1);
         drop(timing.start_call(CallMethod::Routes, Instant::now()));
         assert_eq!(timing.durations[CallMethod::Routes as usize].count(), 1);
-        assert_eq!(value(&timing, "calls_dropped"), 1);
+        assert_eq!(value(&timing, "requests_cancelled"), 1);
     }
 }

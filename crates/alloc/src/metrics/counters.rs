@@ -23,40 +23,40 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Numbers handed out, and answered.
-    numbers,
-    /// Calls of Next and items of NextMany answered from this node's own sections.
-    nexts,
-    /// Numbers taken and not answered, because the check after taking failed.
-    burned,
-    /// Raises answered by the store.
+    /// Numbers issued to callers.
+    numbers_issued,
+    /// Next calls and NextMany items answered from own sections.
+    next_items,
+    /// Numbers discarded because the check after the take failed.
+    numbers_discarded,
+    /// Raises confirmed by the store.
     raises,
     /// Sections opened.
     opens,
-    /// Slots handed over to other owners.
-    moves,
-    /// Sections closed because idle, or over the memory budget.
+    /// Slots handed over to other AllocSvrs.
+    slots_moved,
+    /// Sections closed because they were idle or memory was over its budget.
     closes,
-    /// Calls that had to wait for a raise.
-    waited_for_refill,
-    /// Calls of which items were refused because too many wait already.
-    waiting_refused,
-    /// Items sent on to another AllocSvr.
+    /// Calls that waited for a raise.
+    window_waits,
+    /// Calls with items rejected because the queue was full.
+    queue_rejections,
+    /// Items forwarded to another AllocSvr.
     forwarded,
     /// Answers of NOT_OWNER or NO_LEASE.
     not_owner,
-    /// Confirmations asked of the store because a caller had seen more than we have.
-    guard_rounds,
-    /// Callers whose floor or epoch was above anything given out.
-    guard_alarms,
-    /// Renewals that were answered.
-    renewals,
-    /// Renewal tries that failed.
-    renewal_failures,
+    /// Ownership checks at the store, for strict calls and callers that had seen more.
+    ownership_checks,
+    /// Calls whose floor or epoch was ahead of the cluster.
+    causality_violations,
+    /// Lease renewals confirmed by the store.
+    lease_renewals,
+    /// Failed attempts to renew the lease.
+    lease_renewal_failures,
     /// Sessions opened.
     sessions_opened,
-    /// Slots seen to change their epoch.
-    epochs_changed,
+    /// Slot epoch changes in routing table updates.
+    slot_epoch_changes,
 }
 
 /// A number that only grows.

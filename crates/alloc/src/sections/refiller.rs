@@ -259,7 +259,7 @@ impl Refiller {
             )
             .with_retry_after_ms(100));
         }
-        self.counters.waited_for_refill.add(1);
+        self.counters.window_waits.add(1);
         reached!("alloc: a call waited for the window");
         loaded.require_window(needed);
         let waited = tokio::time::timeout_at(deadline, async {

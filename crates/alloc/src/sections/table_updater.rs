@@ -72,7 +72,7 @@ impl TableUpdater {
             other => other?,
         };
         if newer {
-            self.counters.epochs_changed.add(changed);
+            self.counters.slot_epoch_changes.add(changed);
             if let Some(table) = self.table.load() {
                 self.sections.drop_stale(&table);
             }

@@ -68,7 +68,7 @@ impl CurrentSession {
         left.unwrap_or_default()
     }
 
-    /// Whether the lease held at the last check. Only spares numbers that would be burned, so it
+    /// Whether the lease held at the last check. Only spares numbers that would be discarded, so it
     /// reads the clock only after a check has failed.
     pub(crate) fn may_have_lease(&self) -> bool {
         if !self.lease_lapsed.load(Relaxed) {

@@ -203,7 +203,7 @@ impl SlotMover {
                 .await;
             let fault = match moved {
                 Ok(moved) => {
-                    self.counters.moves.add(1);
+                    self.counters.slots_moved.add(1);
                     // Rebalancing goes at the pace of renewals. A draining node requests more moves
                     // at once.
                     if self.tracker.is_draining() {
@@ -225,7 +225,7 @@ impl SlotMover {
                 .await;
             match self.epoch_and_owner(slot) {
                 Some((now, owner)) if now > epoch => {
-                    self.counters.moves.add(1);
+                    self.counters.slots_moved.add(1);
                     return Ok((now, owner));
                 }
                 _ if !session.is_alive() => return Err(fault),

@@ -139,10 +139,10 @@ impl SlowPath {
                 }
             };
             if permit_error.is_none() {
-                permit_error = permits.acquire(&self.counters.waiting_refused).err();
+                permit_error = permits.acquire(&self.counters.queue_rejections).err();
             }
             if let Some(fault) = &permit_error {
-                // Its number, if it took one, is burned at the end.
+                // Its number, if it took one, is discarded at the end.
                 progress.answers[index as usize] = Some(Err(fault.clone()));
                 continue;
             }

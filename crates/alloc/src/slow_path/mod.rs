@@ -256,9 +256,9 @@ impl SlowPath {
                         if progress.awaiting_confirmation.remove(&index).is_some()
                             && let Some(Ok(ItemAnswer::Numbers { .. })) = outcome
                         {
-                            self.counters.nexts.add(1);
+                            self.counters.next_items.add(1);
                             self.counters
-                                .numbers
+                                .numbers_issued
                                 .add(items[index as usize].operation.number_count());
                         }
                         match outcome {
@@ -274,7 +274,7 @@ impl SlowPath {
         // These answers were not confirmed in time.
         for index in progress.awaiting_confirmation.keys() {
             let count = items[*index as usize].operation.number_count();
-            self.counters.burned.add(count);
+            self.counters.numbers_discarded.add(count);
         }
         let RequestProgress {
             answers,
@@ -304,7 +304,7 @@ impl SlowPath {
             let table = match self.table.load() {
                 Some(table) => table,
                 None => {
-                    permits.acquire(&self.counters.waiting_refused)?;
+                    permits.acquire(&self.counters.queue_rejections)?;
                     self.wait_for_table(call.deadline).await?
                 }
             };
@@ -321,7 +321,7 @@ impl SlowPath {
                 );
                 return Err(RpcError::new(Reason::NamespaceNotFound, text));
             }
-            permits.acquire(&self.counters.waiting_refused)?;
+            permits.acquire(&self.counters.queue_rejections)?;
             if self.renewals.renew_and_wait(call.deadline).await {
                 *is_renewed = true;
             } else if Instant::now() >= call.deadline {

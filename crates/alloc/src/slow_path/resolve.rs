@@ -83,7 +83,7 @@ impl SlowPath {
                         retry_all(members)
                     }
                     Ok(OwnershipVerdict::Current) => {
-                        self.counters.guard_alarms.add(1);
+                        self.counters.causality_violations.add(1);
                         let text = "floor or epoch is above anything this cluster has given out; if it is genuine, numbers were lost (an old copy was restored): stop and ask an operator";
                         resolve_all(members, &Err(RpcError::new(Reason::FloorAhead, text)))
                     }
@@ -162,7 +162,7 @@ impl SlowPath {
         let members = taken.iter().map(|(i, _)| *i).collect();
         for (index, _) in &taken {
             let count = items[*index as usize].operation.number_count();
-            self.counters.burned.add(count);
+            self.counters.numbers_discarded.add(count);
         }
         match verdict {
             Err(fault) => self.retry_or_fail(members, Err(fault)).await,

@@ -71,7 +71,7 @@ impl SlowPath {
                 ));
                 continue;
             };
-            // Only spares numbers that would be burned. The check after taking decides.
+            // Only spares numbers that would be discarded. The check after taking decides.
             if !has_lease {
                 misses.push((
                     index,
@@ -115,7 +115,7 @@ impl SlowPath {
         {
             if !has_lease || newest.is_some_and(|newest| !loaded.is_current(newest)) {
                 let count = items[index as usize].operation.number_count();
-                self.counters.burned.add(count);
+                self.counters.numbers_discarded.add(count);
                 misses.push((
                     index,
                     MissReason::Wait(Reason::NoLease, no_lease_text(&self.identity, &self.stores)),
@@ -125,12 +125,12 @@ impl SlowPath {
             } else {
                 if let ItemAnswer::Numbers { first, last, .. } = answer {
                     numbers += (last - first) / loaded.section.stride() + 1;
-                    self.counters.nexts.add(1);
+                    self.counters.next_items.add(1);
                 }
                 answers[index as usize] = Some(Ok(answer));
             }
         }
-        self.counters.numbers.add(numbers);
+        self.counters.numbers_issued.add(numbers);
         misses
     }
 
@@ -157,7 +157,9 @@ impl SlowPath {
                     self.refiller.start_refill(loaded);
                 }
                 if range.first <= floor {
-                    self.counters.burned.add(operation.number_count());
+                    self.counters
+                        .numbers_discarded
+                        .add(operation.number_count());
                     return Err(MissReason::VerifyOwnership(loaded.clone()));
                 }
                 Ok(ItemAnswer::Numbers {

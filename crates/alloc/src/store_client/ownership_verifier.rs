@@ -103,7 +103,7 @@ impl OwnershipVerifier {
             // Callers that are queued now are in this round. Later callers are in the next.
             let checks = std::mem::take(&mut *self.pending.lock());
             if !checks.is_empty() {
-                self.counters.guard_rounds.add(1);
+                self.counters.ownership_checks.add(1);
                 run_round(&self.stores, checks).await;
             }
             sleep(ROUND_INTERVAL_MIN).await;

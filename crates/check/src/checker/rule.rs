@@ -5,7 +5,7 @@
 //! time may have happened in either order.
 //!
 //! Together they require one order of the calls that keeps real time and in which a single counter
-//! gave all the answers, where any number may be burned at any time. The numbers themselves fix
+//! gave all the answers, where any number may be discarded at any time. The numbers themselves fix
 //! that order, so it is enough to compare pairs, except for one case below. (A test searches for
 //! the order itself and compares.)
 //!

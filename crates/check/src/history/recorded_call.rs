@@ -31,7 +31,7 @@ pub enum CallOutcome {
         /// The answer.
         answer: CallAnswer,
     },
-    /// The caller received an error: numbers may have been burned; the call constrains nothing.
+    /// The caller received an error: numbers may have been discarded; the call constrains nothing.
     Error {
         /// Monotonic nanoseconds, read after the error was received.
         end: u64,

@@ -86,8 +86,8 @@ impl ModelCounter {
         let offset = u64::from(choice % 4);
         let answer = match kind {
             CallKind::Next => {
-                let burned = u64::from(choice / 4 % 2) * offset;
-                let first = self.current + (1 + burned) * stride;
+                let discarded = u64::from(choice / 4 % 2) * offset;
+                let first = self.current + (1 + discarded) * stride;
                 self.current = first + offset * stride;
                 self.is_untouched = false;
                 let (last, stride) = (self.current, self.stride);

@@ -18,7 +18,7 @@
 //! One attempt of items at one address is the seam: the modules below it do not handle routes and
 //! retries.
 //!
-//! A retry of `next` never repeats a number: what a lost reply carried is burned.
+//! A retry of `next` never repeats a number: what a lost reply carried is discarded.
 
 pub(crate) mod attempt_deadline;
 pub(crate) mod attempt_error;

@@ -12,8 +12,8 @@
 //! Invariants: each submitted item ends once, with its answer or a failure: when it is answered,
 //! when it times out, or when the pipe breaks. A caller that goes away leaves its items in the
 //! pipe, and their answers are discarded. A retry never repeats a number, so lost numbers are only
-//! burned. Items submitted and not answered are at most [`PIPE_ITEMS_MAX`]; more callers wait for
-//! room.
+//! discarded. Items submitted and not answered are at most [`PIPE_ITEMS_MAX`]; more callers wait
+//! for room.
 
 mod answers;
 mod call_waiter;

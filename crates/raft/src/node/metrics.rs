@@ -42,18 +42,22 @@ impl RaftNode {
                 kind: MetricKind::CounterMicros,
                 ..counter(
                     "log_sync_us",
-                    "Time of all fdatasyncs of the log",
+                    "Total time of all fdatasyncs of the log",
                     now.log_sync_us,
                 )
             },
             gauge_in_ms(
                 "log_sync_max_ms",
-                "The longest fdatasync of the log",
+                "Longest fdatasync of the log",
                 Duration::from_micros(now.log_sync_max_us),
             ),
             counter("log_bytes", "Bytes written to the log", now.log_bytes),
-            counter("entries", "Entries appended to the log here", now.entries),
-            counter("votes", "Votes saved", now.votes),
+            counter(
+                "entries",
+                "Entries appended to the log of this node",
+                now.entries,
+            ),
+            counter("votes_persisted", "Votes persisted", now.votes),
             gauge("term", "Current term; grows with each election", now.term),
             gauge(
                 "last_log_index",
@@ -62,7 +66,7 @@ impl RaftNode {
             ),
             gauge(
                 "committed_index",
-                "Index of the last entry known here to be committed",
+                "Index of the last committed entry that this node has learned of",
                 now.committed_index,
             ),
             gauge(
@@ -71,18 +75,18 @@ impl RaftNode {
                 now.applied_index,
             ),
             gauge(
-                "leads",
-                "1 if this node leads and has applied an entry of its term",
+                "is_leader",
+                "1 if this node is the leader and has applied an entry of its term",
                 leadership.ready_term.is_some().into(),
             ),
             gauge(
-                "knows_leader",
-                "1 if this node leads, or has heard a leader lately",
+                "has_leader",
+                "1 if this node is a leader with a quorum, or had recent contact with one",
                 self.has_responsive_leader().into(),
             ),
             gauge(
                 "voters",
-                "Members that vote, as this node knows them",
+                "Members that vote, in the membership of this node",
                 voters,
             ),
             gauge(
@@ -97,22 +101,22 @@ impl RaftNode {
             ),
             gauge(
                 "snapshot_index",
-                "Index the newest snapshot stands at; 0: none",
+                "Last index in the newest snapshot; 0 without a snapshot",
                 now.snapshot_index,
             ),
             gauge(
                 "purged_index",
-                "Entries up to this index are gone from the log; 0: none",
+                "Last index purged from the log; 0 before the first purge",
                 now.purged_index,
             ),
             counter(
                 "snapshots_built",
-                "Snapshots made here",
+                "Snapshots built by this node",
                 now.snapshots_built,
             ),
             counter(
                 "snapshots_installed",
-                "Snapshots received, or read back at the start",
+                "Snapshots received from a leader or read at the start",
                 now.snapshots_installed,
             ),
         ];
@@ -123,14 +127,18 @@ impl RaftNode {
             all.extend(others().map(|m| {
                 let matched = matched.get(&m.id).copied().unwrap_or(0);
                 let lag = now.last_log_index.saturating_sub(matched);
-                gauge("lag", "Entries another member is behind the leader", lag)
-                    .with_label("store", m.id.to_string())
+                gauge(
+                    "follower_lag_entries",
+                    "Entries that a follower is behind the leader",
+                    lag,
+                )
+                .with_label("store", m.id.to_string())
             }));
             all.extend(others().filter_map(|m| {
                 let help =
-                    "Time since the leader last sent a member something that it acknowledged";
+                    "Time since the leader last sent a message that the follower acknowledged";
                 Some(
-                    gauge_in_ms("heard_ms", help, self.last_ack_age(m.id)?)
+                    gauge_in_ms("follower_last_ack_age_ms", help, self.last_ack_age(m.id)?)
                         .with_label("store", m.id.to_string()),
                 )
             }));
@@ -186,7 +194,7 @@ impl Collector for RaftCollector {
         let Some(log) = self.0.inner.log.upgrade() else {
             return Ok(());
         };
-        let help = "From an append to the log until it was durable here";
+        let help = "Time from an append to the log until it was durable";
         (log.append_durations()).encode("log_append_duration_seconds", help, &mut encoder)
     }
 }
@@ -194,7 +202,7 @@ impl Collector for RaftCollector {
 /// Returns the sizes of the parts of a data directory, and the free space of its file system.
 fn measure_disk(root: &Path) -> Vec<MetricSample> {
     // The order of the figures.
-    let parts = ["log", "state", "snapshots", "set_aside", "other"];
+    let parts = ["log", "state", "snapshots", "quarantined", "other"];
     let mut sizes = [0; 5];
     let mut files = 0;
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
@@ -207,7 +215,7 @@ fn measure_disk(root: &Path) -> Vec<MetricSample> {
         };
         sizes[part] += file_bytes(&entry.path(), FOLDER_DEPTH_MAX, &mut files);
     }
-    let help = "Bytes of the files in the data directory";
+    let help = "Size of the files in the data directory";
     let sizes_by_part = parts.into_iter().zip(sizes);
     let mut all: Vec<_> = sizes_by_part
         .map(|(part, bytes)| {
@@ -216,7 +224,7 @@ fn measure_disk(root: &Path) -> Vec<MetricSample> {
         .collect();
     if let Ok(stat) = statvfs(root) {
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-        let help = "Bytes free on the file system of the data directory";
+        let help = "Free space on the file system of the data directory";
         all.push(MetricSample::gauge("disk_free_bytes", help, free));
     }
     all
@@ -263,7 +271,7 @@ mod tests {
             all.iter().find(|f| f.label == wanted).unwrap().value
         };
         assert_eq!((of("log"), of("state")), (120, 3));
-        assert_eq!((of("set_aside"), of("snapshots")), (4_000, 0));
+        assert_eq!((of("quarantined"), of("snapshots")), (4_000, 0));
         assert_eq!(of("other"), 60);
         let free = all.iter().find(|f| f.name == "disk_free_bytes").unwrap();
         assert!(free.value > 0);

@@ -147,7 +147,7 @@ impl Config {
         // `catch_sled_panic` syncs it.
         std::fs::write(self.0.join("db"), b"").map_err(Error::Io)?;
         let disk = DISKS.with_borrow_mut(|disks| {
-            // It was set aside.
+            // It was quarantined.
             if is_new {
                 disks.remove(&self.0);
             }

@@ -35,9 +35,9 @@ pub(crate) fn quarantine(directory: &DataDir, what: &str) -> Result<(), Error> {
     let to = directory.root().join(format!("{prefix}{next}"));
     tracing::warn!(
         directory = %directory.state_path().display(),
-        set_aside_as = %to.display(),
+        quarantined_as = %to.display(),
         reason = what,
-        "stored state cannot be used: it is set aside and rebuilt from snapshot and log; nothing is lost"
+        "stored state cannot be used: it is quarantined and rebuilt from snapshot and log; nothing is lost"
     );
     data_dir::publish_file(&directory.state_path(), &to)?;
     let excess = (aside.len() + 1).saturating_sub(QUARANTINED_MAX);

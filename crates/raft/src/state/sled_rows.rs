@@ -5,7 +5,7 @@
 //! sled opens, every row reads back, the digest over them matches, and the last applied id is in
 //! the durable log or is the newest snapshot's. Schedule that needs the last rule: a leader applies
 //! an entry that two followers made durable but its own log did not yet; the power goes off; sled
-//! kept the row, the log lost the entry. Otherwise the directory is set aside and the state is
+//! kept the row, the log lost the entry. Otherwise the directory is quarantined and the state is
 //! rebuilt.
 //!
 //! Stored with them is a proof about the *log*: the newest entry that was applied when it was
@@ -139,7 +139,7 @@ impl SledRows {
     /// Stores the rows of `keys` as they are now, and no other values.
     ///
     /// If a process ends between the parts and the step that follows them, its rows have another
-    /// digest than the one stored with them. So they are set aside and rebuilt.
+    /// digest than the one stored with them. So they are quarantined and rebuilt.
     pub(crate) fn prepare_part(
         &self,
         applied: &AppliedState,
@@ -205,7 +205,8 @@ fn sled_config(path: &Path) -> sled::Config {
         .cache_capacity(SLED_CACHE_BYTES)
 }
 
-/// Opens and loads; sled panics on some damage, which counts as an error: the files are set aside.
+/// Opens and loads; sled panics on some damage, which counts as an error: the files are
+/// quarantined.
 fn open_and_load(path: &Path) -> Result<(SledHandle, LoadedRows), RowsError> {
     let load = || {
         let db = SledHandle::new(open_unlocked(path)?, path);

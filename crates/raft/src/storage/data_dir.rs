@@ -7,7 +7,7 @@
 //! founder      the cluster that this node was requested to make, if it was
 //! log/         entries and vote
 //! state/       rows of the state; not trusted, rebuilt from snapshot and log if in doubt
-//! state.bad.N  state directories that were set aside
+//! state.bad.N  state directories that were quarantined
 //! snapshots/   newest snapshot
 //! ```
 //! Invariant: the process that reads or writes anything here holds `lock`.

@@ -91,14 +91,14 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
             || "not renewed in this term".to_owned(),
             |ms| format!("renewed {ms} ms ago"),
         );
-        let numbers = counter(&s.address, "numbers").map_or_else(
+        let numbers = counter(&s.address, "numbers_issued").map_or_else(
             || "does not answer".to_owned(),
             |n| {
                 let get = |name| counter(&s.address, name).unwrap_or(0);
                 format!(
                     "{n} numbers, {} raises, {} waited for refill",
                     get("raises"),
-                    get("waited_for_refill")
+                    get("window_waits")
                 )
             },
         );

@@ -8,7 +8,7 @@ const EXPECTED_BRANCHES: &[(&str, u64)] = &[
     ("a process was stopped in the middle of a clock read", 100),
     ("alloc: a call waited for the window", 100),
     ("alloc: a holding was stale", 1_000),
-    ("alloc: numbers burned, the lease was over", 100),
+    ("alloc: numbers discarded, the lease was over", 100),
     ("alloc: numbers withdrawn, the slot moved on", 10_000),
     (
         "arbiter: a renewal came while the session was being expired",

@@ -106,7 +106,7 @@ impl LeadershipTerm {
         }
         let unable = unable.filter(|unable| *unable > lease / 4 && may_restart)?;
         (self.last_restart, self.timers_started) = (Some(tick.now), tick.now);
-        counters.timer_restarts += 1;
+        counters.timer_resets += 1;
         reached!("arbiter: timers were restarted");
         Some(match regained {
             true => TimerRestart::QuorumRegained,

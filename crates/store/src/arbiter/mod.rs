@@ -119,15 +119,15 @@ pub enum RenewalError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArbiterCounters {
     /// Number of restarts of all timers.
-    pub timer_restarts: u64,
+    pub timer_resets: u64,
     /// Ticks late by more than D/4, restarting or not.
     pub late_ticks: u64,
     /// Renewals stamped.
-    pub renewals: u64,
+    pub lease_renewals: u64,
     /// Renewals rejected because the session was gone or being expired.
-    pub renewals_refused: u64,
+    pub lease_renewals_rejected: u64,
     /// Sessions marked as being expired.
-    pub expired: u64,
+    pub sessions_expired: u64,
 }
 
 impl Arbiter {
@@ -153,7 +153,7 @@ impl Arbiter {
             return Err(RenewalError::NotLeader);
         }
         if state.session(session).is_none() {
-            self.counters.renewals_refused += 1;
+            self.counters.lease_renewals_rejected += 1;
             return Err(RenewalError::SessionNotFound);
         }
         let tracked = term
@@ -162,7 +162,7 @@ impl Arbiter {
             .or_insert(TrackedSession::new(now));
         if tracked.is_expiring && !planted!(RenewWhileExpiring) {
             reached!("arbiter: a renewal came while the session was being expired");
-            self.counters.renewals_refused += 1;
+            self.counters.lease_renewals_rejected += 1;
             return Err(RenewalError::SessionExpiring);
         }
         let was_alive = tracked.is_alive(now, lease);
@@ -171,7 +171,7 @@ impl Arbiter {
         if !was_alive {
             tracked.alive_since = now;
         }
-        self.counters.renewals += 1;
+        self.counters.lease_renewals += 1;
         Ok(!was_alive)
     }
 
@@ -194,7 +194,7 @@ impl Arbiter {
                 ..ArbiterActions::default()
             };
         }
-        self.counters.expired += term.mark_silent(tick.now, lease);
+        self.counters.sessions_expired += term.mark_silent(tick.now, lease);
         let mut commands = term.expire_commands();
         commands.extend(term.assign_commands(&tick, lease));
         commands.truncate(TICK_COMMANDS_MAX);
@@ -255,7 +255,7 @@ impl Arbiter {
         if self.term.as_ref().map(|t| t.number) == leading_term {
             return;
         }
-        self.counters.timer_restarts += u64::from(leading_term.is_some());
+        self.counters.timer_resets += u64::from(leading_term.is_some());
         self.term = leading_term.map(|number| LeadershipTerm::new(number, now));
     }
 }

@@ -87,7 +87,7 @@ struct ProposerCounters {
     closes: AtomicU64,
     commands: AtomicU64,
     entry_commands_max: AtomicU64,
-    refused_full: AtomicU64,
+    rejections: AtomicU64,
 }
 
 impl Proposer {
@@ -119,7 +119,7 @@ impl Proposer {
         inbox.queue.push(items).map_err(|QueueFull| {
             self.shared
                 .counters
-                .refused_full
+                .rejections
                 .fetch_add(1, Ordering::Relaxed);
             ProposalError::Full
         })
@@ -209,7 +209,7 @@ impl Proposer {
             counter("proposer_entries", "Entries proposed", &counters.entries),
             counter(
                 "proposer_raise_entries",
-                "Entries that carried a raise",
+                "Entries with at least one raise",
                 &counters.raise_entries,
             ),
             counter("proposer_raises", "Raises proposed", &counters.raises),
@@ -222,15 +222,15 @@ impl Proposer {
             counter("proposer_commands", "Commands proposed", &counters.commands),
             MetricSample::gauge(
                 "proposer_entry_commands_max",
-                "Most commands in one entry",
+                "Largest number of commands in one entry",
                 counters.entry_commands_max.load(Ordering::Relaxed),
             ),
             counter(
-                "proposer_refused_full",
+                "proposer_rejections",
                 "Rejected because the queue was full",
-                &counters.refused_full,
+                &counters.rejections,
             ),
-            MetricSample::gauge("proposer_waiting", "Commands waiting now", waiting),
+            MetricSample::gauge("proposer_queued_commands", "Commands in the queue", waiting),
         ]
     }
 }

@@ -187,7 +187,7 @@ impl InProcessCluster {
         wait_until("a leader", TEST_TIMEOUT, async || {
             for store in 0..self.stores.len() {
                 let runs = self.stores[store].is_some();
-                if runs && self.store_counters(store).await["raft_leads"] == 1 {
+                if runs && self.store_counters(store).await["raft_is_leader"] == 1 {
                     return Some(store);
                 }
             }

@@ -99,7 +99,7 @@ impl CaseResult {
                 Ok(bytes as f64 / sample.bench_value("/keys")?)
             })),
             Target::NoRefillWait => self.measured.iter().try_fold(0.0, |sum, sample| {
-                Ok(sum + sample.bench_value("/cluster/waited_for_refill")?)
+                Ok(sum + sample.bench_value("/cluster/window_waits")?)
             }),
         }
     }

@@ -175,9 +175,11 @@ impl StoreGroup {
         loop {
             for (_, address, _) in self.running_stores() {
                 let status = admin.node_status(&address).await;
-                let lag = status
-                    .ok()
-                    .and_then(|s| s.counters.get(&format!("raft_lag_{id}")).copied());
+                let lag = status.ok().and_then(|s| {
+                    s.counters
+                        .get(&format!("raft_follower_lag_entries_{id}"))
+                        .copied()
+                });
                 if lag.is_some_and(|lag| lag < entries) {
                     return Ok(());
                 }

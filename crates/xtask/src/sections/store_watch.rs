@@ -123,7 +123,9 @@ async fn watch_counters(
             terms.extend(counters.get("raft_term").copied());
             indexes.extend(counters.get("raft_last_log_index").copied());
             for (id, _) in &watched.voters {
-                let silence_ms = counters.get(&format!("raft_heard_ms_{id}")).copied();
+                let silence_ms = counters
+                    .get(&format!("raft_follower_last_ack_age_ms_{id}"))
+                    .copied();
                 let silence = Duration::from_millis(silence_ms.unwrap_or(0));
                 observed.silence = observed.silence.max(silence);
             }

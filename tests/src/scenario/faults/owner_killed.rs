@@ -130,7 +130,7 @@ async fn kill_owner() -> (ScenarioOutcome, Duration, u64) {
 /// Returns how often the arbiter has restarted its timers. W counts from the last restart.
 pub(crate) async fn count_timer_restarts(cluster: &ProcessCluster) -> u64 {
     let stores = &cluster.store_addresses;
-    cluster.sum_counter(stores, "arbiter_timer_restarts").await
+    cluster.sum_counter(stores, "arbiter_timer_resets").await
 }
 
 /// Splits the test keys into those whose slots the AllocSvr at `address` owns, and the rest.

@@ -343,7 +343,7 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
         let fault = RpcError::from_status(&status);
         assert_eq!(fault.reason(), Reason::FloorAhead, "{fault}");
         assert_eq!(status.code(), seqsvr_client::Code::InvalidArgument);
-        let counted = cluster.sum_counter(&cluster.alloc_addresses, "guard_alarms");
+        let counted = cluster.sum_counter(&cluster.alloc_addresses, "causality_violations");
         assert_eq!(counted.await, alarms);
         outcome.note(format!("rejected: {fault}"));
     }

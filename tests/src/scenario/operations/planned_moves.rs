@@ -96,7 +96,9 @@ pub async fn planned_moves() -> ScenarioOutcome {
     outcome.note(format!("{MOVES} moves in {:.2?}", began.elapsed()));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     outcome.calls_during_fault += load.answered_calls() - before;
-    let moves = cluster.sum_counter(&cluster.alloc_addresses, "moves").await;
+    let moves = cluster
+        .sum_counter(&cluster.alloc_addresses, "slots_moved")
+        .await;
     assert!(moves >= MOVES as u64 / 2, "{moves} moves were made");
 
     // 6. No call failed, no number was skipped, and the history holds.

@@ -114,14 +114,14 @@ pub async fn noisy_neighbors() -> ScenarioOutcome {
     for name in [
         "opens",
         "closes",
-        "renewals",
-        "renewal_failures",
-        "waiting_refused",
-        "calls_refused",
-        "burned",
-        "waited_for_refill",
-        "guard_rounds",
-        "section_bytes",
+        "lease_renewals",
+        "lease_renewal_failures",
+        "queue_rejections",
+        "requests_rejected",
+        "numbers_discarded",
+        "window_waits",
+        "ownership_checks",
+        "section_memory_bytes",
     ] {
         eprintln!("{name} {}", cluster.counter(&address, name).await);
     }

@@ -48,7 +48,7 @@ async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
     has_begun.recv().unwrap();
     let other = client.clone();
     let waits = tokio::spawn(async move { other.default_namespace().next(90_000_000).await });
-    let before = read_counter(alloc, "renewals").await;
+    let before = read_counter(alloc, "lease_renewals").await;
     let sessions = read_counter(alloc, "sessions_opened").await;
     let mut last = first;
     wait_until("keep-alives", TEST_TIMEOUT, async || {
@@ -59,7 +59,7 @@ async fn blocked_background_runtime_keeps_memory_served_and_lease_renewed() {
         assert_eq!((one, two), (last + 1, last + 2));
         last = two;
         assert!(alloc.has_lease());
-        (read_counter(alloc, "renewals").await >= before + RENEWALS).then_some(())
+        (read_counter(alloc, "lease_renewals").await >= before + RENEWALS).then_some(())
     })
     .await;
     assert!(

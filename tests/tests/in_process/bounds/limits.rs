@@ -73,7 +73,7 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
                 .await
                 .ok()?;
             let status = admin.node_status(seqsvr_proto::v1::NodeStatusRequest {});
-            Some(status.await.ok()?.into_inner().counters["connections_refused"])
+            Some(status.await.ok()?.into_inner().counters["connections_rejected"])
         },
     )
     .await;
@@ -183,7 +183,7 @@ async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
         text.contains("too large") && text.contains("65536"),
         "{text}"
     );
-    assert_eq!(read_counter(&allocs[0], "numbers").await, 1_000);
+    assert_eq!(read_counter(&allocs[0], "numbers_issued").await, 1_000);
 
     // The SDK splits a batch to the cluster's limits.
     let all: Vec<NextItem> = (0..2_500u64)
@@ -260,7 +260,7 @@ async fn far_too_many_items_are_rejected_before_they_arrive() {
         );
         assert!(text.contains("at most 10000 items"), "{text}");
     }
-    assert_eq!(read_counter(&allocs[0], "numbers").await, 0);
+    assert_eq!(read_counter(&allocs[0], "numbers_issued").await, 0);
     plain.next(next_request("", 1)).await.unwrap();
     cluster.stop(&allocs).await;
 }

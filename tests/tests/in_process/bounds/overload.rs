@@ -69,7 +69,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
             async move { connection.next_many(request).await },
         ));
         wait_until("places taken", TEST_TIMEOUT, async || {
-            (read_counter(&alloc, "waiting").await == n * ITEMS).then_some(())
+            (read_counter(&alloc, "queued_items").await == n * ITEMS).then_some(())
         })
         .await;
         if n == 1 {
@@ -121,10 +121,10 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
         }
     }
     wait_until("places given back", TEST_TIMEOUT, async || {
-        (read_counter(&alloc, "waiting").await == 0).then_some(())
+        (read_counter(&alloc, "queued_items").await == 0).then_some(())
     })
     .await;
-    assert!(read_counter(&alloc, "waiting_refused").await >= 4);
+    assert!(read_counter(&alloc, "queue_rejections").await >= 4);
     cluster.stop(&[]).await;
 }
 
@@ -152,7 +152,7 @@ async fn client_retries_after_the_hint() {
         assert_eq!(answer.unwrap().first, 1);
     }
     assert!(
-        read_counter(&alloc, "waiting_refused").await > 0,
+        read_counter(&alloc, "queue_rejections").await > 0,
         "no item had to wait"
     );
     cluster.stop(&allocs).await;

@@ -120,7 +120,7 @@ async fn dashboard_requests_return_what_it_shows() {
     assert_eq!(view["stores"].as_array().unwrap().len(), 3);
     for alloc in &allocs {
         let counters = &find_node(&view, &alloc.local_addr().to_string())["counters"];
-        let left = counters["lease_left_ms"].as_u64().unwrap();
+        let left = counters["lease_remaining_ms"].as_u64().unwrap();
         assert!((1..=LEASE.as_millis() as u64).contains(&left), "{left}");
     }
     for store in &cluster.addresses {

@@ -260,7 +260,7 @@ async fn bad_pipe_frames_are_rejected_and_the_pipe_continues() {
     let (_, items, next) = pipe.read_numbers().await;
     assert_eq!(items, [0]);
     assert_eq!(next.errors[0].reason(), Reason::FloorAhead);
-    assert_eq!(read_counter(&allocs[0], "guard_alarms").await, 1);
+    assert_eq!(read_counter(&allocs[0], "causality_violations").await, 1);
 
     let strict = NextManyRequest {
         strict: true,

@@ -27,7 +27,7 @@ async fn invented_floors_and_epochs_are_rejected_and_true_ones_served() {
     let seen = seen.into_inner();
     assert_eq!(seen.first, first.last + 1);
     assert_eq!(
-        read_counter(&alloc, "guard_rounds").await,
+        read_counter(&alloc, "ownership_checks").await,
         0,
         "a true floor costs nothing"
     );
@@ -38,10 +38,10 @@ async fn invented_floors_and_epochs_are_rejected_and_true_ones_served() {
         (Code::InvalidArgument, Reason::FloorAhead),
         "{text}"
     );
-    assert_eq!(read_counter(&alloc, "guard_alarms").await, 1);
+    assert_eq!(read_counter(&alloc, "causality_violations").await, 1);
     let (code, reason, _) = expect_rejection(next(None, Some(seen.epoch + 1)).await);
     assert_eq!((code, reason), (Code::InvalidArgument, Reason::FloorAhead));
-    assert_eq!(read_counter(&alloc, "guard_alarms").await, 2);
+    assert_eq!(read_counter(&alloc, "causality_violations").await, 2);
 
     let after = next(Some(seen.last), Some(seen.epoch))
         .await

@@ -27,7 +27,7 @@ async fn owner_past_its_lease_answers_nothing_until_renewed() {
         .unwrap()
         .into_inner()
         .last;
-    let handed_out = read_counter(&alloc, "numbers").await;
+    let handed_out = read_counter(&alloc, "numbers_issued").await;
 
     // 2. Cut its link and let its lease expire: it rejects every call and takes no number.
     link.cut();
@@ -42,9 +42,9 @@ async fn owner_past_its_lease_answers_nothing_until_renewed() {
             "{text}"
         );
     }
-    assert_eq!(read_counter(&alloc, "numbers").await, handed_out);
+    assert_eq!(read_counter(&alloc, "numbers_issued").await, handed_out);
     assert_eq!(
-        read_counter(&alloc, "burned").await,
+        read_counter(&alloc, "numbers_discarded").await,
         0,
         "an expired lease discards no number"
     );

@@ -167,7 +167,7 @@ async fn callers_that_give_up_leave_no_state_behind() {
         })
         .collect();
     wait_until("callers to wait for the window", TEST_TIMEOUT, async || {
-        (read_counter(&allocs[0], "waited_for_refill").await >= 190).then_some(())
+        (read_counter(&allocs[0], "window_waits").await >= 190).then_some(())
     })
     .await;
     for caller in &begun {
@@ -176,7 +176,7 @@ async fn callers_that_give_up_leave_no_state_behind() {
 
     // 3. No state of them is left, and the process ends.
     wait_until("the waiting to end", TEST_TIMEOUT, async || {
-        (read_counter(&allocs[0], "waiting_for_refill").await == 0).then_some(())
+        (read_counter(&allocs[0], "window_waiters").await == 0).then_some(())
     })
     .await;
     tokio::time::timeout(TEST_TIMEOUT, allocs[0].shutdown())
@@ -213,18 +213,18 @@ async fn planned_stop_under_load_fails_no_call() {
         .collect();
     wait_until("some numbers of both", TEST_TIMEOUT, async || {
         for alloc in &allocs {
-            (read_counter(alloc, "numbers").await > 100).then_some(())?;
+            (read_counter(alloc, "numbers_issued").await > 100).then_some(())?;
         }
         Some(())
     })
     .await;
 
     // 2. Stop one of them: the other continues.
-    let before = read_counter(&allocs[1], "numbers").await;
+    let before = read_counter(&allocs[1], "numbers_issued").await;
     allocs[0].shutdown().await;
     wait_until_assigned(&allocs[1..]).await;
     wait_until("the other to continue", TEST_TIMEOUT, async || {
-        (read_counter(&allocs[1], "numbers").await > before + 500).then_some(())
+        (read_counter(&allocs[1], "numbers_issued").await > before + 500).then_some(())
     })
     .await;
 

@@ -175,14 +175,15 @@ async fn slot_moves_under_load_skip_no_number() {
         let done = done.unwrap_or_else(|e| panic!("move {i}, {request:?}: {e}"));
         moved += u64::from(done.into_inner().epoch > 1);
     }
-    let made = read_counter(&allocs[0], "moves").await + read_counter(&allocs[1], "moves").await;
+    let made = read_counter(&allocs[0], "slots_moved").await
+        + read_counter(&allocs[1], "slots_moved").await;
     let during = load.answered.load(Relaxed) - before;
     println!("200 moves requested, {made} made; {during} calls answered during them");
     assert!(made >= 80 && moved > 0 && during >= 1_000);
     load.wait_for_answers(1_000).await;
     let calls = load.stop().await;
-    let discarded =
-        read_counter(&allocs[0], "burned").await + read_counter(&allocs[1], "burned").await;
+    let discarded = read_counter(&allocs[0], "numbers_discarded").await
+        + read_counter(&allocs[1], "numbers_discarded").await;
     assert_nothing_skipped(&calls, discarded);
     cluster.stop(&allocs).await;
 }
@@ -249,8 +250,8 @@ async fn drained_slots_leave_and_return_when_undone() {
     // 5. No call failed and no number was skipped.
     load.wait_for_answers(1_000).await;
     let calls = load.stop().await;
-    let discarded =
-        read_counter(&allocs[0], "burned").await + read_counter(&allocs[1], "burned").await;
+    let discarded = read_counter(&allocs[0], "numbers_discarded").await
+        + read_counter(&allocs[1], "numbers_discarded").await;
     assert_nothing_skipped(&calls, discarded);
     cluster.stop(&allocs).await;
 }
@@ -282,7 +283,7 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
     load.wait_for_answers(1_000).await;
 
     // 3. The second stops: it hands its slots over.
-    let discarded = read_counter(&second, "burned").await;
+    let discarded = read_counter(&second, "numbers_discarded").await;
     second.shutdown().await;
     wait_until(
         "the end of the second's session",
@@ -299,7 +300,8 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
 
     // 4. No call failed and no number was skipped.
     let calls = load.stop().await;
-    let others = read_counter(&first, "burned").await + read_counter(&third, "burned").await;
+    let others = read_counter(&first, "numbers_discarded").await
+        + read_counter(&third, "numbers_discarded").await;
     assert_nothing_skipped(&calls, discarded + others);
     cluster.stop(&[first, third]).await;
 }

@@ -81,7 +81,7 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
     assert!(stale.first < taken, "{} after {taken}", stale.first);
 
     // 4. It serves no strict call: it takes numbers and discards them.
-    let discarded = read_counter(&old, "burned").await;
+    let discarded = read_counter(&old, "numbers_discarded").await;
     for _ in 0..3 {
         let mut request = tonic::Request::new(mark_forwarded(strict_request(1)));
         request.set_timeout(Duration::from_secs(1));
@@ -98,7 +98,7 @@ async fn owner_with_stopped_clock_gives_no_strict_answer() {
         assert!(is_unanswered(code), "{text}");
     }
     assert!(
-        read_counter(&old, "burned").await > discarded,
+        read_counter(&old, "numbers_discarded").await > discarded,
         "it took no numbers"
     );
 
@@ -175,7 +175,7 @@ async fn strict_calls_under_moves_are_answered_in_order() {
         calls.extend(task.await.unwrap());
     }
     check_history("strict", &calls);
-    assert!(read_counter(&allocs[0], "guard_rounds").await > 0);
+    assert!(read_counter(&allocs[0], "ownership_checks").await > 0);
     cluster.stop(&allocs).await;
 }
 
@@ -192,11 +192,11 @@ async fn strict_items_are_confirmed_together() {
     let answer = plain.next_many(many).await.unwrap().into_inner();
     assert!(answer.errors.is_empty(), "{:?}", answer.errors.first());
     // A number that was not confirmed at once was discarded, and another taken.
-    let discarded =
-        read_counter(&allocs[0], "burned").await + read_counter(&allocs[1], "burned").await;
+    let discarded = read_counter(&allocs[0], "numbers_discarded").await
+        + read_counter(&allocs[1], "numbers_discarded").await;
     let firsts = answer.firsts.iter().collect::<BTreeSet<_>>();
     assert!(firsts.len() == 1 || discarded > 0, "{firsts:?}");
-    let rounds = read_counter(&allocs[0], "guard_rounds").await;
+    let rounds = read_counter(&allocs[0], "ownership_checks").await;
     assert!((1..=64).contains(&rounds), "{rounds} rounds for 500 items");
     // Forwarded as well: a key of the other owner.
     for uid in 0..64 {
@@ -206,7 +206,7 @@ async fn strict_items_are_confirmed_together() {
         };
         assert_eq!(plain.next(next).await.unwrap().into_inner().first, 2);
     }
-    assert!(read_counter(&allocs[1], "guard_rounds").await > 0);
+    assert!(read_counter(&allocs[1], "ownership_checks").await > 0);
     let never = new_client(&allocs)
         .strict()
         .default_namespace()
@@ -260,17 +260,17 @@ async fn strict_namespace_makes_every_call_strict() {
     }
 
     // 2. A namespace made strict is answered with a confirmation from then on.
-    let rounds = read_counter(owner, "guard_rounds").await;
+    let rounds = read_counter(owner, "ownership_checks").await;
     plain_caller.next(next_request("altered", 1)).await.unwrap();
-    assert_eq!(read_counter(owner, "guard_rounds").await, rounds);
+    assert_eq!(read_counter(owner, "ownership_checks").await, rounds);
     set_strictness(owner, "altered", true).await;
     plain_caller.next(next_request("altered", 1)).await.unwrap();
-    assert!(read_counter(owner, "guard_rounds").await > rounds);
+    assert!(read_counter(owner, "ownership_checks").await > rounds);
 
     // 3. Stop the owner's clock and cut its link: no call of a strict namespace is answered.
     clock.freeze();
     link.cut();
-    let discarded = read_counter(owner, "burned").await;
+    let discarded = read_counter(owner, "numbers_discarded").await;
     for name in ["born", "altered"] {
         let (code, _, text) = expect_rejection(
             plain_caller
@@ -305,7 +305,7 @@ async fn strict_namespace_makes_every_call_strict() {
             Err(status) => assert!(is_unanswered(status.code()), "{name}: {status}"),
         }
     }
-    let took = read_counter(owner, "burned").await - discarded;
+    let took = read_counter(owner, "numbers_discarded").await - discarded;
     assert!(took >= 6, "{took} numbers were taken and not given");
 
     // 4. The plain namespace is still served.
@@ -326,8 +326,8 @@ async fn strict_namespace_makes_every_call_strict() {
         .unwrap()
         .into_inner();
     assert!(next.first > 3, "{next:?}");
-    let rounds = read_counter(owner, "guard_rounds").await;
+    let rounds = read_counter(owner, "ownership_checks").await;
     plain_caller.next(next_request("altered", 1)).await.unwrap();
-    assert_eq!(read_counter(owner, "guard_rounds").await, rounds);
+    assert_eq!(read_counter(owner, "ownership_checks").await, rounds);
     cluster.stop(&allocs).await;
 }

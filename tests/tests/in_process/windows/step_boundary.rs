@@ -64,7 +64,7 @@ async fn cross_boundaries() -> bool {
 
     create_namespace(&allocs, &dense_namespace("pinned", 1_000, 1_000, step)).await;
     let before = read_counters(alloc.local_addr()).await;
-    assert_eq!(before["waited_for_refill"], 0);
+    assert_eq!(before["window_waits"], 0);
     let began = Instant::now();
     let last = StopCondition::Number((WINDOWS + 1) * u64::from(step));
     let measured_load = run_load(&alloc, "pinned", count, last).await;
@@ -73,10 +73,10 @@ async fn cross_boundaries() -> bool {
     let raises = after["raises"] - before["raises"];
     let window = took / (measured_load.greatest / u64::from(step)) as u32;
     println!(
-        "step boundary: {CALLERS} callers, {rate:.0} calls/s measured, step {step}, {count} a call, {} numbers = {} windows in {took:.1?} ({window:.0?} each), {raises} raises, waited_for_refill {}",
+        "step boundary: {CALLERS} callers, {rate:.0} calls/s measured, step {step}, {count} a call, {} numbers = {} windows in {took:.1?} ({window:.0?} each), {raises} raises, window_waits {}",
         measured_load.greatest,
         measured_load.greatest / u64::from(step),
-        after["waited_for_refill"],
+        after["window_waits"],
     );
     if after["sessions_opened"] > before["sessions_opened"] {
         cluster.stop(&allocs).await;
@@ -86,15 +86,15 @@ async fn cross_boundaries() -> bool {
     assert_eq!(after["opens"] - before["opens"], 1);
     assert!(raises >= WINDOWS, "{raises} raises");
     assert!(window < WINDOW_DURATION_MAX, "{window:?}");
-    assert_eq!(after["waited_for_refill"], 0, "a call waited");
+    assert_eq!(after["window_waits"], 0, "a call waited");
     let report = check_history("step boundary", &measured_load.calls);
     assert!(report.concurrency_max >= CALLERS as u64 * 9 / 10);
 
     // Without stores the window ends, and the counter of waits rises.
     cluster.stop_stores().await;
     let starved = run_load(&alloc, "pinned", count, StopCondition::Waited).await;
-    let waited = read_counters(alloc.local_addr()).await["waited_for_refill"];
-    println!("step boundary, stores stopped: waited_for_refill {waited}");
+    let waited = read_counters(alloc.local_addr()).await["window_waits"];
+    println!("step boundary, stores stopped: window_waits {waited}");
     assert!(waited > 0);
     assert!(
         starved.errors.iter().any(|e| e.contains("window")),
@@ -171,7 +171,7 @@ async fn run_load(
         StopCondition::After(time) => tokio::time::sleep(time).await,
         StopCondition::Waited => {
             wait_until("a call to wait for a window", timeout, async || {
-                let waited = read_counters(alloc.local_addr()).await["waited_for_refill"];
+                let waited = read_counters(alloc.local_addr()).await["window_waits"];
                 (waited > 0).then_some(())
             })
             .await;

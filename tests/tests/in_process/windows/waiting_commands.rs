@@ -47,7 +47,7 @@ async fn waiting_open_after_lowered_step_is_sent_again() {
             .await
     });
     wait_until("the call to wait", TEST_TIMEOUT, async || {
-        (read_counter(&alloc, "waiting").await == 1).then_some(())
+        (read_counter(&alloc, "queued_items").await == 1).then_some(())
     })
     .await;
     let mut admin = AdminClient::connect(http_url(cluster.addresses[0]))
@@ -89,13 +89,13 @@ async fn raise_to_of_departed_caller_leaves_no_window_open() {
     };
     let call = tokio::spawn(async move { other.raise_to(with_call_timeout(raise)).await });
     wait_until("the call to wait", TEST_TIMEOUT, async || {
-        (read_counter(&alloc, "waiting").await == 1).then_some(())
+        (read_counter(&alloc, "queued_items").await == 1).then_some(())
     })
     .await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     wait_until("the call to be gone", TEST_TIMEOUT, async || {
-        (read_counter(&alloc, "waiting").await == 0).then_some(())
+        (read_counter(&alloc, "queued_items").await == 0).then_some(())
     })
     .await;
     link.heal();

@@ -24,11 +24,11 @@ async fn batch_is_answered_with_one_clock_reading() {
     // The same key several times in one batch.
     let result = fixture.take_next(&[5, 5, 5, 0, 5]);
     assert_eq!(result.answers.values, [1, 2, 3, 4, 4]);
-    assert_eq!(fixture.fast_path.counters.numbers.get(), 3_013);
+    assert_eq!(fixture.fast_path.counters.numbers_issued.get(), 3_013);
     assert_eq!(
         (
-            fixture.fast_path.counters.nexts.get(),
-            fixture.burned_count()
+            fixture.fast_path.counters.next_items.get(),
+            fixture.discarded_count()
         ),
         (3_013, 0)
     );
@@ -235,7 +235,7 @@ async fn batch_misses_unusual_items_without_burning() {
         fixture.take_next(&[4 * SECTION_SIZE, a, 1 << 40]).missed,
         [0, 2]
     );
-    assert_eq!(fixture.burned_count(), 0);
+    assert_eq!(fixture.discarded_count(), 0);
     // Past the window's end: the rest of the window stays for others.
     assert_eq!(
         of(NextManyRequest {
@@ -244,7 +244,7 @@ async fn batch_misses_unusual_items_without_burning() {
         }),
         [1]
     );
-    assert_eq!(fixture.burned_count(), 0);
+    assert_eq!(fixture.discarded_count(), 0);
     fixture.take_next(&[a, b]);
     assert_eq!(
         of(NextManyRequest {
@@ -253,7 +253,7 @@ async fn batch_misses_unusual_items_without_burning() {
         }),
         [1]
     );
-    assert_eq!(fixture.burned_count(), 0);
+    assert_eq!(fixture.discarded_count(), 0);
     let seen = fixture.take_next(&[a, b]).answers.values;
     let next = fixture.try_batch(NextManyRequest {
         uids: vec![a, b],

@@ -31,7 +31,10 @@ async fn batches_together_are_answered_with_one_clock_reading() {
     assert_eq!(values, [&[2; 4][..], &[1; 2], &[2; 4], &[3; 3]]);
     assert!(all.iter().all(|result| result.missed.is_empty()));
     let counters = &fixture.fast_path.counters;
-    assert_eq!((counters.nexts.get(), counters.numbers.get()), (13, 13));
+    assert_eq!(
+        (counters.next_items.get(), counters.numbers_issued.get()),
+        (13, 13)
+    );
 }
 
 #[tokio::test]
@@ -43,9 +46,9 @@ async fn batches_together_are_withdrawn_together() {
     let missed: Vec<usize> = all.iter().map(|result| result.missed.len()).collect();
     assert_eq!(missed, [4, 2, 4, 3]);
     assert_eq!(
-        fixture.burned_count(),
+        fixture.discarded_count(),
         9,
-        "what was only read is not burned"
+        "what was only read is not discarded"
     );
 
     let fixture = FastPathFixture::new().await;
@@ -66,8 +69,8 @@ async fn batches_together_are_withdrawn_together() {
         gone(&uid_of_each_section()[1..]),
     );
     assert!(last.contains(&0));
-    let burned = first.len() + all[1].missed.len() + last.len();
+    let discarded = first.len() + all[1].missed.len() + last.len();
     assert_eq!((&all[0].missed, &all[3].missed), (&first, &last));
     assert_eq!(all[2].missed.len(), 4, "read again");
-    assert_eq!(fixture.burned_count(), burned as u64);
+    assert_eq!(fixture.discarded_count(), discarded as u64);
 }

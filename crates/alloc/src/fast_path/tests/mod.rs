@@ -225,8 +225,8 @@ impl FastPathFixture {
         });
     }
 
-    fn burned_count(&self) -> u64 {
-        self.fast_path.counters.burned.get()
+    fn discarded_count(&self) -> u64 {
+        self.fast_path.counters.numbers_discarded.get()
     }
 }
 

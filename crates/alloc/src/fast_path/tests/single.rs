@@ -24,7 +24,7 @@ impl FastPathFixture {
 
     fn nexts_and_numbers(&self) -> (u64, u64) {
         let counters = &self.fast_path.counters;
-        (counters.nexts.get(), counters.numbers.get())
+        (counters.next_items.get(), counters.numbers_issued.get())
     }
 }
 
@@ -38,7 +38,7 @@ async fn single_and_batch_share_counters() {
     assert_eq!(fixture.take_next(&[5]).answers.values, [5]);
     assert_eq!(fixture.take_single(5, take_args(1)), Some((6, 6)));
     assert_eq!(
-        (fixture.nexts_and_numbers(), fixture.burned_count()),
+        (fixture.nexts_and_numbers(), fixture.discarded_count()),
         ((4, 6), 0)
     );
     // A uid in a namespace of keys is its decimal text.
@@ -59,17 +59,17 @@ async fn single_and_batch_share_counters() {
 }
 
 #[tokio::test]
-async fn single_number_taken_before_lease_end_is_burned() {
+async fn single_number_taken_before_lease_end_is_discarded() {
     let fixture = FastPathFixture::new().await;
     assert_eq!(fixture.take_single(7, take_args(1)), Some((1, 1)));
     let clock = fixture.clock.clone();
     fixture.run_at_check(move || clock.ns.store(LEASE.as_nanos() as u64, Relaxed));
     assert_eq!(fixture.take_single(7, take_args(2)), None);
-    assert_eq!(fixture.burned_count(), 2);
-    // The lease is known to have expired, so no more numbers are burned.
+    assert_eq!(fixture.discarded_count(), 2);
+    // The lease is known to have expired, so no more numbers are discarded.
     assert_eq!(fixture.take_single(7, take_args(2)), None);
     assert_eq!(
-        (fixture.nexts_and_numbers(), fixture.burned_count()),
+        (fixture.nexts_and_numbers(), fixture.discarded_count()),
         ((1, 1), 2)
     );
     let now = fixture.clock.now();
@@ -78,23 +78,23 @@ async fn single_number_taken_before_lease_end_is_burned() {
 }
 
 #[tokio::test]
-async fn single_number_of_ended_session_is_burned() {
+async fn single_number_of_ended_session_is_discarded() {
     let fixture = FastPathFixture::new().await;
     let (sections, session) = (fixture.sections.clone(), fixture.session.clone());
     fixture.run_at_check(move || drop(sections.end_session(&session)));
     assert_eq!(fixture.take_single(7, take_args(1)), None);
-    assert_eq!(fixture.burned_count(), 1);
+    assert_eq!(fixture.discarded_count(), 1);
     let new = Arc::new(LeasedSession::new(SessionId(2)));
     new.renew(Lease::new(START, LEASE));
     fixture.current_session.replace(Some(new));
     assert_eq!(fixture.take_single(7, take_args(1)), None);
-    assert_eq!(fixture.burned_count(), 1);
+    assert_eq!(fixture.discarded_count(), 1);
 }
 
 /// Without the second read of the table the number would be answered after the new owner's greater
 /// ones.
 #[tokio::test]
-async fn single_number_of_moved_slot_is_burned() {
+async fn single_number_of_moved_slot_is_discarded() {
     let fixture = FastPathFixture::new().await;
     assert_eq!(
         fixture.take_single(7, take_args(1)),
@@ -108,7 +108,7 @@ async fn single_number_of_moved_slot_is_burned() {
     });
     assert_eq!(fixture.take_single(7, take_args(5)), None);
     assert_eq!(
-        (fixture.nexts_and_numbers(), fixture.burned_count()),
+        (fixture.nexts_and_numbers(), fixture.discarded_count()),
         ((1, 1), 5)
     );
     // From now on it is missed before anything is taken.
@@ -117,7 +117,7 @@ async fn single_number_of_moved_slot_is_burned() {
     let back = table_delta(3, vec![owned_route(moved.0, 1, 3)]);
     assert!(fixture.table.apply(back).unwrap());
     assert_eq!(fixture.take_single(7, take_args(5)), None);
-    assert_eq!(fixture.burned_count(), 5);
+    assert_eq!(fixture.discarded_count(), 5);
     // A change of another slot withdraws nothing.
     let other = uid_of_each_section()
         .into_iter()
@@ -128,7 +128,7 @@ async fn single_number_of_moved_slot_is_burned() {
         assert!(table.apply(newer).unwrap());
     });
     assert_eq!(fixture.take_single(other, take_args(1)), Some((1, 1)));
-    assert_eq!(fixture.burned_count(), 5);
+    assert_eq!(fixture.discarded_count(), 5);
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn single_number_comes_from_reopened_section() {
     assert_eq!(fixture.take_single(5, take_args(1)), None, "sealed");
     assert!(fixture.sections.retire(&object));
     assert_eq!(fixture.take_single(5, take_args(1)), None, "not loaded");
-    assert_eq!(fixture.burned_count(), 0);
+    assert_eq!(fixture.discarded_count(), 0);
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn single_unusual_request_is_missed_without_burning() {
     assert!(!of("", KeyRef::Key(b"")));
     assert!(!of("", KeyRef::Key(&[b'k'; 129])));
     assert_eq!(
-        (fixture.nexts_and_numbers(), fixture.burned_count()),
+        (fixture.nexts_and_numbers(), fixture.discarded_count()),
         ((1, 1), 0)
     );
     let seen = TakeArgs {
@@ -210,12 +210,12 @@ async fn single_numbers_start_refill() {
 
 /// Schedule: as in the test of batches in `withdrawn.rs`.
 #[tokio::test]
-async fn single_number_of_namespace_that_became_strict_is_burned() {
+async fn single_number_of_namespace_that_became_strict_is_discarded() {
     let fixture = FastPathFixture::new().await;
     fixture.become_strict_at_check();
     assert_eq!(fixture.take_single(7, take_args(2)), None);
     assert_eq!(
-        (fixture.nexts_and_numbers(), fixture.burned_count()),
+        (fixture.nexts_and_numbers(), fixture.discarded_count()),
         ((0, 0), 2)
     );
 }

@@ -13,7 +13,7 @@ use crate::slow_path::miss_reason::MissReason;
 
 /// The schedule of DESIGN 5.4: stopped between taking and checking for longer than the lease.
 #[tokio::test]
-async fn batch_numbers_taken_before_lease_end_are_burned() {
+async fn batch_numbers_taken_before_lease_end_are_discarded() {
     let fixture = FastPathFixture::new().await;
     assert_eq!(
         fixture.take_next(&uid_of_each_section()).answers.values,
@@ -24,10 +24,10 @@ async fn batch_numbers_taken_before_lease_end_are_burned() {
     let result = fixture.take_next(&uid_of_each_section());
     assert_eq!(result.missed, [0, 1, 2, 3]);
     assert!(result.answers.values.is_empty());
-    assert_eq!(fixture.burned_count(), 4);
-    // The lease is known to have expired, so no more numbers are burned.
+    assert_eq!(fixture.discarded_count(), 4);
+    // The lease is known to have expired, so no more numbers are discarded.
     assert_eq!(fixture.take_next(&uid_of_each_section()).missed.len(), 4);
-    assert_eq!(fixture.burned_count(), 4);
+    assert_eq!(fixture.discarded_count(), 4);
     let now = fixture.clock.now();
     fixture.session.renew(Lease::new(now, LEASE));
     assert_eq!(
@@ -37,7 +37,7 @@ async fn batch_numbers_taken_before_lease_end_are_burned() {
 }
 
 #[tokio::test]
-async fn batch_numbers_of_ended_session_are_burned() {
+async fn batch_numbers_of_ended_session_are_discarded() {
     let fixture = FastPathFixture::new().await;
     let (sections, session) = (fixture.sections.clone(), fixture.session.clone());
     fixture.run_at_check(move || drop(sections.end_session(&session)));
@@ -45,7 +45,7 @@ async fn batch_numbers_of_ended_session_are_burned() {
         fixture.take_next(&uid_of_each_section()).missed,
         [0, 1, 2, 3]
     );
-    assert_eq!(fixture.burned_count(), 4);
+    assert_eq!(fixture.discarded_count(), 4);
     // A new session never revives the old one's sections.
     let new = Arc::new(LeasedSession::new(SessionId(2)));
     new.renew(Lease::new(START, LEASE));
@@ -54,13 +54,13 @@ async fn batch_numbers_of_ended_session_are_burned() {
         fixture.take_next(&uid_of_each_section()).missed,
         [0, 1, 2, 3]
     );
-    assert_eq!(fixture.burned_count(), 4);
+    assert_eq!(fixture.discarded_count(), 4);
 }
 
 /// Schedule: the slot moves to another owner between taking and checking. Without the second read
 /// of the table its numbers would be answered after the new owner's greater ones.
 #[tokio::test]
-async fn batch_numbers_of_moved_slot_are_burned() {
+async fn batch_numbers_of_moved_slot_are_discarded() {
     let fixture = FastPathFixture::new().await;
     let moved = fixture.slot_of_uid(uid_of_each_section()[1]);
     let hit: Vec<u64> = uid_of_each_section()
@@ -83,9 +83,9 @@ async fn batch_numbers_of_moved_slot_are_burned() {
     assert_eq!(result.answers.lasts, vec![5; hit.len()]);
     assert_eq!(result.missed.len(), 4 - hit.len());
     assert!(result.missed.contains(&1));
-    assert_eq!(fixture.burned_count(), 5 * result.missed.len() as u64);
+    assert_eq!(fixture.discarded_count(), 5 * result.missed.len() as u64);
     assert_eq!(
-        fixture.fast_path.counters.numbers.get(),
+        fixture.fast_path.counters.numbers_issued.get(),
         5 * hit.len() as u64
     );
     // From now on they are missed before anything is taken.
@@ -93,7 +93,7 @@ async fn batch_numbers_of_moved_slot_are_burned() {
         fixture.take_next(&uid_of_each_section()).answers.values,
         vec![6; hit.len()]
     );
-    assert_eq!(fixture.burned_count(), 5 * result.missed.len() as u64);
+    assert_eq!(fixture.discarded_count(), 5 * result.missed.len() as u64);
     // After the slots have come back at a greater epoch, the old section objects are not used.
     let back = table_delta(3, vec![owned_route(moved.0, 1, 3)]);
     assert!(fixture.table.apply(back).unwrap());
@@ -139,7 +139,7 @@ async fn current_batch_passes_the_same_check() {
 /// numbers by the old table; then a renewal brings lease and table. By the new lease alone the
 /// check would pass.
 #[tokio::test]
-async fn batch_numbers_of_namespace_that_became_strict_are_burned() {
+async fn batch_numbers_of_namespace_that_became_strict_are_discarded() {
     let fixture = FastPathFixture::new().await;
     assert_eq!(
         fixture.take_next(&uid_of_each_section()).answers.values,
@@ -149,8 +149,8 @@ async fn batch_numbers_of_namespace_that_became_strict_are_burned() {
     let result = fixture.take_next(&uid_of_each_section());
     assert_eq!(result.missed, [0, 1, 2, 3]);
     assert!(result.answers.values.is_empty());
-    assert_eq!(fixture.burned_count(), 4);
-    assert_eq!(fixture.fast_path.counters.numbers.get(), 4);
+    assert_eq!(fixture.discarded_count(), 4);
+    assert_eq!(fixture.fast_path.counters.numbers_issued.get(), 4);
 }
 
 #[tokio::test]

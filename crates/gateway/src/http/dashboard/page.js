@@ -117,7 +117,7 @@ function measure(state) {
         if (difference >= 0) next.now[name] = difference / seconds;
       }
     }
-    next.line.push(next.now.numbers || 0);
+    next.line.push(next.now.numbers_issued || 0);
     if (next.line.length > RATES_MAX) next.line.shift();
     rates.set(node.address, next);
   }
@@ -177,9 +177,9 @@ function problems() {
 
 function tiles() {
   const up = (list) => list.filter((one) => !down(one.address)).length;
-  const total = now.sessions.reduce((sum, s) => sum + (rateOf(s.address, 'numbers') || 0), 0);
+  const total = now.sessions.reduce((sum, s) => sum + (rateOf(s.address, 'numbers_issued') || 0), 0);
   const raises = now.sessions.reduce((sum, s) => sum + (rateOf(s.address, 'raises') || 0), 0);
-  const known = [...rates.values()].some((r) => r.now.numbers != null);
+  const known = [...rates.values()].some((r) => r.now.numbers_issued != null);
   const all = [
     ['numbers/s', known ? rate(total) : '–', `${known ? rate(raises) : '–'} raises/s`],
     ['AllocSvrs', `${up(now.sessions)} of ${now.sessions.length + gone.size}`, 'answer'],
@@ -239,14 +239,14 @@ function allocs() {
   const living = now.sessions.map((s) => {
     const node = now.node.get(s.address);
     const counters = node && node.counters;
-    const left = counters && counters.lease_left_ms;
+    const left = counters && counters.lease_remaining_ms;
     const how = !counters ? state('bad', 'down', (node && node.error) || 'no status')
       : !counters.lease_valid ? state('bad', 'no lease', 'it answers no request until it is renewed')
         : s.draining || counters.draining ? state('warn', 'draining', '')
           : state('good', 'up', '');
     return [s.name, [
       named(s.name, s.address), how, (cell) => lease(cell, left, s.last_renewal_age_ms), number(s.slots),
-      rate(rateOf(s.address, 'numbers')), (cell) => line(cell, s.address, s.name), rate(rateOf(s.address, 'raises')),
+      rate(rateOf(s.address, 'numbers_issued')), (cell) => line(cell, s.address, s.name), rate(rateOf(s.address, 'raises')),
       number(counters && counters.sections_loaded),
     ]];
   });
@@ -277,7 +277,7 @@ function stores() {
   fill('stores', now.stores.map((s) => {
     const node = now.node.get(s.address);
     const counters = node && node.counters;
-    const leads = s.leader || (now.store_error && counters && counters.raft_leads);
+    const leads = s.leader || (now.store_error && counters && counters.raft_is_leader);
     const lag = leader && leader.match_index && s.match_index ? Math.max(0, leader.match_index - s.match_index) : null;
     return [String(s.id), [
       (cell) => {

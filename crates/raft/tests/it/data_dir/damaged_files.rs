@@ -100,7 +100,11 @@ async fn damaged_rows_are_quarantined_and_rebuilt() {
     let db = rows.join("db");
 
     assert_restarts_with(&options, &state).await;
-    assert_eq!(count_quarantined(&options), 0, "sound rows were set aside");
+    assert_eq!(
+        count_quarantined(&options),
+        0,
+        "sound rows were quarantined"
+    );
     fs::write(rows.join("snap.0000000000000001.generating"), b"half").unwrap();
     assert_restarts_with(&options, &state).await;
     assert_eq!(

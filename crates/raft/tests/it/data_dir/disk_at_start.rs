@@ -95,7 +95,7 @@ async fn path_of_wrong_kind_is_rejected_and_kept() {
         fs::rename(&kept, &path).unwrap();
         assert_restarts_with(&options, &state).await;
     }
-    // The rows are a shortcut: a file in their place is set aside, and kept.
+    // The rows are a shortcut: a file in their place is quarantined, and kept.
     let rows = options.data_dir.join("state");
     fs::remove_dir_all(&rows).unwrap();
     fs::write(&rows, b"a file").unwrap();

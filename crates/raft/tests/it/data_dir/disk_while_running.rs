@@ -109,7 +109,7 @@ async fn node_with_full_disk_stops_until_space_is_freed() {
     assert_eq!(
         count_quarantined(&data),
         0,
-        "rows were set aside for want of space"
+        "rows were quarantined for want of space"
     );
     std::fs::remove_file(ballast).unwrap();
     assert_continues(options, count).await;

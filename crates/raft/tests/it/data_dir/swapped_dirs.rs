@@ -1,6 +1,6 @@
 //! Files that are sound and not this node's, or not of this time: another node's, another
 //! cluster's, an older copy's. The node rejects those that matter by name, and starts once the
-//! right ones are back. Rows are set aside and rebuilt.
+//! right ones are back. Rows are quarantined and rebuilt.
 
 use std::fs;
 use std::path::Path;

@@ -132,7 +132,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
     },
 ];
 
-const QUARANTINE_TEXTS: &[&str] = &["it is set aside and rebuilt"];
+const QUARANTINE_TEXTS: &[&str] = &["it is quarantined and rebuilt"];
 
 /// Damage to rows, which the store quarantines and rebuilds.
 pub(super) const ROWS_DAMAGE: &[DamageCase] = &[

@@ -147,7 +147,7 @@ async fn metrics_in_output_docs_and_dashboards_are_the_same() {
         for endpoint in &endpoints {
             served.extend(parse_described(&scrape_metrics(endpoint).await));
         }
-        let labels = served.get("seqsvr_raft_heard_seconds")?;
+        let labels = served.get("seqsvr_raft_follower_last_ack_age_seconds")?;
         labels.1.contains("store").then_some(served)
     })
     .await;
@@ -184,7 +184,8 @@ async fn metrics_in_output_docs_and_dashboards_are_the_same() {
     }
     for store in 0..3 {
         for name in cluster.store_counters(store).await.keys() {
-            let by_store = name.starts_with("raft_lag_") || name.starts_with("raft_heard_ms_");
+            let by_store = name.starts_with("raft_follower_lag_entries_")
+                || name.starts_with("raft_follower_last_ack_age_ms_");
             let prefix = if name.starts_with("raft_") {
                 "seqsvr_"
             } else {
@@ -207,7 +208,7 @@ async fn calls_of_all_endpoints_are_timed_and_errors_counted_by_reason() {
     let allocs = cluster.start_allocs(["a1"]).await;
     let endpoint = open_alloc_endpoint(&allocs[0]).await;
     let calls = |text: &str, method: &str| {
-        let series = format!("seqsvr_alloc_call_duration_seconds_count{{method=\"{method}\"}}");
+        let series = format!("seqsvr_alloc_request_duration_seconds_count{{method=\"{method}\"}}");
         series_value(text, &series)
     };
     let error = |text: &str, reason: &str| {
@@ -232,13 +233,13 @@ async fn calls_of_all_endpoints_are_timed_and_errors_counted_by_reason() {
     assert!(grew(&|text| calls(text, "Pipe")) >= 1.0);
     assert_eq!(grew(&|text| error(text, "NAMESPACE_NOT_FOUND")), 1.0);
     assert_eq!(
-        grew(&|text| series_value(text, "seqsvr_alloc_numbers_total")),
+        grew(&|text| series_value(text, "seqsvr_alloc_numbers_issued_total")),
         5.0
     );
-    assert_eq!(read_counter(&allocs[0], "numbers").await, 5);
+    assert_eq!(read_counter(&allocs[0], "numbers_issued").await, 5);
     assert_eq!(series_value(&after, "seqsvr_alloc_lease_valid"), 1.0);
-    assert_eq!(series_value(&after, "seqsvr_alloc_keys_touched"), 1.0);
-    let left = series_value(&after, "seqsvr_alloc_window_left_min");
+    assert_eq!(series_value(&after, "seqsvr_alloc_keys_in_memory"), 1.0);
+    let left = series_value(&after, "seqsvr_alloc_window_remaining_min");
     assert_eq!(left, 10_000.0 - 5.0);
 
     let mut open = HttpCaller::connect(endpoint.local_addr()).await;
@@ -250,7 +251,7 @@ async fn calls_of_all_endpoints_are_timed_and_errors_counted_by_reason() {
     assert!(
         answer
             .body
-            .contains("# TYPE seqsvr_alloc_numbers counter\n")
+            .contains("# TYPE seqsvr_alloc_numbers_issued counter\n")
     );
     numbers.shutdown().await;
     endpoint.shutdown().await;
