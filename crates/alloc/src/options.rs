@@ -29,9 +29,9 @@ pub struct Options {
     /// earlier session at once. None: a restart waits for that session to end.
     pub state_dir: Option<PathBuf>,
     /// Maximum wait for an older session under the name to end; after it the start fails.
-    pub name_wait: Duration,
+    pub name_conflict_timeout: Duration,
     /// Time without use after which a section is closed, approximately.
-    pub idle_after: Duration,
+    pub section_idle_timeout: Duration,
     /// Memory of sections, in bytes, above which sections are closed even if they are busy.
     pub memory_budget: u64,
     /// Maximum connections; above it new connections are rejected.
@@ -39,11 +39,11 @@ pub struct Options {
     /// Maximum calls in progress on one connection; above it calls wait at the caller's side.
     pub streams_max: u32,
     /// Maximum items of calls that wait; above it calls are rejected with a retry hint. Less than
-    /// `items_max` counts as `items_max`.
-    pub waiting_max: usize,
+    /// `batch_items_max` counts as `batch_items_max`.
+    pub queued_items_max: usize,
     /// Maximum items of one NextMany or CurrentMany, at most [`ITEMS_MAX`]; above it the request is
     /// rejected. The same on all AllocSvrs of a cluster, because a batch may be forwarded.
-    pub items_max: usize,
+    pub batch_items_max: usize,
     /// Maximum size of a message in bytes, at most [`MESSAGE_BYTES_MAX`]. The same on all AllocSvrs
     /// of a cluster.
     pub message_max: usize,
@@ -83,13 +83,13 @@ impl Options {
             advertise: None,
             stores,
             state_dir: None,
-            name_wait: Duration::from_secs(20),
-            idle_after: Duration::from_secs(600),
+            name_conflict_timeout: Duration::from_secs(20),
+            section_idle_timeout: Duration::from_secs(600),
             memory_budget: 8 << 30,
             connections_max: CONNECTIONS_DEFAULT,
             streams_max: CALLS_PER_CONNECTION_DEFAULT,
-            waiting_max: QUEUED_ITEMS_DEFAULT,
-            items_max: ITEMS_MAX,
+            queued_items_max: QUEUED_ITEMS_DEFAULT,
+            batch_items_max: ITEMS_MAX,
             message_max: MESSAGE_BYTES_MAX,
             seed: None,
         }

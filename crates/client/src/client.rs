@@ -51,10 +51,10 @@ impl Client {
             ));
         }
         let servers = ServerSet::new(servers, options.seed);
-        let items_max = options.items_max.clamp(1, ITEMS_MAX);
+        let batch_items_max = options.batch_items_max.clamp(1, ITEMS_MAX);
         Ok(Client {
             context: CallContext {
-                core: Arc::new(ClientCore::new(channels, servers, items_max)),
+                core: Arc::new(ClientCore::new(channels, servers, batch_items_max)),
                 deadline: options.deadline,
                 strict: false,
             },

@@ -41,8 +41,12 @@ pub(crate) struct ClientCore {
 
 impl ClientCore {
     /// Creates the state of a client that has no table and no connection yet.
-    pub(crate) fn new(channels: ChannelPool, servers: ServerSet, items_max: usize) -> ClientCore {
-        let frame_items_max = items_max.min(FRAME_ITEMS_MAX);
+    pub(crate) fn new(
+        channels: ChannelPool,
+        servers: ServerSet,
+        batch_items_max: usize,
+    ) -> ClientCore {
+        let frame_items_max = batch_items_max.min(FRAME_ITEMS_MAX);
         ClientCore {
             pipes: PipePool::new(channels.clone(), frame_items_max),
             channels,

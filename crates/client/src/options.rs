@@ -11,7 +11,7 @@ pub struct ClientOptions {
     pub(crate) servers: Vec<String>,
     pub(crate) deadline: Duration,
     pub(crate) seed: Option<u64>,
-    pub(crate) items_max: usize,
+    pub(crate) batch_items_max: usize,
 }
 
 impl ClientOptions {
@@ -22,7 +22,7 @@ impl ClientOptions {
             servers: servers.into_iter().map(Into::into).collect(),
             deadline: CALL_TIMEOUT_DEFAULT,
             seed: None,
-            items_max: ITEMS_MAX,
+            batch_items_max: ITEMS_MAX,
         }
     }
 
@@ -41,11 +41,11 @@ impl ClientOptions {
         self
     }
 
-    /// Sets the maximum items of one frame, for a cluster whose `--items-max` is lower than the
-    /// 1,024 of a frame. The client splits a longer batch.
+    /// Sets the maximum items of one frame, for a cluster whose `--batch-items-max` is lower than
+    /// the 1,024 of a frame. The client splits a longer batch.
     #[must_use]
-    pub fn with_items_max(mut self, items_max: usize) -> ClientOptions {
-        self.items_max = items_max;
+    pub fn with_items_max(mut self, batch_items_max: usize) -> ClientOptions {
+        self.batch_items_max = batch_items_max;
         self
     }
 }

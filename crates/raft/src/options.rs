@@ -12,7 +12,7 @@ use crate::limits::ENTRIES_PER_APPEND_MAX;
 /// Time in which a snapshot must reach a follower.
 const SNAPSHOT_SEND_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Divisor of `snapshot_every_entries`: each process delays a snapshot by up to that part, at
+/// Divisor of `snapshot_interval_entries`: each process delays a snapshot by up to that part, at
 /// random.
 const SNAPSHOT_JITTER_DIVISOR: u64 = 4;
 
@@ -34,7 +34,7 @@ pub struct Options {
     /// of an AllocSvr.
     pub election_max_ms: u64,
     /// Number of new entries after which a snapshot is taken, or up to a quarter more.
-    pub snapshot_every_entries: u64,
+    pub snapshot_interval_entries: u64,
     /// Entries kept in the log behind the newest snapshot, for followers that lag a little.
     pub keep_entries: u64,
     /// Size at which a log file is closed; space is freed by whole files.
@@ -57,7 +57,7 @@ impl Options {
             heartbeat_ms: 100,
             election_min_ms: 200,
             election_max_ms: 400,
-            snapshot_every_entries: 20_000,
+            snapshot_interval_entries: 20_000,
             keep_entries: 5_000,
             log_file_bytes: 4 << 20,
             level_max: FORMAT_LEVEL_MAX,
@@ -91,9 +91,9 @@ impl Options {
                 self.level_max
             ));
         }
-        if self.snapshot_every_entries == 0 || self.log_file_bytes == 0 {
+        if self.snapshot_interval_entries == 0 || self.log_file_bytes == 0 {
             return wrong(String::from(
-                "snapshot-every-entries and log-file-bytes must be above 0",
+                "snapshot-interval-entries and log-file-bytes must be above 0",
             ));
         }
         Ok(())
@@ -101,12 +101,12 @@ impl Options {
 
     /// Returns the entries that a follower may lag before it receives a snapshot instead.
     pub(crate) fn follower_lag_max(&self) -> u64 {
-        2 * (self.snapshot_every_entries + self.keep_entries)
+        2 * (self.snapshot_interval_entries + self.keep_entries)
     }
 
     /// Returns the configuration of openraft.
     pub(crate) fn raft_config(&self) -> Result<Config, Error> {
-        let every = self.snapshot_every_entries;
+        let every = self.snapshot_interval_entries;
         let jitter = seqsvr_os::random_u64() % (every / SNAPSHOT_JITTER_DIVISOR + 1);
         let config = Config {
             cluster_name: String::from("seqsvr"),

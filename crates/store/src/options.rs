@@ -27,7 +27,7 @@ pub struct Options {
     pub election_max_ms: u64,
     /// A snapshot is taken after so many new log entries; a quarter as many are kept behind it for
     /// followers that lag.
-    pub snapshot_every_entries: u64,
+    pub snapshot_interval_entries: u64,
     /// Most connections at a time; the store rejects more.
     pub connections_max: usize,
     /// Most calls of one connection at a time, its Watch streams among them; more wait.
@@ -47,7 +47,7 @@ impl Options {
             heartbeat_ms: raft.heartbeat_ms,
             election_min_ms: raft.election_min_ms,
             election_max_ms: raft.election_max_ms,
-            snapshot_every_entries: raft.snapshot_every_entries,
+            snapshot_interval_entries: raft.snapshot_interval_entries,
             connections_max: CONNECTIONS_DEFAULT,
             streams_max: CALLS_PER_CONNECTION_DEFAULT,
         }
@@ -59,8 +59,8 @@ impl Options {
             heartbeat_ms: self.heartbeat_ms,
             election_min_ms: self.election_min_ms,
             election_max_ms: self.election_max_ms,
-            snapshot_every_entries: self.snapshot_every_entries,
-            keep_entries: self.snapshot_every_entries / 4,
+            snapshot_interval_entries: self.snapshot_interval_entries,
+            keep_entries: self.snapshot_interval_entries / 4,
             moved_data_dir: self.moved_data_dir,
             ..seqsvr_raft::Options::new(self.store_id, address, self.data_dir.clone())
         }

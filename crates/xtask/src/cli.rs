@@ -101,7 +101,7 @@ pub(crate) enum XtaskCommand {
     /// Exits 1 if the peak of a phase is above budget and base. Needs about 5 GB of memory with the
     /// defaults.
     Memory {
-        /// Budget of the AllocSvr, its `--memory-mib`
+        /// Budget of the AllocSvr, its `--section-memory-mib`
         #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = value_parser!(u64).range(16..=16_384))]
         budget_mib: u64,
         /// Memory of the process without counters, and the slack of the counters

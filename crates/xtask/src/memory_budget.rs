@@ -26,7 +26,7 @@ const PHASES: u32 = 4;
 
 /// Options of the measurement.
 pub struct MemoryOptions {
-    /// `--memory-mib` of the AllocSvr.
+    /// `--section-memory-mib` of the AllocSvr.
     pub budget_mib: u64,
     /// Memory of the process without its counters, and the slack of the counters.
     pub base_mib: u64,
@@ -41,7 +41,8 @@ pub struct MemoryOptions {
 /// A phase could not be run, or its calls failed.
 pub async fn measure_memory(options: &MemoryOptions) -> Result<bool, String> {
     let budget = options.budget_mib.to_string();
-    let cluster = ProcessCluster::start_with(1, 1, LEASE_MS, &[], &["--memory-mib", &budget]).await;
+    let cluster =
+        ProcessCluster::start_with(1, 1, LEASE_MS, &[], &["--section-memory-mib", &budget]).await;
     let (pid, address) = (cluster.allocs[0].pid(), &cluster.alloc_addresses[0]);
     let resident_mib = || {
         let stats = ProcessStats::read(pid, None);

@@ -39,7 +39,7 @@ pub async fn second_alloc_of_a_name() -> ScenarioOutcome {
         &listen,
         "--stores",
         &stores,
-        "--name-wait",
+        "--name-conflict-timeout",
         NAME_WAIT,
     ];
     let args = args.map(str::to_owned).to_vec();

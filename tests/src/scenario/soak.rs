@@ -33,10 +33,15 @@ const TASKS_PER_CALLER: usize = 4;
 const CALL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Frequent snapshots, so that the warm-up has several of them.
-const STORE_FLAGS: [&str; 2] = ["--snapshot-every", "2000"];
+const STORE_FLAGS: [&str; 2] = ["--snapshot-interval-entries", "2000"];
 /// The AllocSvrs close sections early and have little memory, so that sections are opened and
 /// closed all the time.
-const ALLOC_FLAGS: [&str; 4] = ["--idle-after", "15s", "--memory-mib", "24"];
+const ALLOC_FLAGS: [&str; 4] = [
+    "--section-idle-timeout",
+    "15s",
+    "--section-memory-mib",
+    "24",
+];
 
 /// Percentage of the whole run for the warm-up, and for each of the two parts that are compared.
 const WARM_UP_PERCENT: u32 = 25;

@@ -74,7 +74,7 @@ fn config_file_alone_configures_a_server() {
     let dev = DevServer::start();
     let file = ConfigFile::new();
     let text = format!(
-        "[alloc]\nname = \"b\"\nlisten = \"127.0.0.1:{}\"\nstores = [\"127.0.0.1:{}\", \"127.0.0.1:1\"]\nmemory-mib = 64\n",
+        "[alloc]\nname = \"b\"\nlisten = \"127.0.0.1:{}\"\nstores = [\"127.0.0.1:{}\", \"127.0.0.1:1\"]\nsection-memory-mib = 64\n",
         dev.port, dev.store_port
     );
     // The only remaining error is the address, which `dev` uses.
@@ -105,13 +105,13 @@ fn config_file_errors_name_the_key() {
     }
     let errors_text = expect_failure(
         file.command_with(
-            "[alloc]\nname = \"a\"\nstores = \"s\"\nitems-max = 0\n",
+            "[alloc]\nname = \"a\"\nstores = \"s\"\nbatch-items-max = 0\n",
             &["alloc"],
         ),
         2,
     );
     assert!(
-        errors_text.contains("--items-max")
+        errors_text.contains("--batch-items-max")
             && errors_text.contains("1..=10000")
             && errors_text.contains(&path),
         "{errors_text}"
@@ -146,7 +146,7 @@ const GOOD_FILE: &str = "[alloc]
 name = \"a1\"
 stores = [\"127.0.0.1:7801\", \"store-2\"]
 redis-password = \"hunter2\"
-items-max = 100
+batch-items-max = 100
 [client]
 timeout = \"3s\"
 ";
@@ -157,7 +157,7 @@ fn config_check_shows_no_secrets() {
     let (code, output, errors_text) = run_check(file.command_with(GOOD_FILE, &["config", "check"]));
     assert_eq!((code, &*errors_text), (Some(0), ""), "{output}");
     for line in [
-        "[alloc] items-max = \"100\"\n",
+        "[alloc] batch-items-max = \"100\"\n",
         "[alloc] stores = \"127.0.0.1:7801\", \"store-2\"\n",
         "[alloc] redis-password = (set, not shown)\n",
         "[client] timeout = \"3s\"  (for init, next, ",
@@ -190,9 +190,9 @@ nme = 1
 listen = \"a b\"
 stores = [\"127.0.0.1:1\", \"host:99999\"]
 advertise = \"host\"
-idle-after = \"5\"
+section-idle-timeout = \"5\"
 redis-listen = \"::1\"
-memory-mib = 1.5
+section-memory-mib = 1.5
 [store]
 id = 0
 [dev]
@@ -204,9 +204,9 @@ timeout = \"soon\"
     let faults = [
         "[alloc] has no nme; its keys are name, listen",
         "[alloc] advertise: \"host\" names no port",
-        "[alloc] idle-after: use a number and a unit",
+        "[alloc] section-idle-timeout: use a number and a unit",
         "[alloc] listen: \"a b\" is not a server address",
-        "[alloc] memory-mib: use a string, a whole number",
+        "[alloc] section-memory-mib: use a string, a whole number",
         "[alloc] redis-listen: \"::1\" is not a server address",
         "[alloc] stores: \"host:99999\" is not a server address: a port is 1 to 65535",
         "no table [aloc]; there are [dev]",

@@ -85,7 +85,7 @@ async fn calls_for_new_keys_wait_for_memory() {
         (code, reason),
         (Code::ResourceExhausted, Reason::Overloaded)
     );
-    assert!(text.contains("--memory-mib"), "{text}");
+    assert!(text.contains("--section-memory-mib"), "{text}");
 
     let sent_on = mark_forwarded(next_request("full", 30_000));
     let mut other = plain.clone();

@@ -74,7 +74,7 @@ impl AllocComponents {
             transport,
             background,
         } = environment;
-        let items_max = options.items_max.min(ITEMS_MAX);
+        let batch_items_max = options.batch_items_max.min(ITEMS_MAX);
 
         // Shared by all.
         let counters = Arc::new(AllocCounters::default());
@@ -131,7 +131,7 @@ impl AllocComponents {
             sections.clone(),
             lifecycle.clone(),
             renewals.clone(),
-            options.idle_after,
+            options.section_idle_timeout,
             options.memory_budget,
         );
         let table_updater = Arc::new(TableUpdater::new(
@@ -182,14 +182,14 @@ impl AllocComponents {
                 counters.clone(),
                 random.clone(),
             ),
-            WaitLimiter::new(options.waiting_max.max(items_max)),
+            WaitLimiter::new(options.queued_items_max.max(batch_items_max)),
             counters.clone(),
             call_metrics.clone(),
             random.clone(),
         ));
         let lease_keeper = LeaseKeeper::new(
             identity.clone(),
-            options.name_wait,
+            options.name_conflict_timeout,
             state_dir,
             clock,
             stores.clone(),
@@ -256,7 +256,7 @@ impl AllocComponents {
             renewals,
             call_metrics,
             background: background.clone(),
-            items_max,
+            batch_items_max,
             stopping: stopping.clone(),
         });
         let grpc_server = GrpcServer {

@@ -135,7 +135,7 @@ impl PipeResponses {
             }
         };
         self.parts.own_cluster.check(frame.cluster)?;
-        frame.validate(self.parts.items_max)?;
+        frame.validate(self.parts.batch_items_max)?;
         Ok(frame)
     }
 

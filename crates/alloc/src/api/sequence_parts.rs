@@ -24,7 +24,7 @@ pub(crate) struct SequenceParts {
     pub(crate) call_metrics: Arc<CallMetrics>,
     pub(crate) background: BackgroundExecutor,
     /// Maximum items of one NextMany or CurrentMany; a larger request is rejected.
-    pub(crate) items_max: usize,
+    pub(crate) batch_items_max: usize,
     /// Cancelled when calls in progress must end.
     pub(crate) stopping: CancellationToken,
 }

@@ -350,7 +350,7 @@ impl SequenceService {
         batch: BatchRequest,
     ) -> Result<BatchResponse, RpcError> {
         self.0.own_cluster.check(batch.cluster)?;
-        batch.validate(self.0.items_max)?;
+        batch.validate(self.0.batch_items_max)?;
         let FastPathResult {
             answers, missed, ..
         } = self.0.fast_path.try_batch(&batch);

@@ -152,7 +152,7 @@ impl BatchRequest {
     }
 
     /// Rejects a batch that is invalid as a whole. Single items are validated when they are served.
-    pub(crate) fn validate(&self, items_max: usize) -> Result<(), RpcError> {
+    pub(crate) fn validate(&self, batch_items_max: usize) -> Result<(), RpcError> {
         validate_namespace_name(&self.namespace)?;
         let wrong = |text: &str| Err(RpcError::new(Reason::Invalid, text));
         match (self.uids.is_empty(), self.keys.is_empty()) {
@@ -163,8 +163,9 @@ impl BatchRequest {
             _ => {}
         }
         let n = self.len();
-        if n > items_max {
-            let text = format!("one request takes at most {items_max} items, not {n}; split it");
+        if n > batch_items_max {
+            let text =
+                format!("one request takes at most {batch_items_max} items, not {n}; split it");
             return Err(RpcError::new(Reason::LimitExceeded, text));
         }
         validate_column("counts", self.counts.len(), n)?;

@@ -45,7 +45,7 @@ const REGISTER_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct LeaseKeeper {
     identity: Arc<AllocIdentity>,
     /// Maximum wait for an older session under the name to end.
-    name_wait: Duration,
+    name_conflict_timeout: Duration,
     state_dir: Option<Arc<StateDir>>,
     clock: Arc<dyn Clock>,
     stores: StoreGroupClient,
@@ -68,7 +68,7 @@ impl LeaseKeeper {
     )]
     pub(crate) fn new(
         identity: Arc<AllocIdentity>,
-        name_wait: Duration,
+        name_conflict_timeout: Duration,
         state_dir: Option<Arc<StateDir>>,
         clock: Arc<dyn Clock>,
         stores: StoreGroupClient,
@@ -85,7 +85,7 @@ impl LeaseKeeper {
     ) -> LeaseKeeper {
         LeaseKeeper {
             identity,
-            name_wait,
+            name_conflict_timeout,
             state_dir,
             clock,
             stores,
@@ -181,7 +181,9 @@ impl LeaseKeeper {
             };
             let takeover_wait = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
             match fault.reason() {
-                Reason::NameTaken if taken_for > self.name_wait.max(3 * takeover_wait) => {
+                Reason::NameTaken
+                    if taken_for > self.name_conflict_timeout.max(3 * takeover_wait) =>
+                {
                     return Err(Error::NameTaken {
                         name: self.identity.name.clone(),
                         holder: fault.message,

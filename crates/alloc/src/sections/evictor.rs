@@ -37,7 +37,7 @@ pub(crate) struct Evictor {
     sections: Arc<SectionMap>,
     lifecycle: Arc<SectionLifecycle>,
     renewals: Arc<RenewalSignal>,
-    idle_after: Duration,
+    section_idle_timeout: Duration,
     /// Bytes above which sections are closed even if they are busy.
     budget: u64,
 }
@@ -47,22 +47,22 @@ impl Evictor {
         sections: Arc<SectionMap>,
         lifecycle: Arc<SectionLifecycle>,
         renewals: Arc<RenewalSignal>,
-        idle_after: Duration,
+        section_idle_timeout: Duration,
         budget: u64,
     ) -> Evictor {
         Evictor {
             sections,
             lifecycle,
             renewals,
-            idle_after,
+            section_idle_timeout,
             budget,
         }
     }
 
-    /// Sweeps until cancelled. A section that is unused for between one and two times `idle_after`
-    /// / 2 is closed.
+    /// Sweeps until cancelled. A section that is unused for between one and two times
+    /// `section_idle_timeout` / 2 is closed.
     pub(crate) async fn run(self, cancel: CancellationToken) {
-        let sweep_interval = self.idle_after / IDLE_SWEEPS;
+        let sweep_interval = self.section_idle_timeout / IDLE_SWEEPS;
         let mut next_sweep = Instant::now() + sweep_interval;
         loop {
             let due = next_sweep.min(Instant::now() + BUDGET_CHECK_INTERVAL);

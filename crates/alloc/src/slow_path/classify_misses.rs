@@ -50,7 +50,7 @@ impl SlowPath {
             // The client retries this reason only if it has a hint.
             Some(PendingReason::NoMemory) => {
                 let text = format!(
-                    "{} while sections are closed; if this lasts, raise --memory-mib of AllocSvr",
+                    "{} while sections are closed; if this lasts, raise --section-memory-mib of AllocSvr",
                     TakeError::MemoryExhausted
                 );
                 return RpcError::new(Reason::Overloaded, text).with_retry_after_ms(RETRY_AFTER_MS);

@@ -83,13 +83,15 @@ impl WaitPermits<'_> {
         });
         let text = if is_connection_full {
             format!(
-                "too many items of this connection wait: one connection may have {connection_capacity} of {capacity} (--waiting-max); retry later"
+                "too many items of this connection wait: one connection may have {connection_capacity} of {capacity} (--queued-items-max); retry later"
             )
         } else if !add_within(&self.limiter.permits_taken, self.items, capacity) {
             if let Some(share) = self.share {
                 share.queued_items().fetch_sub(self.items, Relaxed);
             }
-            format!("too many items wait in this AllocSvr: {capacity} (--waiting-max); retry later")
+            format!(
+                "too many items wait in this AllocSvr: {capacity} (--queued-items-max); retry later"
+            )
         } else {
             self.is_acquired = true;
             return Ok(());

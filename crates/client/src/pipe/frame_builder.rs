@@ -65,9 +65,9 @@ impl FrameBuilder {
         frame_key: &FrameKey<'_>,
         items: usize,
         weight: u64,
-        items_max: usize,
+        batch_items_max: usize,
     ) -> bool {
-        self.item_count() + items <= items_max
+        self.item_count() + items <= batch_items_max
             && self.weight + weight <= NUMBERS_MAX
             && self.table_version == frame_key.table_version
             && (self.operation, self.keyed, self.strict)

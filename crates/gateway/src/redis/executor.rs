@@ -31,7 +31,7 @@ pub(super) struct BatchExecutor<'a, S> {
     pub(super) shared: &'a RedisShared,
     pub(super) share: &'a ConnectionQuota,
     /// Maximum items of one call.
-    pub(super) items_max: usize,
+    pub(super) batch_items_max: usize,
 }
 
 /// Results of a batch's items, one column a group.
@@ -59,7 +59,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         data: &Bytes,
         groups: &[NamespaceGroup<'_>],
     ) -> BatchResults<FirstAndLast> {
-        let batches = split_batches(groups, self.items_max);
+        let batches = split_batches(groups, self.batch_items_max);
         let mut outcomes = Vec::with_capacity(batches.len());
         for in_flight in batches.chunks(self.batches_in_flight_max(&batches)) {
             // Usually there is one.
@@ -83,7 +83,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         data: &Bytes,
         groups: &[NamespaceGroup<'_>],
     ) -> BatchResults<Option<u64>> {
-        let batches = split_batches(groups, self.items_max);
+        let batches = split_batches(groups, self.batch_items_max);
         let mut outcomes = Vec::with_capacity(batches.len());
         for in_flight in batches.chunks(self.batches_in_flight_max(&batches)) {
             // Usually there is one.
@@ -105,7 +105,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
     /// several calls for one namespace are not.
     fn batches_in_flight_max(&self, batches: &[(usize, Range<usize>)]) -> usize {
         let items: usize = batches.iter().map(|(_, items)| items.len()).sum();
-        match items > self.items_max {
+        match items > self.batch_items_max {
             true => 1,
             false => batches.len().max(1),
         }
@@ -355,13 +355,16 @@ fn key_columns(data: &Bytes, keys: &[NamespaceKey<'_>]) -> (Vec<u64>, Vec<Bytes>
 
 /// Splits the groups into calls within the limits of items and of numbers. Returns the group and
 /// the range of items of each call.
-fn split_batches(groups: &[NamespaceGroup<'_>], items_max: usize) -> Vec<(usize, Range<usize>)> {
+fn split_batches(
+    groups: &[NamespaceGroup<'_>],
+    batch_items_max: usize,
+) -> Vec<(usize, Range<usize>)> {
     let mut all = Vec::new();
     for (group_index, group) in groups.iter().enumerate() {
         let (mut begin, mut numbers) = (0, 0);
         for (i, count) in group.counts.iter().enumerate() {
             let count = u64::from(*count);
-            if i - begin >= items_max || numbers + count > NUMBERS_MAX {
+            if i - begin >= batch_items_max || numbers + count > NUMBERS_MAX {
                 all.push((group_index, begin..i));
                 (begin, numbers) = (i, 0);
             }

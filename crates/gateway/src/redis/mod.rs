@@ -61,7 +61,7 @@ pub struct RedisOptions {
     /// Time without a command after which a connection is closed; None: no limit.
     pub idle_timeout: Option<Duration>,
     /// Maximum items of one call of the service.
-    pub items_max: usize,
+    pub batch_items_max: usize,
 }
 
 /// A server of the Redis protocol.
@@ -79,7 +79,7 @@ impl RedisOptions {
             connections_max: REDIS_CONNECTIONS_DEFAULT,
             password: None,
             idle_timeout: None,
-            items_max: ITEMS_MAX,
+            batch_items_max: ITEMS_MAX,
         }
     }
 }
@@ -96,7 +96,7 @@ impl RedisServer {
     ) -> io::Result<RedisServer> {
         let listener = transport.listen(options.listen).await?;
         let shared = Arc::new(RedisShared::new(options.password));
-        let items_max = options.items_max.min(BATCH_COMMANDS_MAX);
+        let batch_items_max = options.batch_items_max.min(BATCH_COMMANDS_MAX);
         let idle_timeout = options.idle_timeout;
         let sequence = Arc::new(sequence);
         let connections_shared = shared.clone();
@@ -106,7 +106,7 @@ impl RedisServer {
                 let connection = RedisConnection {
                     sequence: &*sequence,
                     shared: &shared,
-                    items_max,
+                    batch_items_max,
                     idle_timeout,
                     shutdown: accepted.shutdown,
                 };

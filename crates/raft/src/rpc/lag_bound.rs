@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn lag_bound_after_install_allows_entries_that_came_during_it() {
         let mut options = Options::new(1, "127.0.0.1:1", "unused");
-        (options.snapshot_every_entries, options.keep_entries) = (15, 5);
+        (options.snapshot_interval_entries, options.keep_entries) = (15, 5);
         let newest = Arc::new(AtomicU64::new(380));
         let lag = LagBound::new(&options, newest);
         assert!(lag.is_exceeded(id(100), id(400)));

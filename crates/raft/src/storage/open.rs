@@ -96,7 +96,7 @@ impl Storage {
         }
         applied.growth_meter = GrowthMeter::starting_after(log.last_log_id());
         let forced_build_entries =
-            FORCED_BUILD_FACTOR.saturating_mul(options.snapshot_every_entries);
+            FORCED_BUILD_FACTOR.saturating_mul(options.snapshot_interval_entries);
         let machine = StateMachine::new(
             &directory,
             rows,

@@ -246,7 +246,7 @@ async fn installed_snapshot_is_not_received_again() {
 async fn snapshot_is_not_built_while_one_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
-    options.snapshot_every_entries = 5;
+    options.snapshot_interval_entries = 5;
     let mut storage = open_member_storage(&options, 0).await;
     for index in 0..=100 {
         append_durably(&mut storage.log, index).await.unwrap();

@@ -77,7 +77,7 @@ async fn follower_behind_purged_log_receives_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     // As many slots as there may be, so that the snapshot takes several chunks.
     let mut nodes = start_cluster_with_slots(dir.path(), 3, 16_384, |o| {
-        o.snapshot_every_entries = 40;
+        o.snapshot_interval_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })

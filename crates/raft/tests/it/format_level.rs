@@ -19,7 +19,7 @@ fn at_level_2(options: &mut Options) {
 
 /// Keeps only a few entries, so that a new node receives a snapshot.
 fn keep_few_entries(options: &mut Options) {
-    options.snapshot_every_entries = 20;
+    options.snapshot_interval_entries = 20;
     options.keep_entries = 5;
     options.log_file_bytes = 16 << 10;
 }

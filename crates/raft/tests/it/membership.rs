@@ -12,7 +12,7 @@ use crate::support::running_node::{
 
 /// Keeps only a few entries, so that a new node receives a snapshot, and then entries.
 fn keep_few_entries(options: &mut Options) {
-    options.snapshot_every_entries = 40;
+    options.snapshot_interval_entries = 40;
     options.keep_entries = 5;
     options.log_file_bytes = 16 << 10;
 }

@@ -32,7 +32,7 @@ fn read_contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 async fn salvage_backs_up_state_of_surviving_data_dir() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(&dir.path().join("old"), 3, |o| {
-        o.snapshot_every_entries = 30;
+        o.snapshot_interval_entries = 30;
         o.keep_entries = 5;
         o.log_file_bytes = 4 << 10;
     })

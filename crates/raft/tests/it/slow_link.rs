@@ -148,7 +148,7 @@ async fn propose_batches(node: &seqsvr_raft::RaftNode, count: usize, commands: u
 async fn slow_follower_does_not_hold_up_log_purge() {
     let dir = tempfile::tempdir().unwrap();
     let (nodes, link) = start_three_with_slow_link(dir.path(), |o| {
-        o.snapshot_every_entries = 40;
+        o.snapshot_interval_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })
@@ -257,7 +257,7 @@ async fn slow_votes_elect_leader_with_longer_election_timeout() {
 async fn slow_snapshot_is_followed_by_entries() {
     let dir = tempfile::tempdir().unwrap();
     let (mut nodes, link) = start_three_with_slow_link(dir.path(), |o| {
-        o.snapshot_every_entries = 40;
+        o.snapshot_interval_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })

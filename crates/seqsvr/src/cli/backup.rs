@@ -36,7 +36,7 @@ is too large only makes every sequence skip ahead. The data directory must be ne
 
 Example, in two shells; then grow with `seqsvr member add`:
   seqsvr restore FILE --id 1 --listen 127.0.0.1:7801 --data-dir data/r1 \\
-    --lift-max-seq 100000000 --lift-start 100000000 --lift-epoch 1000000
+    --max-seq-margin 100000000 --start-margin 100000000 --epoch-margin 1000000
   seqsvr store --id 1 --listen 127.0.0.1:7801 --data-dir data/r1";
 
 #[derive(Args)]
@@ -47,11 +47,11 @@ pub(crate) struct RestoreArgs {
     pub(crate) identity: StoreIdentityArgs,
     /// Margin: maximum numbers that one section can have received since the backup.
     #[arg(long, value_name = "N")]
-    pub(crate) lift_max_seq: Option<u64>,
+    pub(crate) max_seq_margin: Option<u64>,
     /// Margin: maximum numbers that one section not in the backup can have received.
     #[arg(long, value_name = "N")]
-    pub(crate) lift_start: Option<u64>,
+    pub(crate) start_margin: Option<u64>,
     /// Margin: maximum owner changes that one slot can have had since the backup.
     #[arg(long, value_name = "N")]
-    pub(crate) lift_epoch: Option<u64>,
+    pub(crate) epoch_margin: Option<u64>,
 }

@@ -8,7 +8,7 @@ mod member;
 mod namespace;
 mod sequence;
 mod servers;
-mod slots;
+mod slot;
 mod value_parsers;
 
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
 pub(crate) use servers::{AllocArgs, DevArgs, EndpointArgs, InitArgs, StoreArgs};
-pub(crate) use slots::{DrainArgs, MoveArgs};
+pub(crate) use slot::{DrainArgs, MoveSlotArgs, SlotCommand};
 pub(crate) use value_parsers::{parse_store_member, resolve_address};
 
 use crate::output::log::LogFormat;
@@ -104,12 +104,11 @@ pub(crate) enum CliCommand {
     /// The cluster serves numbers during all changes.
     #[command(subcommand)]
     Member(MemberCommand),
-    /// Move one slot to another AllocSvr.
+    /// Move slots to other AllocSvrs.
     ///
-    /// No number is skipped and no call fails.
-    Move(MoveArgs),
-    /// Move all slots off an AllocSvr, so that it can be stopped.
-    Drain(DrainArgs),
+    /// The cluster serves numbers during all moves.
+    #[command(subcommand)]
+    Slot(SlotCommand),
     /// Write the state of a running cluster to a file, for `restore`.
     #[command(after_help = BACKUP_HELP)]
     Backup(BackupArgs),

@@ -115,7 +115,7 @@ pub(crate) struct StoreArgs {
         value_name = "ENTRIES",
         value_parser = clap::value_parser!(u64).range(100..=10_000_000)
     )]
-    pub(crate) snapshot_every: u64,
+    pub(crate) snapshot_interval_entries: u64,
     /// Shortest time without a leader before an election, in milliseconds.
     ///
     /// The longest time is twice as long. A vote counts only if the voter's disk syncs it within
@@ -223,7 +223,7 @@ pub(crate) struct AllocArgs {
     ///
     /// The process waits at least three times the takeover wait.
     #[arg(long, default_value = "20s", value_parser = parse_duration)]
-    pub(crate) name_wait: Duration,
+    pub(crate) name_conflict_timeout: Duration,
     /// Time after which an unused section is unloaded.
     #[arg(
         long,
@@ -231,10 +231,10 @@ pub(crate) struct AllocArgs {
         default_value = "10m",
         value_parser = parse_duration
     )]
-    pub(crate) idle_after: Duration,
+    pub(crate) section_idle_timeout: Duration,
     /// Maximum memory for counters in MiB. Above it, busy sections are unloaded too.
     #[arg(long, help_heading = LIMITS_HEADING, default_value_t = 8_192)]
-    pub(crate) memory_mib: u64,
+    pub(crate) section_memory_mib: u64,
     #[command(flatten)]
     pub(crate) connection_limits: ConnectionLimitArgs,
     /// Maximum items that are queued for a section, a window or a store.
@@ -246,7 +246,7 @@ pub(crate) struct AllocArgs {
         default_value_t = QUEUED_ITEMS_DEFAULT as u64,
         value_parser = clap::value_parser!(u64).range(1..=1 << 24)
     )]
-    pub(crate) waiting_max: u64,
+    pub(crate) queued_items_max: u64,
     /// Maximum items of one NextMany or CurrentMany. Larger requests are rejected.
     ///
     /// Give all AllocSvrs of a cluster the same value.
@@ -256,7 +256,7 @@ pub(crate) struct AllocArgs {
         default_value_t = ITEMS_MAX as u64,
         value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX as u64)
     )]
-    pub(crate) items_max: u64,
+    pub(crate) batch_items_max: u64,
     /// Maximum size of a message in KiB. Larger messages are rejected.
     ///
     /// Give all AllocSvrs of a cluster the same value.
@@ -301,7 +301,7 @@ pub(crate) struct EndpointArgs {
     pub(crate) redis_connections_max: u64,
     /// Close a Redis connection after this time without a command. Default: never.
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
-    pub(crate) redis_idle_max: Option<Duration>,
+    pub(crate) redis_idle_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
     /// Token that Tinyid clients must send. Default: any token is accepted.
@@ -337,5 +337,5 @@ pub(crate) struct HttpArgs {
     pub(crate) http_connections_max: u64,
     /// Close an HTTP connection after this time without a request.
     #[arg(long, default_value = "75s", value_parser = parse_nonzero_duration, value_name = "TIME")]
-    pub(crate) http_idle_max: Duration,
+    pub(crate) http_idle_timeout: Duration,
 }

@@ -1,4 +1,4 @@
-//! The command line of `seqsvr move` and `seqsvr drain`.
+//! The command line of `seqsvr slot move` and `seqsvr slot drain`.
 
 use clap::Args;
 

@@ -71,18 +71,18 @@ fn print_stores(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     let width = stores.iter().map(|s| s.address.len()).max().unwrap_or(0);
     let width = width.max("address".len());
     stdout::print_line(format_args!(
-        "{:>4}  {:width$}  {:7}  {:>6}  heard",
+        "{:>4}  {:width$}  {:7}  {:>6}  last ack",
         "id", "address", "role", "lag"
     ))?;
     for s in stores {
         let lag = lag(s).map_or_else(|| "-".to_owned(), |lag| lag.to_string());
-        let heard = match (s.leader, s.last_ack_age_ms) {
+        let last_ack = match (s.leader, s.last_ack_age_ms) {
             (false, Some(ms)) => format!("{ms} ms ago"),
             _ => "-".to_owned(),
         };
         let (id, address, role) = (s.id, &s.address, role_name(s));
         stdout::print_line(format_args!(
-            "{id:>4}  {address:width$}  {role:7}  {lag:>6}  {heard}"
+            "{id:>4}  {address:width$}  {role:7}  {lag:>6}  {last_ack}"
         ))?;
     }
     Ok(())

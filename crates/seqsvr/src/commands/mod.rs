@@ -10,7 +10,7 @@ mod namespace;
 mod recovery;
 mod sequence;
 mod servers;
-mod slots;
+mod slot;
 mod status;
 
 use crate::cli::{CliCommand, CommandLine, ConfigCommand};
@@ -28,8 +28,7 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Status(args) => status::run(args).await,
         CliCommand::Namespace(args) => namespace::run(args).await,
         CliCommand::Member(args) => member::run(args).await,
-        CliCommand::Move(args) => slots::move_slot(args).await,
-        CliCommand::Drain(args) => slots::drain_alloc(args).await,
+        CliCommand::Slot(command) => slot::run(command).await,
         CliCommand::Backup(args) => recovery::backup::run(args).await,
         CliCommand::Restore(args) => recovery::restore::run(args).await,
         CliCommand::Bench(args) => bench::run(args).await,

@@ -1,4 +1,4 @@
-//! `seqsvr move` and `seqsvr drain`: move slots to other AllocSvrs of a running cluster.
+//! `seqsvr slot move` and `seqsvr slot drain`: move slots to other AllocSvrs of a running cluster.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(crate) async fn drain_alloc(args: cli::DrainArgs) -> anyhow::Result<()> {
         }
         if Instant::now() >= deadline {
             bail!(ServerUnavailable(format!(
-                "{} still owns {slots_left} slots; it goes on draining: ask again, or take it back with `seqsvr drain {} --undo`",
+                "{} still owns {slots_left} slots; it goes on draining: ask again, or take it back with `seqsvr slot drain {} --cancel`",
                 args.name, args.name
             )));
         }

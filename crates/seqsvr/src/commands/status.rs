@@ -57,7 +57,7 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
     ))?;
     let moving = match c.moves_planned {
         0 => String::new(),
-        n => format!(", {n} to move"),
+        n => format!(", {n} planned moves"),
     };
     stdout::print_line(format_args!(
         "slots     {} ({} free{})  sections {} open of {} known",
@@ -96,7 +96,7 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
             |n| {
                 let get = |name| counter(&s.address, name).unwrap_or(0);
                 format!(
-                    "{n} numbers, {} raises, {} waited for refill",
+                    "{n} numbers, {} raises, {} window waits",
                     get("raises"),
                     get("window_waits")
                 )

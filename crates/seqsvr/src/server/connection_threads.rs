@@ -37,7 +37,7 @@ impl ConnectionThreads {
             runtimes.push(runtime.handle().clone());
             let mut stopped = stopped.clone();
             std::thread::Builder::new()
-                .name("door".into())
+                .name("endpoint".into())
                 .spawn(move || {
                     set_batch_scheduling();
                     runtime.block_on(stopped.changed())
@@ -122,8 +122,8 @@ mod tests {
         let cores = std::thread::available_parallelism().unwrap().get();
         let _running = ConnectionThreads::start().unwrap();
         let (expected, began) = (vec![(USUAL_NICENESS, SCHED_BATCH); cores], Instant::now());
-        while read_thread_policies("door") != expected {
-            let policies = read_thread_policies("door");
+        while read_thread_policies("endpoint") != expected {
+            let policies = read_thread_policies("endpoint");
             assert!(began.elapsed() < Duration::from_secs(10), "{policies:?}");
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -32,7 +32,7 @@ impl Endpoints {
         alloc: &AllocServer,
         threads: &ConnectionThreads,
         args: &cli::EndpointArgs,
-        items_max: usize,
+        batch_items_max: usize,
     ) -> anyhow::Result<Endpoints> {
         let mut endpoints = Endpoints::default();
         if let Some(listen) = &args.redis_listen {
@@ -40,8 +40,8 @@ impl Endpoints {
                 runtimes: threads.runtimes(),
                 connections_max: args.redis_connections_max as usize,
                 password: args.redis_password.clone(),
-                idle_timeout: args.redis_idle_max,
-                items_max,
+                idle_timeout: args.redis_idle_timeout,
+                batch_items_max,
                 ..RedisOptions::new(cli::resolve_address(listen, REDIS_PORT)?)
             };
             let listen = options.listen;
@@ -56,7 +56,7 @@ impl Endpoints {
                 listen: cli::resolve_address(listen, HTTP_PORT)?,
                 runtimes: threads.runtimes(),
                 connections_max: args.http.http_connections_max as usize,
-                idle_timeout: args.http.http_idle_max,
+                idle_timeout: args.http.http_idle_timeout,
                 local_only: false,
             };
             let listen = options.listen;

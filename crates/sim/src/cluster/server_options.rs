@@ -17,7 +17,7 @@ pub(super) fn store_options(
         heartbeat_ms: setup.heartbeat_ms,
         election_min_ms: 2 * setup.heartbeat_ms,
         election_max_ms: 4 * setup.heartbeat_ms,
-        snapshot_every_entries: setup.snapshot_every,
+        snapshot_interval_entries: setup.snapshot_every,
         ..seqsvr_store::Options::new(store_id, store_address(id), data_dir)
     }
 }
@@ -34,8 +34,8 @@ pub(super) fn alloc_options(
     seqsvr_alloc::Options {
         seed: Some(seed),
         // No service manager would restart the AllocSvr if it gave up its name.
-        name_wait: Duration::from_secs(3_600),
-        idle_after: Duration::from_millis(setup.idle_after_ms),
+        name_conflict_timeout: Duration::from_secs(3_600),
+        section_idle_timeout: Duration::from_millis(setup.idle_after_ms),
         // Some AllocSvrs prove that they were restarted; the others wait for their earlier session.
         state_dir: (id % 2 == 1).then(|| root_dir.join("state")),
         ..seqsvr_alloc::Options::new(machine_name(id), alloc_address(id), store_addresses)

@@ -100,7 +100,7 @@ pub async fn fast_restart() -> ScenarioOutcome {
             cluster.store_addresses.join(","),
             "--state-dir".to_owned(),
             dir,
-            "--name-wait".to_owned(),
+            "--name-conflict-timeout".to_owned(),
             "5s".to_owned(),
         ];
         ServerProcess::start(cluster.dir(), name, args.to_vec())

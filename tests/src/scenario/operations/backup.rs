@@ -192,9 +192,9 @@ pub async fn backup_restore() -> ScenarioOutcome {
     let without_margins = run_restore(&cluster, &file, &dir, &[]).await;
     assert_eq!(without_margins.status.code(), Some(2));
     let words = [
-        "--lift-max-seq",
-        "--lift-start",
-        "--lift-epoch",
+        "--max-seq-margin",
+        "--start-margin",
+        "--epoch-margin",
         "was made",
         "largest window",
         "numbers added a second",
@@ -203,11 +203,14 @@ pub async fn backup_restore() -> ScenarioOutcome {
     for line in rejection.lines() {
         outcome.note(format!("  {line}"));
     }
-    let window = parse_minimum(&rejection, "--lift-max-seq");
+    let window = parse_minimum(&rejection, "--max-seq-margin");
     let low = (window.parse::<u64>().expect("a number") - 1).to_string();
     let margins = |max_seq| {
-        let rest = [("--lift-start", COVERING_MARGIN), ("--lift-epoch", "1000")];
-        [[("--lift-max-seq", max_seq)].as_slice(), &rest].concat()
+        let rest = [
+            ("--start-margin", COVERING_MARGIN),
+            ("--epoch-margin", "1000"),
+        ];
+        [[("--max-seq-margin", max_seq)].as_slice(), &rest].concat()
     };
     let small = run_restore(&cluster, &file, &dir, &margins(&low)).await;
     assert_restore_rejected(&small, &dir, &["at least", &window]);
@@ -311,7 +314,7 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
     let dir = cluster.dir().join("restored-1");
     let rejection =
         assert_restore_rejected(&run_restore(&cluster, &file, &dir, &[]).await, &dir, &[]);
-    let flags = ["--lift-max-seq", "--lift-start", "--lift-epoch"];
+    let flags = ["--max-seq-margin", "--start-margin", "--epoch-margin"];
     let values = flags.map(|flag| parse_minimum(&rejection, flag));
     let margins: Vec<_> = flags
         .into_iter()

@@ -52,12 +52,21 @@ pub async fn planned_moves() -> ScenarioOutcome {
     // 2. Drain a3, and undo the drain.
     let (began, before) = (Instant::now(), load.answered_calls());
     let server = cluster.alloc_addresses[0].clone();
-    let drained = run_command(&["drain", "a3", "--timeout", "60s", "--server", &server]).await;
+    let drained = run_command(&[
+        "slot",
+        "drain",
+        "a3",
+        "--timeout",
+        "60s",
+        "--server",
+        &server,
+    ])
+    .await;
     assert!(drained.status.success(), "{drained:?}");
     assert_eq!(slots("a3").await.expect("it lives").0, 0);
     outcome.note(format!("a3 drained in {:.2?}", began.elapsed()));
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
-    let undone = run_command(&["drain", "a3", "--undo", "--server", &server]).await;
+    let undone = run_command(&["slot", "drain", "a3", "--cancel", "--server", &server]).await;
     assert!(undone.status.success(), "{undone:?}");
     wait_for_even_share(&slots, "a3").await;
     outcome.note(format!(

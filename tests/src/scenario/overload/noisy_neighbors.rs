@@ -53,7 +53,7 @@ pub async fn noisy_neighbors() -> ScenarioOutcome {
     // 1. Start an AllocSvr with little memory. The stores run in the idle class.
     let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
     let alloc = &mut cluster.allocs[0];
-    alloc.set_arg("--memory-mib", &SECTION_MEMORY_MIB.to_string());
+    alloc.set_arg("--section-memory-mib", &SECTION_MEMORY_MIB.to_string());
     alloc.stop(Duration::from_secs(20)).await;
     alloc.restart();
     cluster.wait_until_assigned(1).await;

@@ -13,7 +13,8 @@ use seqsvr_test_support::test_keys::TestKey;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Sections visited in turn. Each is idle for longer than `--idle-after` before the next visit.
+/// Sections visited in turn. Each is idle for longer than `--section-idle-timeout` before the next
+/// visit.
 const RING_SECTIONS: u64 = 300;
 /// First section of the ring: above the sections of the mixed load.
 const RING_FIRST_SECTION: u64 = 1_000;

@@ -150,7 +150,7 @@ async fn calls_over_connection_limit_wait_for_earlier_ones() {
 async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let alloc = start_alloc(seqsvr_alloc::Options {
-        items_max: 1_000,
+        batch_items_max: 1_000,
         message_max: 64 << 10,
         ..cluster.alloc_options("a1")
     })

@@ -43,8 +43,8 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     // A long lease: the loaded section is served while no store runs.
     let mut cluster = InProcessCluster::start(1, 10 * LEASE).await;
     let alloc = start_alloc(seqsvr_alloc::Options {
-        items_max: ITEMS as usize,
-        waiting_max: 4 * ITEMS as usize,
+        batch_items_max: ITEMS as usize,
+        queued_items_max: 4 * ITEMS as usize,
         ..cluster.alloc_options("a1")
     })
     .await;
@@ -91,7 +91,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
         .unwrap()
         .into_inner();
     let text = assert_all_rejected(&more);
-    assert!(text.contains("--waiting-max"), "{text}");
+    assert!(text.contains("--queued-items-max"), "{text}");
     let (code, reason, _) = expect_rejection(fifth.next(next_request("", 900_000_000)).await);
     assert_eq!(
         (code, reason),
@@ -133,8 +133,8 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
 async fn client_retries_after_the_hint() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let alloc = start_alloc(seqsvr_alloc::Options {
-        items_max: ITEMS as usize,
-        waiting_max: 1,
+        batch_items_max: ITEMS as usize,
+        queued_items_max: 1,
         ..cluster.alloc_options("a1")
     })
     .await;

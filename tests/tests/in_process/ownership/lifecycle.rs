@@ -55,7 +55,7 @@ async fn planned_restart_continues_at_the_next_number() {
 async fn idle_section_is_closed_and_reopened_without_a_jump() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let alloc = start_alloc(seqsvr_alloc::Options {
-        idle_after: Duration::from_millis(400),
+        section_idle_timeout: Duration::from_millis(400),
         ..cluster.alloc_options("a1")
     })
     .await;

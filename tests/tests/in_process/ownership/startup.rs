@@ -20,7 +20,7 @@ async fn second_alloc_of_a_name_gives_up_and_the_first_continues() {
     let wait = Duration::from_secs(3);
     let began = Instant::now();
     let second = start_alloc(seqsvr_alloc::Options {
-        name_wait: wait,
+        name_conflict_timeout: wait,
         ..cluster.alloc_options("twin")
     })
     .await;

@@ -169,13 +169,13 @@ impl<'a, C: SequenceCall> BatchExecution<'a, C> {
 
     /// Splits a group and sends the batches. Items that no request may hold fail here.
     fn send_group(&mut self, group: RetryGroup, snapshot: Arc<OwnerTable>) {
-        let items_max = self.context.core.frame_items_max;
+        let batch_items_max = self.context.core.frame_items_max;
         let split = split_by_owner::<C>(
             &snapshot,
             self.namespace,
             self.items,
             &group.items,
-            items_max,
+            batch_items_max,
         );
         for (i, error) in split.invalid {
             self.results[i as usize] = Some(Err(error));

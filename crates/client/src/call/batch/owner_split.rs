@@ -26,7 +26,7 @@ pub(super) fn split_by_owner<C: SequenceCall>(
     namespace: &str,
     items: &[C::Item],
     indexes: &[u32],
-    items_max: usize,
+    batch_items_max: usize,
 ) -> OwnerSplit {
     // By owner (the last one: none) and kind of key.
     let owners = snapshot.addresses.len() + 1;
@@ -62,7 +62,7 @@ pub(super) fn split_by_owner<C: SequenceCall>(
         let owner = snapshot.owner_index(location.slot);
         let open_batch = &mut open_batches[2 * owner.unwrap_or(owners - 1) + usize::from(keyed)];
         let batch = open_batch.get_or_insert_with(|| {
-            let capacity = indexes.len().min(items_max);
+            let capacity = indexes.len().min(batch_items_max);
             OwnerBatch {
                 owner,
                 items: Vec::with_capacity(capacity),
@@ -73,7 +73,7 @@ pub(super) fn split_by_owner<C: SequenceCall>(
             }
         });
         let weight = u64::from(C::count(item));
-        if batch.items.len() >= items_max || batch.weight + weight > NUMBERS_MAX {
+        if batch.items.len() >= batch_items_max || batch.weight + weight > NUMBERS_MAX {
             let next = batch.new_like();
             split.batches.push(std::mem::replace(batch, next));
         }

@@ -45,7 +45,7 @@ pub(super) struct RedisConnection<'a, S> {
     pub(super) sequence: &'a S,
     pub(super) shared: &'a RedisShared,
     /// Maximum items of one call.
-    pub(super) items_max: usize,
+    pub(super) batch_items_max: usize,
     /// Time without a command after which the connection is closed; None: no limit.
     pub(super) idle_timeout: Option<Duration>,
     pub(super) shutdown: CancellationToken,
@@ -81,7 +81,7 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
             sequence: self.sequence,
             shared: self.shared,
             share: &share,
-            items_max: self.items_max,
+            batch_items_max: self.batch_items_max,
         };
         let mut socket = BufferedSocket::new(io);
         let mut pending = PendingRequests::default();

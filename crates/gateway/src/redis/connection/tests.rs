@@ -21,7 +21,7 @@ fn spawn_connection(
         let connection = RedisConnection {
             sequence: &NoopSequence::default(),
             shared: &shared,
-            items_max: 1_000,
+            batch_items_max: 1_000,
             idle_timeout: Some(Duration::from_secs(100)),
             shutdown: CancellationToken::new(),
         };

@@ -16,7 +16,7 @@ use crate::support::running_node::{
 /// Returns a node with some history on its disk: entries, a snapshot, a purged log.
 pub(crate) async fn stopped_node_with_history(dir: &Path) -> (Options, State) {
     let nodes = start_cluster(dir, 1, |o| {
-        o.snapshot_every_entries = 30;
+        o.snapshot_interval_entries = 30;
         o.keep_entries = 5;
         o.log_file_bytes = 4 << 10;
     })
@@ -150,7 +150,7 @@ async fn damaged_rows_are_quarantined_and_rebuilt() {
 async fn rows_older_than_log_are_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(dir.path(), 1, |o| {
-        o.snapshot_every_entries = 20;
+        o.snapshot_interval_entries = 20;
         o.keep_entries = 2;
     })
     .await;
@@ -256,7 +256,7 @@ async fn damaged_snapshot_identity_or_log_is_rejected() {
 async fn damaged_snapshot_of_running_leader_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = start_cluster(dir.path(), 3, |o| {
-        o.snapshot_every_entries = 40;
+        o.snapshot_interval_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })

@@ -182,7 +182,7 @@ pub(crate) fn read_tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 async fn missing_file_is_named_in_error() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(dir.path(), 1, |o| {
-        o.snapshot_every_entries = 30;
+        o.snapshot_interval_entries = 30;
         o.keep_entries = 50;
         o.log_file_bytes = 2 << 10;
     })

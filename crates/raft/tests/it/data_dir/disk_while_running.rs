@@ -18,7 +18,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(8);
 /// Starts one node with a cluster of its own.
 async fn start_single(dir: &Path) -> RunningNode {
     let mut nodes = start_cluster(dir, 1, |o| {
-        o.snapshot_every_entries = 1_000;
+        o.snapshot_interval_entries = 1_000;
         o.log_file_bytes = 1 << 20;
     })
     .await;

@@ -229,7 +229,7 @@ async fn restarted_follower_is_never_stopped_for_log_loss() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarted_follower_with_snapshots_is_never_stopped_for_log_loss() {
     let installed = run_restarts(20, |o| {
-        o.snapshot_every_entries = 40;
+        o.snapshot_interval_entries = 40;
         o.keep_entries = 5;
         o.log_file_bytes = 16 << 10;
     })

@@ -58,7 +58,7 @@ async fn assert_foreign_is_rejected(
 async fn files_of_another_node_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(dir.path(), 3, |o| {
-        o.snapshot_every_entries = 30;
+        o.snapshot_interval_entries = 30;
         o.keep_entries = 5;
     })
     .await;

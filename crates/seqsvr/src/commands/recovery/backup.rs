@@ -89,7 +89,7 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<StateBackup> {
          their rate is not known. {} of its last log entries are not known to be committed.\n\
          Use it only if a majority of the directories is lost and no newer backup exists.\n\
          Stop everything of the old cluster. Choose the margins of `seqsvr restore` so that they\n\
-         cover all numbers that it can have issued since this store last heard from a leader.",
+         cover all numbers that it can have issued since this store's last contact with a leader.",
         salvaged.backup.header.index, salvaged.unconfirmed
     ));
     Ok(backup::read_backup_file(part)?)

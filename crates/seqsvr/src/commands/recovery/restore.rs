@@ -21,10 +21,10 @@ use crate::output::stdout;
 pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     let backup = backup::read_backup_file(&args.file)?;
     let (Some(max_seq), Some(start), Some(epoch)) =
-        (args.lift_max_seq, args.lift_start, args.lift_epoch)
+        (args.max_seq_margin, args.start_margin, args.epoch_margin)
     else {
         return Err(BadInput(format!(
-            "margins are missing; set --lift-max-seq, --lift-start and --lift-epoch so that they cover all that the old cluster can have done since {} was made. Numbers issued after the backup are issued again unless the margins cover them; a margin that is too large only makes every sequence skip ahead.\n{}",
+            "margins are missing; set --max-seq-margin, --start-margin and --epoch-margin so that they cover all that the old cluster can have done since {} was made. Numbers issued after the backup are issued again unless the margins cover them; a margin that is too large only makes every sequence skip ahead.\n{}",
             args.file.display(),
             margin_advice(&backup)
         ))
@@ -74,7 +74,7 @@ fn describe_rejection(error: &RestoreError, backup: &StateBackup) -> String {
             given,
             least,
         } => format!(
-            "--lift-{margin} {given} is too little: the backup itself proves that at least {least} is needed ({}).\n{}",
+            "--{margin}-margin {given} is too small: the backup itself proves that at least {least} is needed ({}).\n{}",
             match margin {
                 RestoreMargin::MaxSeq => "an owner had a window of that size open",
                 RestoreMargin::Start =>
@@ -125,19 +125,19 @@ fn margin_advice(backup: &StateBackup) -> String {
     )));
     if !has_rates(backup) {
         lines.push(format!(
-            "For --lift-max-seq and --lift-start: {UNKNOWN_RATE_ADVICE}"
+            "For --max-seq-margin and --start-margin: {UNKNOWN_RATE_ADVICE}"
         ));
     }
     lines.push(format!(
-        "  --lift-max-seq N  numbers added to any one section since: at least {}",
+        "  --max-seq-margin N  numbers added to any one section since: at least {}",
         least.max_seq
     ));
     lines.push(format!(
-        "  --lift-start N    numbers added to any one section first used since: at least {}",
+        "  --start-margin N    numbers added to any one section first used since: at least {}",
         least.start
     ));
     lines.push(format!(
-        "  --lift-epoch N    changes of owner of any one slot since (each death, move and restart is one or two): at least {}",
+        "  --epoch-margin N    changes of owner of any one slot since (each death, move and restart is one or two): at least {}",
         least.epoch
     ));
     lines.join("\n")

@@ -14,14 +14,14 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     let listen = cli::resolve_address(&args.listen, ALLOC_PORT)?;
     let mut options = Options::new(&args.name, listen, args.stores.clone());
     options.advertise = args.advertise;
-    options.idle_after = args.idle_after;
-    options.name_wait = args.name_wait;
+    options.section_idle_timeout = args.section_idle_timeout;
+    options.name_conflict_timeout = args.name_conflict_timeout;
     options.state_dir = args.state_dir.clone();
-    options.memory_budget = args.memory_mib << 20;
+    options.memory_budget = args.section_memory_mib << 20;
     options.connections_max = args.connection_limits.connections_max as usize;
     options.streams_max = args.connection_limits.streams_max;
-    options.waiting_max = args.waiting_max as usize;
-    options.items_max = args.items_max as usize;
+    options.queued_items_max = args.queued_items_max as usize;
+    options.batch_items_max = args.batch_items_max as usize;
     options.message_max = (args.message_max_kib << 10) as usize;
     let redis_connections = args
         .endpoints
@@ -40,9 +40,13 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     let background = BackgroundRuntime::start()?;
     let alloc = AllocServer::start_in(options, background.environment()).await?;
     let threads = ConnectionThreads::start()?;
-    let endpoints =
-        Endpoints::open_configured(&alloc, &threads, &args.endpoints, args.items_max as usize)
-            .await?;
+    let endpoints = Endpoints::open_configured(
+        &alloc,
+        &threads,
+        &args.endpoints,
+        args.batch_items_max as usize,
+    )
+    .await?;
     let address = alloc.local_addr();
     let state_dir = args.state_dir.map_or_else(
         || "none: a restart waits for the old session".to_owned(),

@@ -221,7 +221,7 @@ fn check_store_count(data_dir: &Path, stores: u64) -> anyhow::Result<()> {
         .count() as u64;
     if found != 0 && found != stores {
         bail!(BadInput(format!(
-            "{} was made with {found} stores, not {stores}; run `seqsvr dev --stores {found}` or choose another --data-dir",
+            "{} was created with {found} stores, not {stores}; run `seqsvr dev --stores {found}` or choose another --data-dir",
             data_dir.display()
         )));
     }

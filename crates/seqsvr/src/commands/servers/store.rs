@@ -23,7 +23,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     options.moved_data_dir = args.moved_data_dir;
     options.connections_max = args.connection_limits.connections_max as usize;
     options.streams_max = args.connection_limits.streams_max;
-    options.snapshot_every_entries = args.snapshot_every;
+    options.snapshot_interval_entries = args.snapshot_interval_entries;
     options.election_min_ms = args.election_timeout_ms;
     options.election_max_ms = 2 * args.election_timeout_ms;
     let http_connections = args
