@@ -123,7 +123,7 @@ async function check([key, current]) {
 
   await look(key);
   await until('what was looked up', `${fact('current')} === ${JSON.stringify(current)} && / at /.test(${fact('owner')})`);
-  same(await evaluate(fact('asked for')), key, 'text stays text');
+  same(await evaluate(fact('requested')), key, 'text stays text');
   await look('x'.repeat(200));
   await evaluate(`document.getElementById('look-key').value = 'x'.repeat(129), document.getElementById('look').dispatchEvent(new Event('submit', { cancelable: true }))`);
   await until('why not', `/1 to 128/.test(${text('look-error')})`);

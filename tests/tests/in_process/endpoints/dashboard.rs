@@ -116,7 +116,7 @@ async fn dashboard_requests_return_what_it_shows() {
     })
     .await;
     assert_eq!(view["store_error"], Value::Null);
-    assert_eq!(view["asked"]["name"], "a1");
+    assert_eq!(view["served_by"]["name"], "a1");
     assert_eq!(view["stores"].as_array().unwrap().len(), 3);
     for alloc in &allocs {
         let counters = &find_node(&view, &alloc.local_addr().to_string())["counters"];
@@ -175,7 +175,7 @@ async fn dashboard_without_a_store_shows_the_allocs_data() {
         for alloc in &allocs {
             assert!(find_node(&view, &alloc.local_addr().to_string())["counters"].is_object());
         }
-        assert_eq!(view["store_ms_ago"].is_u64(), had_store_before);
+        assert_eq!(view["store_age_ms"].is_u64(), had_store_before);
         if had_store_before {
             let error = &find_node(&view, &cluster.addresses[0].to_string())["error"];
             assert!(error.as_str().unwrap().contains("refused"), "{error}");

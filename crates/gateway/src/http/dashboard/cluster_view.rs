@@ -132,9 +132,9 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
         let nodes = self.fetch_nodes(&cluster, &own).await;
         let mut json = cluster_status_json(&cluster, &nodes);
         let store_age = cached.last_cluster.as_ref().map(|(at, _)| at.elapsed());
-        json["asked"] = json!({ "name": own.name, "address": own.address });
+        json["served_by"] = json!({ "name": own.name, "address": own.address });
         json["store_error"] = json!(error);
-        json["store_ms_ago"] = json!(store_age.map(|age| age.as_millis() as u64));
+        json["store_age_ms"] = json!(store_age.map(|age| age.as_millis() as u64));
         // So that the page can tell a new answer from a repeated one, and compute rates.
         json["at_ms"] = json!(self.started_at.elapsed().as_millis() as u64);
         json.to_string().into()

@@ -1,11 +1,11 @@
 //! The web page at `/`, and the data that it requests.
 //!
 //! ```text
-//! mod      routes; page.html, page.css and page.js, unchanged
-//! gather   the cluster: the store, then every process, each within a timeout; once a second for
-//!          all viewers together
-//! shape    the cluster as JSON, as in `seqsvr status --json`
-//! place    slots and their owners; the slot and owner of a uid or key
+//! mod           routes; page.html, page.css and page.js, unchanged
+//! cluster_view  the cluster: the store, then every process, each within a timeout; once a second
+//!               for all viewers together
+//! cluster_json  the cluster as JSON, as in `seqsvr status --json`
+//! lookup        slots and their owners; the slot and owner of a uid or key
 //! ```
 //!
 //! Invariants: the page only reads. A process that does not answer is shown with its reason, and

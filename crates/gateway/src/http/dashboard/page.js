@@ -8,7 +8,7 @@ const GONE_SHOWN_FOR = 10 * 60 * 1000; // ms for which an AllocSvr without a ses
 const COLORS = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#b8a500', '#8a8f99'];
 
 const $ = (id) => document.getElementById(id);
-const owners = new Map(); // name -> its place among the colours
+const owners = new Map(); // name -> its index among the colors
 const gone = new Map(); // name -> { name, address, since, error }
 const rates = new Map(); // address -> { at, counters, now, line }
 const rows = new Map(); // table row by table and key
@@ -59,7 +59,7 @@ async function poll() {
     await update(state);
     failure = null;
   } catch (error) {
-    failure = error.name === 'TimeoutError' ? 'it does not answer' : error.message;
+    failure = error.name === 'TimeoutError' ? 'no answer within 8 s' : error.message;
   }
   draw();
 }
@@ -94,7 +94,7 @@ async function update(state) {
   }
   for (const name of state.sessions.map((s) => s.name).sort()) color(name);
   if (now.changed) measure(state);
-  const own = now.node.get(state.asked.address);
+  const own = now.node.get(state.served_by.address);
   const version = own && own.counters && own.counters.table_version;
   if (version && (!slots || slots.version !== version)) {
     slots = await request('v1/slots');
@@ -138,7 +138,7 @@ function draw() {
   problems();
   if (!now) return;
   text($('cluster'), now.cluster ? `cluster ${now.cluster.slice(0, 8)}, lease ${span(now.lease_ms)}` : 'no cluster yet');
-  text($('source'), `As AllocSvr ${now.asked.name} at ${now.asked.address} sees it.`);
+  text($('source'), `Data from AllocSvr ${now.served_by.name} at ${now.served_by.address}.`);
   tiles();
   allocs();
   stores();
@@ -155,15 +155,15 @@ function down(address) {
 
 function problems() {
   const all = [];
-  if (failure) all.push(`The AllocSvr that this page comes from does not answer: ${failure}. ${now ? 'This is what it said last.' : ''}`);
+  if (failure) all.push(`The AllocSvr of this page does not answer: ${failure}. ${now ? 'The data below is its last answer.' : ''}`);
   if (now) {
     if (now.store_error) {
-      const ago = now.store_ms_ago == null ? 'It has not answered since this page was first requested.' : `It answered last ${span(now.store_ms_ago)} ago.`;
-      all.push(`The store is not reachable: ${now.store_error}. ${ago} Below is what AllocSvr ${now.asked.name} knows itself.`);
+      const ago = now.store_age_ms == null ? 'No store leader has answered since this page was first requested.' : `The last answer of a store leader is ${span(now.store_age_ms)} old.`;
+      all.push(`The store is not reachable: ${now.store_error}. ${ago} The owners below are from the routing table of AllocSvr ${now.served_by.name}.`);
     }
     for (const s of now.stores) if (down(s.address)) all.push(`StoreSvr ${s.id} is down: ${down(s.address)}`);
-    for (const s of now.sessions) if (down(s.address)) all.push(`AllocSvr ${s.name} is down: ${down(s.address)}. ${s.slots ? `Others take over its ${plural(s.slots, 'slot')} when its lease has run out.` : ''}`);
-    for (const one of gone.values()) if (one.error) all.push(`AllocSvr ${one.name} is down: ${one.error}. Its session is over; others have its slots.`);
+    for (const s of now.sessions) if (down(s.address)) all.push(`AllocSvr ${s.name} is down: ${down(s.address)}. ${s.slots ? `Other AllocSvrs take over its ${plural(s.slots, 'slot')} when its session expires.` : ''}`);
+    for (const one of gone.values()) if (one.error) all.push(`AllocSvr ${one.name} is down: ${one.error}. Its session has ended; other AllocSvrs own its slots.`);
     if (now.free_slots) all.push(`${plural(now.free_slots, 'slot')} ${now.free_slots === 1 ? 'has' : 'have'} no owner at the moment.`);
   }
   const list = $('problems');
@@ -183,8 +183,8 @@ function tiles() {
   const all = [
     ['numbers/s', known ? rate(total) : '–', `${known ? rate(raises) : '–'} raises/s`],
     ['AllocSvrs', `${up(now.sessions)} of ${now.sessions.length + gone.size}`, 'answer'],
-    ['StoreSvrs', now.stores.length ? `${up(now.stores)} of ${now.stores.length}` : '–', now.term ? `answer; term ${number(now.term)}` : 'not known'],
-    ['slots', number(now.slots), now.free_slots ? `${number(now.free_slots)} without owner` : now.moves_planned ? `${number(now.moves_planned)} to move` : 'all owned'],
+    ['StoreSvrs', now.stores.length ? `${up(now.stores)} of ${now.stores.length}` : '–', now.term ? `answer; term ${number(now.term)}` : 'unknown'],
+    ['slots', number(now.slots), now.free_slots ? `${number(now.free_slots)} without owner` : now.moves_planned ? `${number(now.moves_planned)} planned to move` : 'all owned'],
     ['sections open', now.store_error ? '–' : number(now.sections_open), now.store_error ? '' : `of ${number(now.sections_known)} known`],
   ];
   const list = $('tiles');
@@ -241,7 +241,7 @@ function allocs() {
     const counters = node && node.counters;
     const left = counters && counters.lease_remaining_ms;
     const how = !counters ? state('bad', 'down', (node && node.error) || 'no status')
-      : !counters.lease_valid ? state('bad', 'no lease', 'it answers no request until it is renewed')
+      : !counters.lease_valid ? state('bad', 'no lease', 'no requests are served until the lease is renewed')
         : s.draining || counters.draining ? state('warn', 'draining', '')
           : state('good', 'up', '');
     return [s.name, [
@@ -266,7 +266,7 @@ function lease(cell, left, renewed) {
     meter.max = Math.max(now.lease_ms, left, 1);
     meter.low = meter.max / 3;
     meter.value = left;
-    meter.setAttribute('aria-label', 'lease left');
+    meter.setAttribute('aria-label', 'lease remaining');
   }
   text(value, span(left));
   text(small, renewed == null ? '' : `renewed ${span(renewed)} ago`);
@@ -362,7 +362,7 @@ function line(holder, address, name) {
   const values = kept ? kept.line : [];
   const top = Math.max(1, ...values);
   canvas.setAttribute('role', 'img');
-  canvas.setAttribute('aria-label', `numbers a second of ${name} in the last minute, at most ${rate(top)}`);
+  canvas.setAttribute('aria-label', `numbers per second of ${name} in the last minute; maximum ${rate(top)}`);
   const c = context(canvas, 110, 20);
   c.strokeStyle = COLORS[color(name) % COLORS.length];
   c.lineWidth = 1.5;
@@ -506,7 +506,7 @@ function result() {
   const ref = slots && slots.owner_indexes[found.slot];
   const owner = slots ? (ref ? slots.owners[ref - 1] : null) : found.owner;
   const { kind, value, error } = found.current;
-  const words = { exact: value, never: 'never given out', at_most: `at most ${value}` };
+  const words = { exact: value, never: 'never issued', at_most: `at most ${value}` };
   const facts = [
     ['current', error || words[kind] || value],
     ['owner', owner ? `${owner.name} at ${owner.address}${down(owner.address) ? ' (down)' : ''}` : 'none at the moment'],
