@@ -25,7 +25,7 @@ pub enum Error {
     StateDir(String),
     /// A live AllocSvr has the name.
     #[error(
-        "the name {name:?} is taken by a living AllocSvr ({holder}); give this one another --name or stop the other"
+        "the name {name:?} is in use by a running AllocSvr ({holder}); give this one another --name or stop the other"
     )]
     NameTaken {
         /// The name.
@@ -34,7 +34,7 @@ pub enum Error {
         holder: String,
     },
     /// The store rejects this AllocSvr permanently.
-    #[error("the store refuses this AllocSvr: {0}")]
+    #[error("the store rejects this AllocSvr: {0}")]
     Rejected(String),
     /// The lease is over, and the stores belong to another cluster.
     #[error(

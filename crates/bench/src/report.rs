@@ -90,7 +90,7 @@ impl BenchReport {
             ),
         };
         lines.push(format!(
-            "cluster   {} raises{numbers_per_raise}; {} log entries with raises, {} fsyncs; {} waited for refill, {} forwarded",
+            "cluster   {} raises{numbers_per_raise}; {} log entries with raises, {} fsyncs; {} window waits, {} forwarded",
             format_grouped(counters.raises),
             format_grouped(counters.raise_entries),
             format_grouped(counters.fsyncs),

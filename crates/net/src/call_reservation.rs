@@ -65,7 +65,7 @@ pub(crate) fn reserve_call(
     quota: Option<ConnectionQuota>,
 ) -> Result<Arc<CallReservation>, Status> {
     if !add_within(&counters.calls_in_flight, 1, CALLS_IN_FLIGHT_MAX) {
-        return Err(counters.reject("this server has too many calls under way; retry later"));
+        return Err(counters.reject("this server has too many calls in flight; retry later"));
     }
     Ok(Arc::new(CallReservation {
         counters: counters.clone(),
@@ -99,7 +99,7 @@ impl CallReservation {
             && !add_within(quota.buffered_bytes(), n, CONNECTION_BUFFERED_BYTES_MAX)
         {
             return Err(self.counters.reject(
-                "this connection has too many bytes of requests and answers under way; read the answers, or retry later",
+                "this connection has too many bytes of requests and answers in flight; read the answers, or retry later",
             ));
         }
         if !add_within(&self.counters.buffered_bytes, n, BUFFERED_BYTES_MAX) {
@@ -107,7 +107,7 @@ impl CallReservation {
                 quota.buffered_bytes().fetch_sub(n, Relaxed);
             }
             return Err(self.counters.reject(
-                "this server has too many bytes of requests and answers under way; retry later",
+                "this server has too many bytes of requests and answers in flight; retry later",
             ));
         }
         self.bytes.fetch_add(n, Relaxed);

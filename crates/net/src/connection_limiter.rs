@@ -77,8 +77,8 @@ impl ConnectionLimiter {
         if before.is_multiple_of(1_000) {
             tracing::warn!(
                 most = self.connections_max,
-                refused = before + 1,
-                "too many connections: refusing"
+                rejected = before + 1,
+                "connection limit reached; rejecting connections"
             );
         }
         let Ok(permit) = self.rejection_permits.clone().try_acquire_owned() else {
@@ -129,7 +129,7 @@ pub fn accept_connections(
                 let (io, remote) = match listener.accept().await {
                     Ok(accepted) => accepted,
                     Err(e) => {
-                        tracing::warn!("a connection was not accepted: {e}");
+                        tracing::warn!(error = %e, "connection not accepted");
                         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     }
@@ -191,7 +191,7 @@ impl AsyncRead for LimitedConnection {
     ) -> Poll<io::Result<()>> {
         // Checked on each arrival of bytes, such as the answer to a ping.
         if self.quota.is_stuck() {
-            tracing::debug!(remote = %self.quota.remote(), "closed: it takes no answers");
+            tracing::debug!(remote = %self.quota.remote(), "connection closed: the client reads no answers");
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buf.filled().len();

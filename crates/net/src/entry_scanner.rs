@@ -255,7 +255,7 @@ fn too_many(more: &str) -> Status {
 }
 
 fn malformed() -> Status {
-    let text = "the request is no message of this protocol; is it made from sequence.proto?";
+    let text = "malformed request: not a message of sequence.proto";
     RpcError::new(Reason::Invalid, text).into()
 }
 

@@ -81,7 +81,7 @@ pub enum Error {
     },
     /// The node's state differs from that of a majority.
     #[error(
-        "the state of store {node} differs from that of a majority of the stores at entry {index}, so it takes no further part: its memory or its disk failed, or its build applies entries in another way. Keep {dir} for a report, remove store {node} and add a new store under a new id"
+        "the state of store {node} differs from that of a majority of the stores at entry {index}, so it stops: its memory or its disk failed, or its build applies entries in another way. Keep {dir} for a report, remove store {node} and add a new store under a new id"
     )]
     Diverged {
         /// This node's id.
@@ -93,7 +93,7 @@ pub enum Error {
     },
     /// Another process has this node's id.
     #[error(
-        "another process has this id: it holds a vote of term {term} for store {node} that is not this process's own, so this one takes no further part. Find the copy of {dir} that runs elsewhere and stop it, then start this one again; if there is none, {dir} is itself an older copy: remove store {node} and add a new store under a new id"
+        "another process has this id: it holds a vote of term {term} for store {node} that is not this process's own, so this one stops. Find the copy of {dir} that runs elsewhere and stop it, then start this one again; if there is none, {dir} is itself an older copy: remove store {node} and add a new store under a new id"
     )]
     Twin {
         /// This node's id.
@@ -114,11 +114,11 @@ pub enum Error {
         reason: io::Error,
     },
     /// The members given to `init` do not fit.
-    #[error("cannot make the cluster: {0}")]
+    #[error("cannot initialize the cluster: {0}")]
     Members(String),
     /// `init` is incomplete; the same call continues it.
     #[error(
-        "the cluster is not made yet ({0}): see that the other members run and are reachable, then repeat the same command"
+        "the cluster is not initialized yet ({0}): check that the other members run and are reachable, then repeat the command"
     )]
     Unfinished(String),
     /// An option is out of bounds.
@@ -191,16 +191,16 @@ fn remedy_for(kind: io::ErrorKind) -> &'static str {
             "free space on its file system, then start this node again; nothing acknowledged is lost"
         }
         ErrorKind::ReadOnlyFilesystem => {
-            "its file system is mounted read-only, by hand or because its disk failed (the system log tells): make it writable, then start this node again; nothing acknowledged is lost"
+            "its file system is mounted read-only, by hand or because its disk failed (see the system log): make it writable, then start this node again; nothing acknowledged is lost"
         }
         ErrorKind::PermissionDenied => {
             "let the user this process runs as read and write everything in the data directory, then start this node again"
         }
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
-            "something of another kind lies there: check --data-dir, or move it away"
+            "something of another kind is there: check --data-dir, or move it away"
         }
         _ => {
-            "the system log may tell why. Once the disk is well, start this node again; if it stays broken and the other nodes are well, remove this node from the cluster and add a new one under a new id"
+            "the system log may have the reason. Once the disk works, start this node again; if it stays broken and the other nodes are well, remove this node from the cluster and add a new one under a new id"
         }
     }
 }
@@ -253,7 +253,7 @@ pub enum MemberError {
         leader: Option<(u64, String)>,
     },
     /// Another change is under way here; only one runs at a time.
-    #[error("another change of the members is under way: try again when it is done")]
+    #[error("another membership change is in progress; retry when it has finished")]
     Busy,
     /// The change would be wrong, or cannot work now; the text says what to do first.
     #[error("{0}")]

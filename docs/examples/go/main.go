@@ -133,7 +133,7 @@ func run(address, name string) error {
 	// An error has a code, a text that says what to do, and a reason that a program can rely on.
 	if _, err = next("nowhere"); err != nil {
 		reason, _ := details(err)
-		fmt.Println("refused", reason, status.Code(err), status.Convert(err).Message())
+		fmt.Println("rejected", reason, status.Code(err), status.Convert(err).Message())
 	}
 	return nil
 }

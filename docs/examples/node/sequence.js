@@ -89,7 +89,7 @@ async function main(address, name) {
   try {
     await ask(client, 'Next', { namespace: 'nowhere', key });
   } catch (error) {
-    console.log('refused', details(error).reason, grpc.status[error.code], error.details);
+    console.log('rejected', details(error).reason, grpc.status[error.code], error.details);
   }
   client.close();
 }

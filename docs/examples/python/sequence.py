@@ -90,7 +90,7 @@ def main(address, key):
         sequence.ask("Next", namespace="nowhere", key=key)
     except grpc.RpcError as error:
         reason, _ = details(error)
-        print("refused", reason, error.code().name, error.details())
+        print("rejected", reason, error.code().name, error.details())
 
 
 if __name__ == "__main__":

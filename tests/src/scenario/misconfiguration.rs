@@ -63,7 +63,7 @@ pub async fn second_alloc_of_a_name() -> ScenarioOutcome {
     let log = second.log();
     let error = log.lines().last().unwrap();
     assert!(
-        error.contains("the name \"a1\" is taken by a living AllocSvr")
+        error.contains("the name \"a1\" is in use by a running AllocSvr")
             && error.contains(&cluster.alloc_addresses[0])
             && error.contains("--name"),
         "{error}"

@@ -239,7 +239,7 @@ fn addresses_and_directories_in_use_are_rejected() {
     ]);
     more.arg(&data);
     let text = expect_failure(more, 2);
-    assert!(text.contains("made with 1 stores"), "{text}");
+    assert!(text.contains("created with 1 stores"), "{text}");
 }
 
 /// `seqsvr … | head`: a reader that closes the pipe early is no error.

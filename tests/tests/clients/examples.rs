@@ -40,7 +40,7 @@ async fn run_example(mut command: Command, name: &str) {
     }
     let rejection = lines.next().unwrap_or_default();
     assert!(
-        rejection.starts_with("refused NAMESPACE_NOT_FOUND ") && rejection.contains("\"nowhere\""),
+        rejection.starts_with("rejected NAMESPACE_NOT_FOUND ") && rejection.contains("\"nowhere\""),
         "{name}: {output}"
     );
     println!("{name}: as it should be");

@@ -31,18 +31,18 @@ impl ServerProbe for AllocServer {
         vec![
             HealthCheck::new("lease", session.has_lease(), || {
                 format!(
-                    "this AllocSvr holds no valid lease, so it answers nothing; are the stores {stores} up, and do they have a leader (`seqsvr status`)?"
+                    "no valid lease, so no request is served; check that the stores {stores} run and have a leader (`seqsvr status`)"
                 )
             }),
             HealthCheck::new("routing table", table.version() > 0, || {
                 format!(
-                    "no routing table was learnt yet; is a store reachable at {stores} and the cluster initialised (`seqsvr init`)?"
+                    "no routing table yet; check that a store is reachable at {stores} and that the cluster is initialized (`seqsvr init`)"
                 )
             }),
             // Renewals are sent every D/3: at least the last two were not answered.
             HealthCheck::new("store", left > 0 && left >= lease / 3, || {
                 format!(
-                    "no store of {stores} has answered a renewal for {} ms; the lease ends in {left} ms: see that they run and are reached from here",
+                    "no store of {stores} has confirmed a lease renewal for {} ms; the lease expires in {left} ms; check that the stores run and are reachable",
                     lease.saturating_sub(left)
                 )
             }),

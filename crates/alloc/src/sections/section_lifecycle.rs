@@ -228,7 +228,8 @@ impl SectionLifecycle {
         let table = self.table.load();
         let table = table.ok_or_else(|| RpcError::new(Reason::NotOwner, "no routing table yet"))?;
         let namespace = table.namespace_by_id(section.namespace).cloned();
-        namespace.ok_or_else(|| RpcError::new(Reason::NamespaceNotFound, "the namespace is gone"))
+        namespace
+            .ok_or_else(|| RpcError::new(Reason::NamespaceNotFound, "the namespace does not exist"))
     }
 
     /// Closes a section: the next owner, or this node, continues right above the highest number

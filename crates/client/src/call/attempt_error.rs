@@ -93,7 +93,7 @@ impl AttemptError {
         };
         let advice = match self.reason {
             Reason::ClusterMismatch => "",
-            _ => "; make a new client if the cluster was made again or restored from a backup",
+            _ => "; create a new client if the cluster was created again or restored from a backup",
         };
         AttemptError {
             code: code_for_reason(Reason::ClusterMismatch),

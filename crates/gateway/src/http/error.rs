@@ -76,9 +76,7 @@ impl HttpError {
 
     /// Returns the error of a path that does not exist.
     pub(super) fn unknown_path(path: &str) -> HttpError {
-        let text = format!(
-            "there is nothing at {path} here; an AllocSvr's /v1/openapi.json tells what there is"
-        );
+        let text = format!("no such path: {path}; see /v1/openapi.json of an AllocSvr");
         HttpError::with_status(StatusCode::NOT_FOUND, Code::NotFound, text)
     }
 }

@@ -1,4 +1,5 @@
 use prost::Message;
+use tonic::Code;
 
 use super::*;
 use seqsvr_proto::v1::{

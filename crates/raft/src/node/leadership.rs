@@ -132,7 +132,7 @@ pub(crate) async fn follow_leadership(
         last.ready_term = None;
     });
     if let Some(reason) = reason.filter(|_| !stop.is_cancelled()) {
-        tracing::error!(%reason, "this node takes no further part");
+        tracing::error!(%reason, "raft node stopped");
         failed.send_replace(Some(reason));
     }
 }

@@ -261,7 +261,7 @@ impl RaftNode {
             if Instant::now() >= deadline {
                 let silent = silent.join(", ");
                 return Err(MemberError::Rejected(format!(
-                    "without store {id} the cluster would stand still: too many of the stores left do not answer ({silent}). Start them, or remove them first"
+                    "without store {id} the cluster would lose its quorum: too many of the remaining stores do not answer ({silent}). Start them, or remove them first"
                 )));
             }
             sleep(POLL_INTERVAL).await;
@@ -295,7 +295,7 @@ impl RaftNode {
             }
             if waited > CATCH_UP_TIMEOUT {
                 return Err(MemberError::Unfinished(format!(
-                    "store {id} is still catching up (entry {matched} of {last}): it is a learner now and has no vote. Repeat the command to go on waiting"
+                    "store {id} is still catching up (entry {matched} of {last}): it is a learner now and has no vote. Repeat the command to wait for it"
                 )));
             }
             if last_logged.elapsed() > PROGRESS_LOG_INTERVAL {

@@ -91,7 +91,7 @@ impl RaftNode {
             let applied = progress.wait_for(|p| p.index >= index).await;
             applied
                 .map(|p| p.index)
-                .map_err(|_| ConfirmError::Stopped(String::from("the state is gone")))
+                .map_err(|_| ConfirmError::Stopped(String::from("the state is closed")))
         };
         tokio::time::timeout(self.inner.confirm_timeout, round)
             .await

@@ -83,9 +83,7 @@ impl PeerClient {
             .context
             .identity_check
             .call_header(self.target, self.peer.incarnation)
-            .ok_or_else(|| {
-                unreachable("this node belongs to no cluster, or takes no further part")
-            })?;
+            .ok_or_else(|| unreachable("this node belongs to no cluster, or it is stopped"))?;
         Ok((client, header))
     }
 
@@ -218,7 +216,7 @@ impl PeerClient {
             node,
             leader = self.target,
             address = %self.peer.address,
-            "this node was removed from the cluster and takes no further part: stop it. To use the machine again, start a store with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`"
+            "this node was removed from the cluster; stop it. To use the machine again, start a store with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`"
         );
     }
 

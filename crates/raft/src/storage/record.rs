@@ -25,7 +25,9 @@ const TRAILER_BYTES: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RecordError {
     /// Written by a newer build.
-    #[error("format version {0} is unknown to this build (it knows {VERSION_MAX})")]
+    #[error(
+        "format version {0} is unknown to this build; the newest that it reads is {VERSION_MAX}"
+    )]
     Version(u8),
     /// A checksum does not match.
     #[error("bad checksum")]

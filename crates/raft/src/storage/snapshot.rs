@@ -242,7 +242,7 @@ fn for_each_part(
     while rows < count {
         let part: Vec<(RowKey, StateRow)> = record::read_value(input)?;
         if part.is_empty() {
-            return Err(invalid_data("it has fewer rows than it says"));
+            return Err(invalid_data("it has fewer rows than its header states"));
         }
         for (key, row) in &part {
             digest.add(RowsDigest::of_row(key, row)?);

@@ -211,7 +211,7 @@ async fn dead_member_can_be_replaced_and_living_one_not_removed() {
     assert!(text.contains(&format!("({dead})")), "{text}");
     assert!(
         rejection_text(remove_at_leader(&nodes, nodes[led].options.node).await)
-            .contains("stand still")
+            .contains("lose its quorum")
     );
     write_session(&nodes, "during-the-outage").await;
 

@@ -44,8 +44,8 @@ async fn run_ticks(context: &Arc<StoreContext>) {
         let actions = run_tick(context, interval, lease).await;
         if let Some(cause) = actions.timer_restart {
             match cause {
-                TimerRestart::NewTerm(_) => tracing::info!(%cause, "arbiter restarted its timers"),
-                _ => tracing::warn!(%cause, "arbiter restarted its timers"),
+                TimerRestart::NewTerm(_) => tracing::info!(%cause, "arbiter timers reset"),
+                _ => tracing::warn!(%cause, "arbiter timers reset"),
             }
         }
         // The next tick returns again what this one may not propose.

@@ -47,7 +47,7 @@ pub(super) async fn start_backup(
     let permit = context.backup_permits.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
         rpc_errors::overloaded(format!(
-            "{BACKUPS_MAX} backups are under way already: retry when one has ended"
+            "{BACKUPS_MAX} backups are already in progress; retry when one has finished"
         ))
     })?;
     context.confirm_leadership().await?;

@@ -19,8 +19,8 @@ BEYOND_SCHEMAS = [
     r"uid \d+ is not below the max_uid",
     r"count must be 1 to \d+ in this namespace",
     # The present values of the key and of its section.
-    r"the raise to \d+ is above the bound",
-    r"floor or epoch is above anything this cluster has given out",
+    r"the raise to \d+ is above the limit of",
+    r"floor or epoch is ahead of this cluster",
     r"the sequence would pass 2\^63-1",
     # Columns of different lengths.
     r"(counts|floors|epochs) has \d+ entries for \d+ items",

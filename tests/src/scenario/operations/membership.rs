@@ -198,7 +198,7 @@ pub async fn invalid_members_rejected() -> ScenarioOutcome {
                 &cluster,
                 &["remove", &one.to_string()],
                 1,
-                "would stand still",
+                "would lose its quorum",
             )
             .await;
         }

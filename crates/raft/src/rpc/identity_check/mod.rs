@@ -239,7 +239,7 @@ impl IdentityCheck {
                 %cluster,
                 expected = format!("{:016x}", header.target_incarnation),
                 have = format!("{:016x}", ours.incarnation),
-                "this data directory is not the one the cluster knows as node {}: it was wiped, replaced or mixed up. It stays out, so that no acknowledged write is lost. Bring the old directory back, or: stop this process, run `seqsvr member remove {}`, start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`",
+                "this data directory is not the one that the cluster has recorded as node {}: it was wiped, replaced or mixed up. It stays out, so that no acknowledged write is lost. Bring the old directory back, or: stop this process, run `seqsvr member remove {}`, start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`",
                 ours.node,
                 ours.node
             ),
@@ -279,7 +279,7 @@ fn rejection_status(reason: RaftRejectionReason, ours: &NodeIdentity) -> Status 
     };
     let text = match reason {
         RaftRejectionReason::WrongCluster => "this node belongs to another cluster",
-        RaftRejectionReason::WrongNode => "another node lives at this address",
+        RaftRejectionReason::WrongNode => "another node is at this address",
         RaftRejectionReason::Removed => "the sending node was removed from the cluster",
         RaftRejectionReason::AnotherProcess => "another process bore this vote before",
         RaftRejectionReason::WrongSender => {

@@ -32,7 +32,7 @@ impl LiveFault {
         match self {
             LiveFault::Full => ["No space left on device", "free space"],
             LiveFault::ReadOnly => ["Read-only file system", "make it writable"],
-            LiveFault::Dead => ["Input/output error", "the system log may tell why"],
+            LiveFault::Dead => ["Input/output error", "the system log may have the reason"],
         }
     }
 

@@ -267,7 +267,7 @@ async fn http_bad_input_returns_advice_and_takes_no_number() {
             422,
             "RaiseTo takes a number from 1",
         ),
-        ("/v1/nothing", 404, "/v1/openapi.json tells what there is"),
+        ("/v1/nothing", 404, "see /v1/openapi.json"),
     ] {
         let answer = http.get(path).await;
         let error = &answer.json()["error"];
