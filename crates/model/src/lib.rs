@@ -1,5 +1,5 @@
 //! The protocol of the design's sections 4 and 5 as a model that is checked exhaustively
-//! (`docs/model.md`). [`run_checks`] is what `cargo xtask model` runs.
+//! (`docs/dev/model.md`). [`run_checks`] is what `cargo xtask model` runs.
 //!
 //! The model is a second, independent reading of the design. It would be worth nothing if it shared
 //! code with the running system, so this crate depends on no other crate of the project.

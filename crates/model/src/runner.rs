@@ -23,7 +23,7 @@ pub struct Options {
 /// # Errors
 /// No scenario has the name in the options, or in the table of removals.
 pub fn run_checks(options: &Options) -> Result<bool, String> {
-    let unknown = |name: &str| format!("no scenario is named {name}; docs/model.md lists them");
+    let unknown = |name: &str| format!("no scenario is named {name}; docs/dev/model.md lists them");
     if let Some(name) = &options.scenario {
         find_scenario(name).ok_or_else(|| unknown(name))?;
     }

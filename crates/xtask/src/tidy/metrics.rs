@@ -1,4 +1,4 @@
-//! Metrics that code makes, or that texts and dashboards name, are in `docs/metrics.md`.
+//! Metrics that code makes, or that texts and dashboards name, are in `docs/operations/metrics.md`.
 //!
 //! The reverse, the types and the labels are compared by a test that reads the metrics of running
 //! servers.
@@ -9,7 +9,7 @@ use super::Finding;
 use super::source_tree::SourceTree;
 
 /// The page that has all metrics.
-const PAGE: &str = "docs/metrics.md";
+const PAGE: &str = "docs/operations/metrics.md";
 /// Crates with metrics; the crate is a part of the name.
 const CRATES: [&str; 3] = ["alloc", "store", "raft"];
 /// Suffixes of the series of a histogram.

@@ -56,7 +56,7 @@ fn undocumented_metrics_are_found_in_code_texts_and_dashboards() {
     let text = "seqsvr_raft_left_seconds_sum seqsvr_raft_\nseqsvr_store_gone\n";
     let findings = metrics::find_undocumented(&make_tree(&[
         ("crates/raft/src/metrics.rs", code),
-        ("docs/metrics.md", page),
+        ("docs/operations/metrics.md", page),
         ("deploy/prometheus/alerts.yml", text),
         ("docs/adr/0001-a.md", text),
     ]));
