@@ -244,4 +244,22 @@ mod tests {
             .await
             .expect("the shutdown ends");
     }
+
+    /// Schedule: a shutdown has stopped the lease keeper and waits for moves; the next process must
+    /// not get the lock while the session still serves.
+    #[tokio::test]
+    async fn state_dir_stays_locked_after_end_of_lease_keeper() {
+        let dir = tempfile::tempdir().unwrap();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = Options {
+            state_dir: Some(dir.path().to_owned()),
+            ..Options::new("a1", any, vec!["127.0.0.1:1".into()])
+        };
+        let alloc = AllocServer::start(options).await.unwrap();
+        alloc.lease_keeper.cancel();
+        alloc.lease_keeper_ended.cancelled().await;
+        assert!(StateDir::open(dir.path()).is_err());
+        drop(alloc);
+        StateDir::open(dir.path()).expect("no process holds it");
+    }
 }

@@ -87,7 +87,7 @@ impl<'a> ServingCheck<'a> {
     }
 }
 
-#[cfg(all(test, not(unleased)))]
+#[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::time::Duration;
@@ -188,6 +188,7 @@ mod tests {
     }
 
     /// Schedule: the process is stopped between taking and checking for as long as the lease.
+    #[cfg(not(unleased))]
     #[test]
     fn check_after_lease_end_confirms_nothing() {
         let fixture = CheckFixture::new();
