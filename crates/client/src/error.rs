@@ -65,6 +65,8 @@ impl ErrorKind {
             Reason::FloorAhead => return ErrorKind::FloorAhead,
             Reason::JumpTooLarge => return ErrorKind::RaiseAboveLimit,
             Reason::ClusterMismatch => return ErrorKind::ClusterMismatch,
+            // A section that holds no more keys: a server that is less busy rejects it as well.
+            Reason::LimitExceeded if code == Code::ResourceExhausted => return ErrorKind::Rejected,
             _ if RetryDecision::new(code, reason, Duration::ZERO) == RetryDecision::Retry => {
                 return ErrorKind::Unavailable;
             }
@@ -230,8 +232,10 @@ mod tests {
         ] {
             assert_eq!(kind(reason), expected, "{reason:?}");
         }
-        let batch_limit = RpcError::new(Reason::Overloaded, "").with_code(Code::InvalidArgument);
+        let batch_limit = RpcError::new(Reason::LimitExceeded, "");
+        let section_full = batch_limit.clone().with_code(Code::ResourceExhausted);
         assert_eq!(Error::from(batch_limit).kind(), ErrorKind::InvalidInput);
+        assert_eq!(Error::from(section_full).kind(), ErrorKind::Rejected);
     }
 
     #[test]
