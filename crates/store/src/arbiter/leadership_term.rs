@@ -12,6 +12,7 @@ use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};
 
 use super::rebalance::SlotMove;
+use super::session_expiry::TrackedSession;
 use super::{ArbiterCounters, TickInput, TimerRestart, assignment, rebalance};
 
 /// Longest wait for more AllocSvrs before the first assignment of a cluster.
@@ -34,21 +35,6 @@ pub(super) struct LeadershipTerm {
     pub(super) last_restart: Option<ClockReading>,
     /// Whether a tick has reported this term.
     pub(super) is_reported: bool,
-}
-
-/// Renewals of one session, as this leader tracks them in one term.
-#[derive(Debug)]
-pub(super) struct TrackedSession {
-    /// When this leader first found its OpenSession applied: not before the start of the term.
-    pub(super) opened: ClockReading,
-    /// Its last stamp.
-    pub(super) last_renewal: Option<ClockReading>,
-    /// Stamp that made it alive in this term: the first, or the first after D without a renewal.
-    pub(super) alive_since: ClockReading,
-    /// Whether it is being expired: its renewals are rejected until the end of the term.
-    pub(super) is_expiring: bool,
-    /// Whether it takes no slots, by its last renewal.
-    pub(super) is_draining: bool,
 }
 
 impl LeadershipTerm {
@@ -127,13 +113,9 @@ impl LeadershipTerm {
 
     /// Marks sessions silent for W as being expired; returns how many are newly marked.
     pub(super) fn mark_silent(&mut self, now: ClockReading, lease: Duration) -> u64 {
-        let (wait, since) = (takeover_wait(lease), self.timers_started);
-        let has_passed = |from: ClockReading| now.elapsed_arbiter(from) >= wait;
-        let silent = self.sessions.values_mut().filter(|s| {
-            let has_waited = has_passed(since) && has_passed(s.opened);
-            let has_waited = has_waited || planted!(NoWaitAfterElection);
-            !s.is_expiring && has_waited && s.last_renewal.is_none_or(has_passed)
-        });
+        let timers_started = self.timers_started;
+        let silent = self.sessions.values_mut();
+        let silent = silent.filter(|s| s.has_expired(now, timers_started, lease));
         silent.map(|s| s.is_expiring = true).count() as u64
     }
 
@@ -200,24 +182,5 @@ impl LeadershipTerm {
         assignment::assign_free_slots(&owners, &alive)
             .map(assign)
             .collect()
-    }
-}
-
-impl TrackedSession {
-    pub(super) fn new(now: ClockReading) -> TrackedSession {
-        TrackedSession {
-            opened: now,
-            last_renewal: None,
-            alive_since: now,
-            is_expiring: false,
-            is_draining: false,
-        }
-    }
-
-    /// Returns whether it was renewed within D (by the larger elapsed time) and is not being
-    /// expired.
-    pub(super) fn is_alive(&self, now: ClockReading, lease: Duration) -> bool {
-        let is_recent = |at: ClockReading| now.elapsed_owner(at) < lease;
-        !self.is_expiring && self.last_renewal.is_some_and(is_recent)
     }
 }

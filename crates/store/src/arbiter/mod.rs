@@ -36,6 +36,7 @@ mod assignment;
 pub(crate) mod driver;
 mod leadership_term;
 mod rebalance;
+mod session_expiry;
 #[cfg(test)]
 mod tests;
 
@@ -49,8 +50,9 @@ use seqsvr_core::lease::ClockReading;
 use seqsvr_core::state::State;
 use seqsvr_core::{planted, reached};
 
-use leadership_term::{LeadershipTerm, TrackedSession};
+use leadership_term::LeadershipTerm;
 pub use rebalance::SlotMove;
+use session_expiry::TrackedSession;
 
 /// Most commands of one tick, so that they take few entries.
 const TICK_COMMANDS_MAX: usize = 4_096;
