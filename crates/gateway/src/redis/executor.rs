@@ -59,22 +59,8 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         data: &Bytes,
         groups: &[NamespaceGroup<'_>],
     ) -> BatchResults<FirstAndLast> {
-        let batches = split_batches(groups, self.batch_items_max);
-        let mut outcomes = Vec::with_capacity(batches.len());
-        for in_flight in batches.chunks(self.batches_in_flight_max(&batches)) {
-            // Usually there is one.
-            if let [(group, items)] = in_flight {
-                outcomes.push(self.take_batch(data, &groups[*group], items.clone()).await);
-            } else {
-                let mut calls = Vec::with_capacity(in_flight.len());
-                for (group, items) in in_flight {
-                    calls.push(self.take_batch(data, &groups[*group], items.clone()));
-                }
-                outcomes.extend(join_all(calls).await);
-            }
-            yield_after_large_batch(in_flight).await;
-        }
-        BatchResults::from_outcomes(groups, &batches, outcomes)
+        let take = |group, items| self.take_batch(data, group, items);
+        self.send_batches(groups, take).await
     }
 
     /// Reads the current numbers of all items; None: no number was issued yet.
@@ -83,17 +69,29 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         data: &Bytes,
         groups: &[NamespaceGroup<'_>],
     ) -> BatchResults<Option<u64>> {
+        let read = |group, items| self.read_batch(data, group, items);
+        self.send_batches(groups, read).await
+    }
+
+    /// Splits the groups into batches, and makes a call with `send` for each.
+    async fn send_batches<'g, T, F>(
+        &self,
+        groups: &'g [NamespaceGroup<'g>],
+        send: impl Fn(&'g NamespaceGroup<'g>, Range<usize>) -> F,
+    ) -> BatchResults<T>
+    where
+        T: Copy + Default,
+        F: Future<Output = BatchOutcome<T>>,
+    {
         let batches = split_batches(groups, self.batch_items_max);
         let mut outcomes = Vec::with_capacity(batches.len());
         for in_flight in batches.chunks(self.batches_in_flight_max(&batches)) {
             // Usually there is one.
             if let [(group, items)] = in_flight {
-                outcomes.push(self.read_batch(data, &groups[*group], items.clone()).await);
+                outcomes.push(send(&groups[*group], items.clone()).await);
             } else {
-                let mut calls = Vec::with_capacity(in_flight.len());
-                for (group, items) in in_flight {
-                    calls.push(self.read_batch(data, &groups[*group], items.clone()));
-                }
+                let calls = in_flight.iter();
+                let calls = calls.map(|(group, items)| send(&groups[*group], items.clone()));
                 outcomes.extend(join_all(calls).await);
             }
             yield_after_large_batch(in_flight).await;
