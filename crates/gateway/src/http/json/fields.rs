@@ -130,6 +130,25 @@ impl<'de> Deserialize<'de> for Base64Field {
     }
 }
 
+/// A field that a request may leave out.
+///
+/// `openapi.json` gives no field the type `null`: a field without a value is left out, so that
+/// exactly one of `uid`, `key` and `key_base64` is present.
+#[derive(Clone, Copy)]
+pub(super) struct OptionalField<T>(pub(super) Option<T>);
+
+impl<T> Default for OptionalField<T> {
+    fn default() -> OptionalField<T> {
+        OptionalField(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OptionalField<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<OptionalField<T>, D::Error> {
+        T::deserialize(from).map(|value| OptionalField(Some(value)))
+    }
+}
+
 /// A list of at most [`ITEMS_MAX`] items.
 pub(super) struct ListField<T>(pub(super) Vec<T>);
 

@@ -218,7 +218,7 @@ async fn read_request<A: ApiRequest>(
     } = fields.response_options();
     if body_bytes > 0 {
         // Parsed even if the body names a format: an unknown field of a query is always rejected.
-        let query_format = parse_query::<request::FormatFields>(query)?.format;
+        let query_format = parse_query::<request::FormatFields>(query)?.format.0;
         format = format.or(query_format);
     }
     let timeout = timeout_ms.map(body::parse_timeout).transpose()?;

@@ -5,9 +5,11 @@ use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest, RaiseToRequest,
     current_request, next_request, raise_to_request,
 };
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use super::fields::{Base64Field, BoolField, KeyField, ListField, NumberField, NumberFormat};
+use super::fields::{
+    Base64Field, BoolField, KeyField, ListField, NumberField, NumberFormat, OptionalField,
+};
 
 /// Options of the response that a request sets.
 pub(super) struct ResponseOptions {
@@ -15,6 +17,18 @@ pub(super) struct ResponseOptions {
     pub(super) timeout_ms: Option<u64>,
     /// Format of numbers; None: the format in the query, or the default.
     pub(super) format: Option<NumberFormat>,
+}
+
+impl ResponseOptions {
+    fn new(
+        timeout_ms: OptionalField<NumberField>,
+        format: OptionalField<NumberFormat>,
+    ) -> ResponseOptions {
+        ResponseOptions {
+            timeout_ms: timeout_ms.0.map(u64::from),
+            format: format.0,
+        }
+    }
 }
 
 /// The fields of one kind of request.
@@ -38,148 +52,98 @@ const SINGLE_KEY_ERROR: &str = "name one key: uid, key or key_base64";
 const KEY_LIST_ERROR: &str = "name the keys in one way: uids, keys or keys_base64";
 
 /// The fields of `/v1/next`.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct NextFields {
-    #[serde(default)]
     namespace: String,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    uid: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    key: Option<KeyField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    key_base64: Option<Base64Field>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    count: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    floor: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    epoch: Option<NumberField>,
-    #[serde(default)]
+    uid: OptionalField<NumberField>,
+    key: OptionalField<KeyField>,
+    key_base64: OptionalField<Base64Field>,
+    count: OptionalField<NumberField>,
+    floor: OptionalField<NumberField>,
+    epoch: OptionalField<NumberField>,
     strict: BoolField,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    timeout_ms: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    format: Option<NumberFormat>,
+    timeout_ms: OptionalField<NumberField>,
+    format: OptionalField<NumberFormat>,
 }
 
 /// The fields of `/v1/next-many`.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct NextManyFields {
-    #[serde(default)]
     namespace: String,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    uids: Option<ListField<NumberField>>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    keys: Option<ListField<KeyField>>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    keys_base64: Option<ListField<Base64Field>>,
-    #[serde(default)]
+    uids: OptionalField<ListField<NumberField>>,
+    keys: OptionalField<ListField<KeyField>>,
+    keys_base64: OptionalField<ListField<Base64Field>>,
     counts: ListField<NumberField>,
-    #[serde(default)]
     floors: ListField<NumberField>,
-    #[serde(default)]
     epochs: ListField<NumberField>,
-    #[serde(default)]
     strict: BoolField,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    timeout_ms: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    format: Option<NumberFormat>,
+    timeout_ms: OptionalField<NumberField>,
+    format: OptionalField<NumberFormat>,
 }
 
 /// The fields of `/v1/current`.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct CurrentFields {
-    #[serde(default)]
     namespace: String,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    uid: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    key: Option<KeyField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    key_base64: Option<Base64Field>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    epoch: Option<NumberField>,
-    #[serde(default)]
+    uid: OptionalField<NumberField>,
+    key: OptionalField<KeyField>,
+    key_base64: OptionalField<Base64Field>,
+    epoch: OptionalField<NumberField>,
     strict: BoolField,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    timeout_ms: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    format: Option<NumberFormat>,
+    timeout_ms: OptionalField<NumberField>,
+    format: OptionalField<NumberFormat>,
 }
 
 /// The fields of `/v1/current-many`.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct CurrentManyFields {
-    #[serde(default)]
     namespace: String,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    uids: Option<ListField<NumberField>>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    keys: Option<ListField<KeyField>>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    keys_base64: Option<ListField<Base64Field>>,
-    #[serde(default)]
+    uids: OptionalField<ListField<NumberField>>,
+    keys: OptionalField<ListField<KeyField>>,
+    keys_base64: OptionalField<ListField<Base64Field>>,
     epochs: ListField<NumberField>,
-    #[serde(default)]
     strict: BoolField,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    timeout_ms: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    format: Option<NumberFormat>,
+    timeout_ms: OptionalField<NumberField>,
+    format: OptionalField<NumberFormat>,
 }
 
 /// The fields of `/v1/raise-to`.
-#[derive(serde::Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RaiseToFields {
     #[serde(default)]
     namespace: String,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    uid: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    key: Option<KeyField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    key_base64: Option<Base64Field>,
+    #[serde(default)]
+    uid: OptionalField<NumberField>,
+    #[serde(default)]
+    key: OptionalField<KeyField>,
+    #[serde(default)]
+    key_base64: OptionalField<Base64Field>,
     value: NumberField,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    epoch: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    timeout_ms: Option<NumberField>,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    format: Option<NumberFormat>,
-}
-
-/// Deserializes a field that is present.
-///
-/// `openapi.json` gives no field the type `null`: a field without a value is left out, so that
-/// exactly one of `uid`, `key` and `key_base64` is present.
-fn deserialize_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    from: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
+    #[serde(default)]
+    epoch: OptionalField<NumberField>,
+    #[serde(default)]
+    timeout_ms: OptionalField<NumberField>,
+    #[serde(default)]
+    format: OptionalField<NumberFormat>,
 }
 
 /// The query of a request whose other fields are in its body.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct FormatFields {
-    #[serde(default, deserialize_with = "deserialize_present")]
-    pub(super) format: Option<NumberFormat>,
+    pub(super) format: OptionalField<NumberFormat>,
 }
 
 impl ApiRequest for NextFields {
     type Message = NextRequest;
 
     fn response_options(&self) -> ResponseOptions {
-        ResponseOptions {
-            timeout_ms: self.timeout_ms.map(u64::from),
-            format: self.format,
-        }
+        ResponseOptions::new(self.timeout_ms, self.format)
     }
 
     fn into_message(self) -> Result<NextRequest, &'static str> {
@@ -189,9 +153,9 @@ impl ApiRequest for NextFields {
                 SingleKey::Uid(uid) => next_request::KeyKind::Uid(uid),
                 SingleKey::Key(key) => next_request::KeyKind::Key(key),
             }),
-            count: self.count.map(NumberField::to_count),
-            floor: self.floor.map(u64::from),
-            epoch: self.epoch.map(u64::from),
+            count: self.count.0.map(NumberField::to_count),
+            floor: self.floor.0.map(u64::from),
+            epoch: self.epoch.0.map(u64::from),
             strict: self.strict.0,
             ..NextRequest::default()
         })
@@ -202,10 +166,7 @@ impl ApiRequest for NextManyFields {
     type Message = NextManyRequest;
 
     fn response_options(&self) -> ResponseOptions {
-        ResponseOptions {
-            timeout_ms: self.timeout_ms.map(u64::from),
-            format: self.format,
-        }
+        ResponseOptions::new(self.timeout_ms, self.format)
     }
 
     fn into_message(self) -> Result<NextManyRequest, &'static str> {
@@ -232,10 +193,7 @@ impl ApiRequest for CurrentFields {
     type Message = CurrentRequest;
 
     fn response_options(&self) -> ResponseOptions {
-        ResponseOptions {
-            timeout_ms: self.timeout_ms.map(u64::from),
-            format: self.format,
-        }
+        ResponseOptions::new(self.timeout_ms, self.format)
     }
 
     fn into_message(self) -> Result<CurrentRequest, &'static str> {
@@ -245,7 +203,7 @@ impl ApiRequest for CurrentFields {
                 SingleKey::Uid(uid) => current_request::KeyKind::Uid(uid),
                 SingleKey::Key(key) => current_request::KeyKind::Key(key),
             }),
-            epoch: self.epoch.map(u64::from),
+            epoch: self.epoch.0.map(u64::from),
             strict: self.strict.0,
             ..CurrentRequest::default()
         })
@@ -256,10 +214,7 @@ impl ApiRequest for CurrentManyFields {
     type Message = CurrentManyRequest;
 
     fn response_options(&self) -> ResponseOptions {
-        ResponseOptions {
-            timeout_ms: self.timeout_ms.map(u64::from),
-            format: self.format,
-        }
+        ResponseOptions::new(self.timeout_ms, self.format)
     }
 
     fn into_message(self) -> Result<CurrentManyRequest, &'static str> {
@@ -279,10 +234,7 @@ impl ApiRequest for RaiseToFields {
     type Message = RaiseToRequest;
 
     fn response_options(&self) -> ResponseOptions {
-        ResponseOptions {
-            timeout_ms: self.timeout_ms.map(u64::from),
-            format: self.format,
-        }
+        ResponseOptions::new(self.timeout_ms, self.format)
     }
 
     fn into_message(self) -> Result<RaiseToRequest, &'static str> {
@@ -293,7 +245,7 @@ impl ApiRequest for RaiseToFields {
                 SingleKey::Key(key) => raise_to_request::KeyKind::Key(key),
             }),
             value: self.value.into(),
-            epoch: self.epoch.map(u64::from),
+            epoch: self.epoch.0.map(u64::from),
             ..RaiseToRequest::default()
         })
     }
@@ -307,11 +259,11 @@ enum SingleKey {
 
 /// Returns the key of a request that names it in exactly one way.
 fn single_key(
-    uid: Option<NumberField>,
-    key: Option<KeyField>,
-    base64: Option<Base64Field>,
+    uid: OptionalField<NumberField>,
+    key: OptionalField<KeyField>,
+    base64: OptionalField<Base64Field>,
 ) -> Result<SingleKey, &'static str> {
-    match (uid, key, base64) {
+    match (uid.0, key.0, base64.0) {
         (Some(NumberField(uid)), None, None) => Ok(SingleKey::Uid(uid)),
         (None, Some(KeyField(key)), None) | (None, None, Some(Base64Field(key))) => {
             Ok(SingleKey::Key(key))
@@ -322,11 +274,11 @@ fn single_key(
 
 /// Returns the uids and the keys of a request that names its keys in exactly one way.
 fn key_lists(
-    uids: Option<ListField<NumberField>>,
-    keys: Option<ListField<KeyField>>,
-    base64: Option<ListField<Base64Field>>,
+    uids: OptionalField<ListField<NumberField>>,
+    keys: OptionalField<ListField<KeyField>>,
+    base64: OptionalField<ListField<Base64Field>>,
 ) -> Result<(Vec<u64>, Vec<Bytes>), &'static str> {
-    match (uids, keys, base64) {
+    match (uids.0, keys.0, base64.0) {
         (Some(uids), None, None) => Ok((uids.into_numbers(), Vec::new())),
         (None, Some(ListField(keys)), None) => Ok((
             Vec::new(),
@@ -337,5 +289,27 @@ fn key_lists(
             keys.into_iter().map(|Base64Field(key)| key).collect(),
         )),
         _ => Err(KEY_LIST_ERROR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_without_a_value_are_left_out() {
+        let fields: NextFields = serde_json::from_str(r#"{"uid":7}"#).unwrap();
+        let message = fields.into_message().unwrap();
+        assert_eq!(message.key_kind, Some(next_request::KeyKind::Uid(7)));
+        assert_eq!(
+            (message.count, message.floor, message.epoch),
+            (None, None, None)
+        );
+        for name in ["uid", "key", "key_base64", "count", "timeout_ms", "format"] {
+            let text = format!(r#"{{"{name}":null}}"#);
+            assert!(serde_json::from_str::<NextFields>(&text).is_err(), "{text}");
+        }
+        let without_value = serde_json::from_str::<RaiseToFields>(r#"{"uid":7}"#).err();
+        assert!(without_value.is_some_and(|error| error.to_string().contains("value")));
     }
 }
