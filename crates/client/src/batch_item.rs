@@ -1,13 +1,11 @@
 //! Items of a call about many keys.
 
 use bytes::Bytes;
-use seqsvr_core::ids::Uid;
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
+use seqsvr_proto::key::KeyBuf;
 
-use crate::key::Key;
-
-/// What a call takes or reads numbers of: a uid or a [`Key`], or a [`NextItem`] to say more. A type
-/// of the caller's that has a uid or a key can be one as it is.
+/// What a call takes or reads numbers of: a uid, a [`Key`](KeyBuf), or a [`NextItem`] to say more.
+/// A type of the caller's that has a uid or a key can be one as it is.
 pub trait BatchItem: Sync {
     /// Returns the key of the sequence.
     fn key(&self) -> BatchItemKey<'_>;
@@ -23,12 +21,13 @@ pub trait BatchItem: Sync {
     }
 }
 
-/// The key of a [`BatchItem`], without a copy of it.
+/// The key of a [`BatchItem`], without a copy of it. Not a [`KeyRef`]: a frame that is sent shares
+/// the [`Bytes`] of a key, which a slice cannot.
 #[derive(Clone, Copy, Debug)]
 pub enum BatchItemKey<'a> {
-    /// As [`Key::Uid`].
+    /// As [`KeyBuf::Uid`].
     Uid(u64),
-    /// As [`Key::Key`].
+    /// As [`KeyBuf::Key`].
     Key(&'a Bytes),
 }
 
@@ -36,7 +35,7 @@ impl<'a> BatchItemKey<'a> {
     /// Returns the form from which core computes sections.
     pub(crate) fn as_ref(self) -> KeyRef<'a> {
         match self {
-            BatchItemKey::Uid(uid) => KeyRef::Uid(Uid(uid)),
+            BatchItemKey::Uid(uid) => KeyRef::Uid(uid),
             BatchItemKey::Key(key) => KeyRef::Key(key),
         }
     }
@@ -45,14 +44,14 @@ impl<'a> BatchItemKey<'a> {
 /// Key with the count of numbers to take, and with a floor.
 #[derive(Clone, Debug)]
 pub struct NextItem {
-    key: Key,
+    key: KeyBuf,
     count: u32,
     floor: Option<u64>,
 }
 
 impl NextItem {
     /// Returns an item that takes one number of a key.
-    pub fn new(key: impl Into<Key>) -> NextItem {
+    pub fn new(key: impl Into<KeyBuf>) -> NextItem {
         NextItem {
             key: key.into(),
             count: 1,
@@ -82,11 +81,11 @@ impl BatchItem for u64 {
     }
 }
 
-impl BatchItem for Key {
+impl BatchItem for KeyBuf {
     fn key(&self) -> BatchItemKey<'_> {
         match self {
-            Key::Uid(uid) => BatchItemKey::Uid(*uid),
-            Key::Key(key) => BatchItemKey::Key(key),
+            KeyBuf::Uid(uid) => BatchItemKey::Uid(*uid),
+            KeyBuf::Key(key) => BatchItemKey::Key(key),
         }
     }
 }

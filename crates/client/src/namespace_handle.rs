@@ -6,6 +6,7 @@ use seqsvr_core::ids::{SectionKey, Slot};
 use seqsvr_core::namespace::validate_name;
 use seqsvr_core::routing_table::Route;
 use seqsvr_proto::convert::namespace_name;
+use seqsvr_proto::key::KeyBuf;
 
 use crate::batch_item::{BatchItem, NextItem};
 use crate::call::batch::execution::call_batch;
@@ -15,7 +16,6 @@ use crate::call::retry_budget::RetryBudget;
 use crate::call::sequence_call::{CurrentCall, NextCall};
 use crate::call::table_fetch::get_table;
 use crate::error::Error;
-use crate::key::Key;
 use crate::raise_to_call::RaiseToCall;
 use crate::routing::locate::locate;
 use crate::types::{Current, IssuedRange};
@@ -57,7 +57,7 @@ impl NamespaceHandle {
     /// # Errors
     /// The name or the key is invalid, there is no such namespace, the sequence is exhausted, or no
     /// server answered before the deadline.
-    pub async fn next(&self, key: impl Into<Key>) -> Result<IssuedRange, Error> {
+    pub async fn next(&self, key: impl Into<KeyBuf>) -> Result<IssuedRange, Error> {
         self.next_item(&NextItem::new(key)).await
     }
 
@@ -65,7 +65,7 @@ impl NamespaceHandle {
     ///
     /// # Errors
     /// As [`NamespaceHandle::next`]; also if the count is outside its limits.
-    pub async fn next_n(&self, key: impl Into<Key>, count: u32) -> Result<IssuedRange, Error> {
+    pub async fn next_n(&self, key: impl Into<KeyBuf>, count: u32) -> Result<IssuedRange, Error> {
         self.next_item(&NextItem::new(key).with_count(count)).await
     }
 
@@ -95,8 +95,8 @@ impl NamespaceHandle {
     ///
     /// # Errors
     /// As [`NamespaceHandle::next`].
-    pub async fn current(&self, key: impl Into<Key>) -> Result<Current, Error> {
-        let call: SingleCall<'_, CurrentCall<Key>> = SingleCall {
+    pub async fn current(&self, key: impl Into<KeyBuf>) -> Result<Current, Error> {
+        let call: SingleCall<'_, CurrentCall<KeyBuf>> = SingleCall {
             namespace: self.valid_name()?,
             item: &key.into(),
         };
@@ -113,7 +113,7 @@ impl NamespaceHandle {
 
     /// Makes every later number of a key greater than `value`, rounded up to the namespace's next
     /// number. Never lowers a number. The call begins when it is awaited.
-    pub fn raise_to(&self, key: impl Into<Key>, value: u64) -> RaiseToCall<'_> {
+    pub fn raise_to(&self, key: impl Into<KeyBuf>, value: u64) -> RaiseToCall<'_> {
         RaiseToCall {
             context: &self.context,
             namespace: self.valid_name(),
@@ -127,7 +127,7 @@ impl NamespaceHandle {
     ///
     /// # Errors
     /// As [`NamespaceHandle::next`].
-    pub async fn route(&self, key: impl Into<Key>) -> Result<(SectionKey, Slot, Route), Error> {
+    pub async fn route(&self, key: impl Into<KeyBuf>) -> Result<(SectionKey, Slot, Route), Error> {
         let (namespace, key) = (self.valid_name()?, key.into());
         let name = namespace_name(namespace, key.as_ref());
         let mut budget = RetryBudget::new(self.context.deadline);

@@ -2,12 +2,13 @@
 
 use std::pin::Pin;
 
+use seqsvr_proto::key::KeyBuf;
+
 use crate::call::context::CallContext;
 use crate::call::key::key_call::call_until_answered;
 use crate::call::key::raise_attempt::RaiseAttempt;
 use crate::call::retry_budget::RetryBudget;
 use crate::error::Error;
-use crate::key::Key;
 use crate::types::Raised;
 
 /// Call that raises the number of a key. It begins when it is awaited.
@@ -15,7 +16,7 @@ use crate::types::Raised;
 pub struct RaiseToCall<'a> {
     pub(crate) context: &'a CallContext,
     pub(crate) namespace: Result<&'a str, Error>,
-    pub(crate) key: Key,
+    pub(crate) key: KeyBuf,
     pub(crate) value: u64,
     pub(crate) force: bool,
 }

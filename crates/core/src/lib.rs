@@ -1,6 +1,6 @@
 //! The rules of seqsvr: no I/O, no async, no clock.
 //!
-//! What lives here: [ids], the [geometry] that maps a uid or key to a section and a section to a
+//! What lives here: [ids], the [key] of a call, the [geometry] that maps a uid or key to a section and a section to a
 //! slot, the replicated [`State`](state::State) with its [commands](command), the [routing
 //! table](routing_table), [lease arithmetic](lease) over given clock readings, and the in-memory
 //! counters of a loaded section.
@@ -17,6 +17,7 @@ pub mod command;
 pub mod geometry;
 pub mod huge_pages;
 pub mod ids;
+pub mod key;
 pub mod lease;
 pub mod namespace;
 pub mod progression;

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 
 use crate::geometry::{Geometry, GeometryKind, slot_of, uid_as_key};
 use crate::ids::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
+use crate::key::KeyRef;
 use crate::namespace::Namespace;
 
 /// Owner of a slot.
@@ -82,15 +83,6 @@ pub struct RoutingTable {
     namespaces: Vec<Namespace>,
     by_name: HashMap<String, usize>,
     routes: Vec<Route>,
-}
-
-/// Key of a call: a uid or a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyRef<'a> {
-    /// A number: a uid of a dense namespace, or the key of its decimal text in a keyed one.
-    Uid(Uid),
-    /// A key of 1 to 128 bytes, in a keyed namespace.
-    Key(&'a [u8]),
 }
 
 /// Reason why a key has no place in a namespace.
@@ -278,7 +270,7 @@ impl RoutingTable {
 pub fn section_of(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId, LocateError> {
     // The usual case, small enough to be inlined into a caller that looks up many keys.
     if let KeyRef::Uid(uid) = key
-        && let Some((section, _)) = namespace.spec.geometry.locate_uid(uid)
+        && let Some((section, _)) = namespace.spec.geometry.locate_uid(Uid(uid))
     {
         return Ok(section);
     }
@@ -290,10 +282,11 @@ fn section_or_error(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId,
     let name = || namespace.spec.name.clone();
     let geometry = &namespace.spec.geometry;
     match (geometry.kind(), key) {
-        (GeometryKind::Dense, KeyRef::Uid(uid)) => match (geometry.locate_uid(uid), *geometry) {
+        (GeometryKind::Dense, KeyRef::Uid(uid)) => match (geometry.locate_uid(Uid(uid)), *geometry)
+        {
             (Some((section, _)), _) => Ok(section),
             (None, Geometry::Dense { max_uid, .. }) => Err(LocateError::UidTooLarge {
-                uid: uid.0,
+                uid,
                 max_uid,
                 namespace: name(),
             }),
@@ -301,7 +294,7 @@ fn section_or_error(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId,
         },
         (GeometryKind::Dense, KeyRef::Key(_)) => Err(LocateError::NotAUid(name())),
         (GeometryKind::Keyed, KeyRef::Uid(uid)) => {
-            section_or_error(namespace, KeyRef::Key(uid_as_key(uid).as_bytes()))
+            section_or_error(namespace, KeyRef::Key(uid_as_key(Uid(uid)).as_bytes()))
         }
         (GeometryKind::Keyed, KeyRef::Key(key)) => match geometry.locate_key(key) {
             Some(section) if (1..=crate::geometry::KEY_MAX).contains(&key.len()) => Ok(section),

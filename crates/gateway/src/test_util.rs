@@ -1,6 +1,6 @@
 //! A service for tests that need no numbers.
 
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_server::Sequence;

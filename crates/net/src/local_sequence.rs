@@ -1,6 +1,6 @@
 //! Service in the same process, for code that answers many callers with it.
 
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 use tonic::Status;
 
 use crate::connection_quota::ConnectionQuota;

@@ -2,8 +2,9 @@
 //!
 //! What lives here: [`v1`], generated from `proto/seqsvr/v1`; [`convert`], the only place where
 //! wire types become core types (and are checked) and back; [`error`], the one way an error with
-//! its machine-readable detail is put into a gRPC status and read out of it; [`cluster_tag`], which
-//! cluster a message belongs to; [`limits`]; [`trace_context`], which trace a call belongs to.
+//! its machine-readable detail is put into a gRPC status and read out of it; [`key`], the owned
+//! key of a call; [`cluster_tag`], which cluster a message belongs to; [`limits`];
+//! [`trace_context`], which trace a call belongs to.
 //!
 //! What it may not know: connections; which process serves or calls. It keeps no state.
 
@@ -11,6 +12,7 @@ pub mod cluster_tag;
 mod codec;
 pub mod convert;
 pub mod error;
+pub mod key;
 pub mod limits;
 pub mod trace_context;
 

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use seqsvr_client::{Client, ClientOptions, NextItem};
 use seqsvr_core::geometry::Geometry;
-use seqsvr_core::ids::Uid;
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::NamespaceSpec;
-use seqsvr_core::routing_table::KeyRef;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::wait::wait_until;
 
@@ -228,7 +227,7 @@ async fn one_uid_per_slot(client: &Client) -> Vec<NextItem> {
     let namespace = table.namespace("default").expect("there is one");
     let mut of_each = vec![None; table.slot_count() as usize];
     for uid in (0..42_950).map(|section| section * 100_000) {
-        let placed = table.locate(namespace, KeyRef::Uid(Uid(uid)));
+        let placed = table.locate(namespace, KeyRef::Uid(uid));
         let (_, slot) = placed.expect("a place");
         of_each[usize::from(slot.0)] = Some(uid);
     }

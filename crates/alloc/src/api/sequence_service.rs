@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::ids::Epoch;
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::convert::RequestKey;
@@ -28,7 +28,7 @@ use crate::batch::request_context::RequestArrival;
 use crate::batch::request_context::RequestContext;
 use crate::batch::response::BatchResponse;
 use crate::batch::validate::{
-    invalid_status, require_key, require_owned_key, validate_count, validate_namespace_name,
+    invalid_status, require_key, validate_count, validate_namespace_name,
 };
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
@@ -68,7 +68,7 @@ impl Sequence for SequenceService {
                 return Ok(numbers(range.first, range.last, epoch));
             }
             let item = RequestItem {
-                key: require_owned_key(request.key_ref())?,
+                key: require_key(request.key_ref())?.into(),
                 operation: ItemOperation::Next {
                     count: wanted.count,
                     floor: wanted.floor,
@@ -214,7 +214,7 @@ impl Sequence for SequenceService {
                     force: request.force,
                 };
                 let item = RequestItem {
-                    key: require_owned_key(request.key_ref())?,
+                    key: require_key(request.key_ref())?.into(),
                     operation,
                     epoch: request.epoch.unwrap_or(0),
                 };

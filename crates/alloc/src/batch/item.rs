@@ -3,29 +3,23 @@
 use std::borrow::Cow;
 use std::num::NonZeroU32;
 
-use bytes::Bytes;
 use seqsvr_core::geometry::{Geometry, uid_as_key};
 use seqsvr_core::ids::{Epoch, SectionKey, Slot, Uid};
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::routing_table::{KeyRef, RoutingTable, section_of};
+use seqsvr_core::routing_table::{RoutingTable, section_of};
 use seqsvr_core::section::CounterKey;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::key::KeyBuf;
 use seqsvr_proto::v1::CurrentKind;
 
 /// One key and the operation on it.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestItem {
-    pub(crate) key: OwnedKey,
+    pub(crate) key: KeyBuf,
     pub(crate) operation: ItemOperation,
     /// Highest epoch of the slot that the caller has seen; 0: none.
     pub(crate) epoch: u64,
-}
-
-/// Key as the caller gave it.
-#[derive(Clone, Debug)]
-pub(crate) enum OwnedKey {
-    Uid(u64),
-    Key(Bytes),
 }
 
 /// Operation on the sequence of a key.
@@ -77,43 +71,25 @@ pub(crate) struct ItemLocation<'a> {
     dense: bool,
 }
 
-impl ItemLocation<'_> {
-    /// Returns the key within its section.
-    pub(crate) fn key_in_section(&self) -> CounterKey<'_> {
-        if self.dense {
-            CounterKey::Dense(self.index)
-        } else {
-            CounterKey::Keyed(&self.key)
-        }
-    }
-}
-
-impl OwnedKey {
-    pub(crate) fn as_key_ref(&self) -> KeyRef<'_> {
-        match self {
-            OwnedKey::Uid(uid) => KeyRef::Uid(Uid(*uid)),
-            OwnedKey::Key(key) => KeyRef::Key(key),
-        }
-    }
-
-    /// Finds the section and the slot of the key.
+impl<'a> ItemLocation<'a> {
+    /// Finds the section and the slot of a key.
     pub(crate) fn locate(
-        &self,
+        key: KeyRef<'a>,
         namespace: &Namespace,
         table: &RoutingTable,
-    ) -> Result<ItemLocation<'_>, RpcError> {
+    ) -> Result<ItemLocation<'a>, RpcError> {
         let section = SectionKey {
             namespace: namespace.id,
-            section: section_of(namespace, self.as_key_ref())?,
+            section: section_of(namespace, key)?,
         };
-        let (index, dense, key) = match (namespace.spec.geometry, self) {
-            (Geometry::Dense { section_size, .. }, OwnedKey::Uid(uid)) => (
+        let (index, dense, key) = match (namespace.spec.geometry, key) {
+            (Geometry::Dense { section_size, .. }, KeyRef::Uid(uid)) => (
                 (uid % u64::from(section_size)) as u32,
                 true,
                 Cow::Borrowed(&[][..]),
             ),
-            (_, OwnedKey::Uid(uid)) => (0, false, Cow::Owned(uid_as_key(Uid(*uid)).into_bytes())),
-            (_, OwnedKey::Key(key)) => (0, false, Cow::Borrowed(&key[..])),
+            (_, KeyRef::Uid(uid)) => (0, false, Cow::Owned(uid_as_key(Uid(uid)).into_bytes())),
+            (_, KeyRef::Key(key)) => (0, false, Cow::Borrowed(key)),
         };
         Ok(ItemLocation {
             section,
@@ -122,5 +98,14 @@ impl OwnedKey {
             key,
             dense,
         })
+    }
+
+    /// Returns the key within its section.
+    pub(crate) fn key_in_section(&self) -> CounterKey<'_> {
+        if self.dense {
+            CounterKey::Dense(self.index)
+        } else {
+            CounterKey::Keyed(&self.key)
+        }
     }
 }

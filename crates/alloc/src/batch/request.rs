@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 
 use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
-use seqsvr_core::ids::Uid;
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 use seqsvr_net::ConnectionQuota;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::key::KeyBuf;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::trace_context::TraceContext;
 use seqsvr_proto::v1::{
@@ -19,7 +19,7 @@ use seqsvr_proto::v1::{
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::batch::item::{ItemOperation, OwnedKey, RequestItem};
+use crate::batch::item::{ItemOperation, RequestItem};
 use crate::batch::request_context::{OPENS_PER_REQUEST_MAX, RequestContext};
 use crate::batch::validate::{validate_column, validate_count, validate_namespace_name};
 
@@ -213,7 +213,7 @@ impl BatchRequest {
     /// Returns the name of the requested namespace.
     pub(crate) fn namespace_name(&self) -> &str {
         let kind = match self.keys.is_empty() {
-            true => KeyRef::Uid(Uid(0)),
+            true => KeyRef::Uid(0),
             false => KeyRef::Key(&[]),
         };
         namespace_name(&self.namespace, kind)
@@ -229,7 +229,7 @@ impl BatchRequest {
     #[inline]
     pub(crate) fn key_at(&self, i: usize) -> KeyRef<'_> {
         match self.uids.get(i) {
-            Some(uid) => KeyRef::Uid(Uid(*uid)),
+            Some(uid) => KeyRef::Uid(*uid),
             None => KeyRef::Key(&self.keys[i]),
         }
     }
@@ -284,9 +284,9 @@ impl BatchRequest {
             },
         };
         Ok(RequestItem {
-            key: match self.key_at(i) {
-                KeyRef::Uid(uid) => OwnedKey::Uid(uid.0),
-                KeyRef::Key(_) => OwnedKey::Key(self.keys[i].clone()),
+            key: match self.uids.get(i) {
+                Some(uid) => KeyBuf::Uid(*uid),
+                None => KeyBuf::Key(self.keys[i].clone()),
             },
             operation,
             epoch: self.epoch_at(i),

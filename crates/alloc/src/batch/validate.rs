@@ -2,15 +2,12 @@
 
 use std::num::NonZeroU32;
 
-use bytes::Bytes;
 use seqsvr_core::geometry::COUNT_MAX;
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::NAME_MAX;
-use seqsvr_core::routing_table::KeyRef;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Status;
-
-use crate::batch::item::OwnedKey;
 
 /// Validates a count by the contract's bounds. A namespace's own bound is checked with its window.
 pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, RpcError> {
@@ -43,18 +40,10 @@ pub(crate) fn validate_namespace_name(name: &str) -> Result<(), RpcError> {
     Err(RpcError::new(Reason::NamespaceNotFound, text))
 }
 
-/// Returns the key of a single-key request, borrowed.
+/// Returns the key of a single-key request.
 pub(crate) fn require_key(key: Option<KeyRef<'_>>) -> Result<KeyRef<'_>, RpcError> {
     let text = "the request has no key; set a uid or a key";
     key.ok_or_else(|| RpcError::new(Reason::Invalid, text))
-}
-
-/// Returns the key of a single-key request, owned.
-pub(crate) fn require_owned_key(key: Option<KeyRef<'_>>) -> Result<OwnedKey, RpcError> {
-    Ok(match require_key(key)? {
-        KeyRef::Uid(uid) => OwnedKey::Uid(uid.0),
-        KeyRef::Key(key) => OwnedKey::Key(Bytes::copy_from_slice(key)),
-    })
 }
 
 /// Checks that a column is empty or has an entry for each item.

@@ -2,8 +2,8 @@
 
 use seqsvr_core::geometry::{GeometryKind, KEY_MAX};
 use seqsvr_core::ids::{SectionKey, Uid};
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::routing_table::KeyRef;
 use seqsvr_core::section::CounterKey;
 
 /// Returns the section of a key, and the index of a uid in a dense section; None if the key does
@@ -12,7 +12,7 @@ use seqsvr_core::section::CounterKey;
 pub(super) fn locate_key(key: KeyRef<'_>, namespace: &Namespace) -> Option<(SectionKey, u32)> {
     let geometry = &namespace.spec.geometry;
     let section = match (geometry.kind(), key) {
-        (GeometryKind::Dense, KeyRef::Uid(uid)) => return locate_uid(uid, namespace),
+        (GeometryKind::Dense, KeyRef::Uid(uid)) => return locate_uid(Uid(uid), namespace),
         (GeometryKind::Dense, KeyRef::Key(_)) => return None,
         (GeometryKind::Keyed, KeyRef::Uid(uid)) => {
             let mut text = [0; DECIMAL_DIGITS_MAX];
@@ -57,9 +57,9 @@ pub(super) fn with_section_key<T>(
 pub(super) const DECIMAL_DIGITS_MAX: usize = 20;
 
 /// Writes the decimal text of a uid, which is its key in a keyed namespace, without allocating.
-pub(super) fn write_decimal(uid: Uid, text: &mut [u8; DECIMAL_DIGITS_MAX]) -> &[u8] {
+pub(super) fn write_decimal(uid: u64, text: &mut [u8; DECIMAL_DIGITS_MAX]) -> &[u8] {
     let mut at = DECIMAL_DIGITS_MAX;
-    let mut rest = uid.0;
+    let mut rest = uid;
     loop {
         at -= 1;
         text[at] = b'0' + (rest % 10) as u8;

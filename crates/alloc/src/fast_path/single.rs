@@ -2,7 +2,7 @@
 //! answered here. Same check as for batches, without the memory that only batches need.
 
 use seqsvr_core::ids::Epoch;
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::section::NumberRange;
 use seqsvr_proto::convert::namespace_name;
 

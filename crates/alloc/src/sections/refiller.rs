@@ -10,6 +10,7 @@ use std::time::Duration;
 use seqsvr_core::reached;
 use seqsvr_core::section::TakeError;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::key::KeyBuf;
 use seqsvr_proto::v1::rejected::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::background_executor::BackgroundExecutor;
-use crate::batch::item::OwnedKey;
+use crate::batch::item::ItemLocation;
 use crate::clock::Clock;
 use crate::metrics::counters::AllocCounters;
 use crate::random::RandomSource;
@@ -141,7 +142,7 @@ impl Refiller {
         loaded: Arc<LoadedSection>,
         to: u64,
         force: bool,
-        keys: Vec<OwnedKey>,
+        keys: Vec<KeyBuf>,
     ) -> Result<(), RpcError> {
         let (done, raised) = oneshot::channel();
         let refiller = self.clone();
@@ -162,7 +163,7 @@ impl Refiller {
 
     /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits
     /// for memory, which `evictor` frees by closing sections.
-    async fn set_counters(&self, loaded: &LoadedSection, to: u64, keys: &[OwnedKey]) {
+    async fn set_counters(&self, loaded: &LoadedSection, to: u64, keys: &[KeyBuf]) {
         let end = Instant::now() + MEMORY_WAIT_TIMEOUT;
         while self.set_counters_within_memory(loaded, to, keys)
             && Instant::now() < end
@@ -174,12 +175,7 @@ impl Refiller {
     }
 
     /// Sets the counters for which there is memory, and returns whether one was left out.
-    fn set_counters_within_memory(
-        &self,
-        loaded: &LoadedSection,
-        to: u64,
-        keys: &[OwnedKey],
-    ) -> bool {
+    fn set_counters_within_memory(&self, loaded: &LoadedSection, to: u64, keys: &[KeyBuf]) -> bool {
         let Some(table) = self.table.load() else {
             return false;
         };
@@ -188,7 +184,7 @@ impl Refiller {
         };
         let mut lacks_memory = false;
         for key in keys {
-            if let Ok(location) = key.locate(namespace, &table) {
+            if let Ok(location) = ItemLocation::locate(key.as_ref(), namespace, &table) {
                 // If it is sealed by now, its high-water mark was or is taken, and the next
                 // generation starts above it.
                 let set = loaded.section.raise_to(location.key_in_section(), to);

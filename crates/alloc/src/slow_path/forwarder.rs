@@ -8,16 +8,16 @@ use seqsvr_core::planted;
 use seqsvr_net::ChannelPool;
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::key::KeyBuf;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{
     CurrentManyRequest, ItemError, NextManyRequest, RaiseToRequest, Reason, RoutingTable,
-    raise_to_request,
 };
 use tokio::time::{Instant, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::batch::item::{ItemAnswer, ItemOperation, OwnedKey, RequestItem};
+use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request_context::RequestContext;
 use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
@@ -280,10 +280,7 @@ impl Forwarder {
             };
             let request = RaiseToRequest {
                 namespace: call.namespace.clone(),
-                key_kind: Some(match &item.key {
-                    OwnedKey::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
-                    OwnedKey::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
-                }),
+                key_kind: Some(item.key.clone().into()),
                 value,
                 force,
                 table_version: self.table.version(),
@@ -323,8 +320,8 @@ fn key_columns(items: &[&RequestItem]) -> (Vec<u64>, Vec<bytes::Bytes>) {
     let mut columns = (Vec::new(), Vec::new());
     for item in items {
         match &item.key {
-            OwnedKey::Uid(uid) => columns.0.push(*uid),
-            OwnedKey::Key(key) => columns.1.push(key.clone()),
+            KeyBuf::Uid(uid) => columns.0.push(*uid),
+            KeyBuf::Key(key) => columns.1.push(key.clone()),
         }
     }
     columns

@@ -298,7 +298,7 @@ impl SlowPath {
         permits: &mut WaitPermits<'_>,
     ) -> Result<(Arc<RoutingTable>, Namespace), RpcError> {
         let name = items.first().map_or(call.namespace.as_str(), |item| {
-            namespace_name(&call.namespace, item.key.as_key_ref())
+            namespace_name(&call.namespace, item.key.as_ref())
         });
         loop {
             let table = match self.table.load() {

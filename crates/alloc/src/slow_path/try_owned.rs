@@ -50,7 +50,7 @@ impl SlowPath {
         let map = self.sections.map.pin();
         for &index in todo {
             let item = &items[index as usize];
-            let location = match item.key.locate(namespace, table) {
+            let location = match ItemLocation::locate(item.key.as_ref(), namespace, table) {
                 Ok(location) => location,
                 Err(fault) => {
                     answers[index as usize] = Some(Err(fault));

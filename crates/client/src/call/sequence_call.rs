@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use seqsvr_core::ids::Slot;
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 
 use crate::batch_item::{BatchItem, BatchItemKey};
 use crate::call::decode::{decode_current, decode_numbers};

@@ -1,8 +1,9 @@
 //! Where a key belongs, by a routing table.
 
 use seqsvr_core::ids::{Epoch, SectionKey, SessionId, Slot};
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::Namespace;
-use seqsvr_core::routing_table::{KeyRef, Route, RoutingTable};
+use seqsvr_core::routing_table::{Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::v1::Reason;
 

@@ -10,8 +10,9 @@
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use seqsvr_core::geometry::COUNT_MAX;
+use seqsvr_core::key::KeyRef;
 
-use super::key::{NamespaceKey, RedisKey};
+use super::key::RedisKey;
 
 /// Maximum groups of one batch: with more, the search for an item's group would take too long. A
 /// command above the limit begins the next batch.
@@ -21,7 +22,7 @@ pub(super) const NAMESPACE_GROUPS_MAX: usize = 16;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NamespaceGroup<'a> {
     pub(super) namespace: Option<&'a str>,
-    pub(super) keys: Vec<NamespaceKey<'a>>,
+    pub(super) keys: Vec<KeyRef<'a>>,
     pub(super) counts: Vec<u32>,
 }
 

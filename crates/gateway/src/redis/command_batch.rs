@@ -5,14 +5,13 @@
 
 use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
-use seqsvr_core::ids::Uid;
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 use seqsvr_net::LocalSequence;
 
 use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX, RaiseStep};
 use super::command::RedisCommand;
 use super::executor::BatchExecutor;
-use super::key::{NamespaceKey, RedisKey};
+use super::key::RedisKey;
 use super::reply::ReplyBuffer;
 use super::session::RedisSession;
 
@@ -286,11 +285,8 @@ pub(super) fn try_execute_single<'a, S: LocalSequence>(
     let (None, Ok(parsed)) = (session.check_authenticated(&command), parse_key(key)) else {
         return false;
     };
-    let key = match parsed.key {
-        NamespaceKey::Uid(uid) => KeyRef::Uid(Uid(uid)),
-        NamespaceKey::Bytes(key) => KeyRef::Key(key),
-    };
-    let numbers = sequence.try_next(parsed.namespace.unwrap_or_default(), key, count);
+    let namespace = parsed.namespace.unwrap_or_default();
+    let numbers = sequence.try_next(namespace, parsed.key, count);
     numbers.is_some_and(|numbers| {
         replies.write_integer(numbers.last);
         true
@@ -301,8 +297,8 @@ pub(super) fn try_execute_single<'a, S: LocalSequence>(
 fn parse_key(key: &[u8]) -> Result<RedisKey<'_>, String> {
     let parsed = RedisKey::parse(key)?;
     match parsed.key {
-        NamespaceKey::Bytes([]) => Err("ERR an empty key: a key has 1 to 128 bytes".into()),
-        NamespaceKey::Bytes(key) if key.len() > KEY_MAX => Err(format!(
+        KeyRef::Key([]) => Err("ERR an empty key: a key has 1 to 128 bytes".into()),
+        KeyRef::Key(key) if key.len() > KEY_MAX => Err(format!(
             "ERR a key of {} bytes: a key has 1 to {KEY_MAX} bytes",
             key.len()
         )),

@@ -5,18 +5,19 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::future::join_all;
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, ItemError, NextManyRequest, NextRequest, RaiseToRequest,
-    RoutesRequest, next_request, raise_to_request,
+    RoutesRequest,
 };
 use tonic::{Request, Status};
 
 use super::batch_plan::{ItemPosition, NamespaceGroup, RaiseStep};
 use super::error::RedisError;
-use super::key::{NamespaceKey, RedisKey};
+use super::key::RedisKey;
 use super::shared::RedisShared;
 use crate::stride::stride_of;
 
@@ -166,10 +167,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
     ) -> Result<u64, RedisError> {
         let request = NextRequest {
             namespace: key.namespace.unwrap_or_default().to_owned(),
-            key_kind: Some(match key.key {
-                NamespaceKey::Uid(uid) => next_request::KeyKind::Uid(uid),
-                NamespaceKey::Bytes(key) => next_request::KeyKind::Key(data.slice_ref(key)),
-            }),
+            key_kind: Some(key.to_key_buf(data).into()),
             count: Some(count),
             ..NextRequest::default()
         };
@@ -201,10 +199,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         let RaiseStep { key, value } = raise;
         let request = RaiseToRequest {
             namespace: key.namespace.unwrap_or_default().to_owned(),
-            key_kind: Some(match key.key {
-                NamespaceKey::Uid(uid) => raise_to_request::KeyKind::Uid(uid),
-                NamespaceKey::Bytes(key) => raise_to_request::KeyKind::Key(data.slice_ref(key)),
-            }),
+            key_kind: Some(key.to_key_buf(data).into()),
             value: *value,
             ..RaiseToRequest::default()
         };
@@ -336,16 +331,16 @@ async fn yield_after_large_batch(batches: &[(usize, Range<usize>)]) {
 }
 
 /// Returns the keys of one group as the columns of a call.
-fn key_columns(data: &Bytes, keys: &[NamespaceKey<'_>]) -> (Vec<u64>, Vec<Bytes>) {
+fn key_columns(data: &Bytes, keys: &[KeyRef<'_>]) -> (Vec<u64>, Vec<Bytes>) {
     let (mut uids, mut bytes) = (Vec::new(), Vec::new());
     match keys.first() {
-        Some(NamespaceKey::Uid(_)) => uids.reserve_exact(keys.len()),
+        Some(KeyRef::Uid(_)) => uids.reserve_exact(keys.len()),
         _ => bytes.reserve_exact(keys.len()),
     }
     for key in keys {
         match key {
-            NamespaceKey::Uid(uid) => uids.push(*uid),
-            NamespaceKey::Bytes(key) => bytes.push(data.slice_ref(key)),
+            KeyRef::Uid(uid) => uids.push(*uid),
+            KeyRef::Key(key) => bytes.push(data.slice_ref(key)),
         }
     }
     (uids, bytes)

@@ -1,6 +1,9 @@
 //! The namespace and key that the key of a Redis command names.
 
+use bytes::Bytes;
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
+use seqsvr_proto::key::KeyBuf;
 
 /// Prefix of a key that names its namespace.
 const NAMESPACE_PREFIX: u8 = b'@';
@@ -11,15 +14,7 @@ pub(super) struct RedisKey<'a> {
     /// None: `keys`. (Not an empty text: its pointer is dangling, and to compare it took a tenth of
     /// a command's time, because a processor is slow to find that it need not read there.)
     pub(super) namespace: Option<&'a str>,
-    pub(super) key: NamespaceKey<'a>,
-}
-
-/// A key in its namespace: a uid, or the bytes of a key. A namespace of keys uses the decimal text
-/// of a uid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum NamespaceKey<'a> {
-    Uid(u64),
-    Bytes(&'a [u8]),
+    pub(super) key: KeyRef<'a>,
 }
 
 impl<'a> RedisKey<'a> {
@@ -30,7 +25,7 @@ impl<'a> RedisKey<'a> {
     pub(super) fn parse(key: &'a [u8]) -> Result<RedisKey<'a>, &'static str> {
         let plain = RedisKey {
             namespace: None,
-            key: NamespaceKey::Bytes(key),
+            key: KeyRef::Key(key),
         };
         let Some((&NAMESPACE_PREFIX, rest)) = key.split_first() else {
             return Ok(plain);
@@ -46,14 +41,22 @@ impl<'a> RedisKey<'a> {
         // Each sequence has one form, so that equal keys compare as equal.
         if namespace == DEFAULT_KEYED_NAMESPACE {
             return Ok(RedisKey {
-                key: NamespaceKey::Bytes(key),
+                key: KeyRef::Key(key),
                 ..plain
             });
         }
         Ok(RedisKey {
             namespace: Some(namespace),
-            key: parse_uid(key).map_or(NamespaceKey::Bytes(key), NamespaceKey::Uid),
+            key: parse_uid(key).map_or(KeyRef::Key(key), KeyRef::Uid),
         })
+    }
+
+    /// Returns the key as a part of `data`, in which it lies.
+    pub(super) fn to_key_buf(self, data: &Bytes) -> KeyBuf {
+        match self.key {
+            KeyRef::Uid(uid) => KeyBuf::Uid(uid),
+            KeyRef::Key(key) => KeyBuf::Key(data.slice_ref(key)),
+        }
     }
 }
 
@@ -71,21 +74,21 @@ mod tests {
     #[test]
     fn redis_key_names_its_namespace() {
         for (key, namespace, expected) in [
-            ("user:1", "", NamespaceKey::Bytes(b"user:1")),
-            ("42", "", NamespaceKey::Bytes(b"42")),
-            ("@none", "", NamespaceKey::Bytes(b"@none")),
-            ("@keys/42", "", NamespaceKey::Bytes(b"42")),
-            ("@default/42", "default", NamespaceKey::Uid(42)),
-            ("@orders/42", "orders", NamespaceKey::Uid(42)),
-            ("@orders/0", "orders", NamespaceKey::Uid(0)),
-            ("@orders/042", "orders", NamespaceKey::Bytes(b"042")),
+            ("user:1", "", KeyRef::Key(b"user:1")),
+            ("42", "", KeyRef::Key(b"42")),
+            ("@none", "", KeyRef::Key(b"@none")),
+            ("@keys/42", "", KeyRef::Key(b"42")),
+            ("@default/42", "default", KeyRef::Uid(42)),
+            ("@orders/42", "orders", KeyRef::Uid(42)),
+            ("@orders/0", "orders", KeyRef::Uid(0)),
+            ("@orders/042", "orders", KeyRef::Key(b"042")),
             (
                 "@orders/18446744073709551616",
                 "orders",
-                NamespaceKey::Bytes(b"18446744073709551616"),
+                KeyRef::Key(b"18446744073709551616"),
             ),
-            ("@orders/a/b", "orders", NamespaceKey::Bytes(b"a/b")),
-            ("@orders/", "orders", NamespaceKey::Bytes(b"")),
+            ("@orders/a/b", "orders", KeyRef::Key(b"a/b")),
+            ("@orders/", "orders", KeyRef::Key(b"")),
         ] {
             let parsed = RedisKey::parse(key.as_bytes()).unwrap();
             let expected = (Some(namespace).filter(|name| !name.is_empty()), expected);

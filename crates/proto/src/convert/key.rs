@@ -1,8 +1,8 @@
 //! Key of a request, and its namespace.
 
-use seqsvr_core::ids::Uid;
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 
+use crate::key::KeyBuf;
 use crate::v1;
 
 /// Request with a `uid` or `key`.
@@ -12,33 +12,30 @@ pub trait RequestKey {
 }
 
 macro_rules! impl_request_key {
-    ($message:ty, $uid:path, $key:path) => {
-        impl RequestKey for $message {
+    ($message:ident, $module:ident) => {
+        impl RequestKey for v1::$message {
             fn key_ref(&self) -> Option<KeyRef<'_>> {
-                match self.key_kind.as_ref()? {
-                    $uid(uid) => Some(KeyRef::Uid(Uid(*uid))),
-                    $key(key) => Some(KeyRef::Key(key)),
+                Some(match self.key_kind.as_ref()? {
+                    v1::$module::KeyKind::Uid(uid) => KeyRef::Uid(*uid),
+                    v1::$module::KeyKind::Key(key) => KeyRef::Key(key),
+                })
+            }
+        }
+
+        impl From<KeyBuf> for v1::$module::KeyKind {
+            fn from(key: KeyBuf) -> v1::$module::KeyKind {
+                match key {
+                    KeyBuf::Uid(uid) => v1::$module::KeyKind::Uid(uid),
+                    KeyBuf::Key(key) => v1::$module::KeyKind::Key(key),
                 }
             }
         }
     };
 }
 
-impl_request_key!(
-    v1::NextRequest,
-    v1::next_request::KeyKind::Uid,
-    v1::next_request::KeyKind::Key
-);
-impl_request_key!(
-    v1::CurrentRequest,
-    v1::current_request::KeyKind::Uid,
-    v1::current_request::KeyKind::Key
-);
-impl_request_key!(
-    v1::RaiseToRequest,
-    v1::raise_to_request::KeyKind::Uid,
-    v1::raise_to_request::KeyKind::Key
-);
+impl_request_key!(NextRequest, next_request);
+impl_request_key!(CurrentRequest, current_request);
+impl_request_key!(RaiseToRequest, raise_to_request);
 
 /// Returns the namespace of a request: an empty name is `default` for a uid and `keys` for a key.
 pub fn namespace_name<'a>(name: &'a str, key: KeyRef<'_>) -> &'a str {

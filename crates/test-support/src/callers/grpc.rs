@@ -9,7 +9,7 @@ use seqsvr_client::{Client, Key};
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, CurrentRequest, ItemError, NextManyRequest, NextRequest,
-    RaiseToRequest, current_request, next_request, raise_to_request,
+    RaiseToRequest,
 };
 use tokio::time::timeout;
 use tonic::Status;
@@ -104,10 +104,7 @@ async fn send_request(
         (TestCall::Next(count), [one]) => {
             let request = NextRequest {
                 namespace,
-                key_kind: Some(match &one.key {
-                    Key::Uid(uid) => next_request::KeyKind::Uid(*uid),
-                    Key::Key(key) => next_request::KeyKind::Key(key.clone()),
-                }),
+                key_kind: Some(one.key.clone().into()),
                 count: Some(count),
                 ..NextRequest::default()
             };
@@ -137,10 +134,7 @@ async fn send_request(
         (TestCall::Current, [one]) => {
             let request = CurrentRequest {
                 namespace,
-                key_kind: Some(match &one.key {
-                    Key::Uid(uid) => current_request::KeyKind::Uid(*uid),
-                    Key::Key(key) => current_request::KeyKind::Key(key.clone()),
-                }),
+                key_kind: Some(one.key.clone().into()),
                 ..CurrentRequest::default()
             };
             let response = client.current(request).await?.into_inner();
@@ -165,10 +159,7 @@ async fn send_request(
         (TestCall::RaiseTo(value), _) => {
             let request = RaiseToRequest {
                 namespace,
-                key_kind: Some(match &items[0].key {
-                    Key::Uid(uid) => raise_to_request::KeyKind::Uid(*uid),
-                    Key::Key(key) => raise_to_request::KeyKind::Key(key.clone()),
-                }),
+                key_kind: Some(items[0].key.clone().into()),
                 value,
                 ..RaiseToRequest::default()
             };

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::Fence;
-use seqsvr_core::ids::{
-    ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid,
-};
+use seqsvr_core::ids::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::lease::{ClockReading, Lease};
 use seqsvr_core::namespace::{Namespace, NamespaceSpec};
-use seqsvr_core::routing_table::{KeyRef, Route, RoutingDelta, SlotOwner};
+use seqsvr_core::routing_table::{Route, RoutingDelta, SlotOwner};
 use seqsvr_core::section::{Section, SectionGrant};
 use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
 
@@ -188,7 +187,7 @@ impl FastPathFixture {
     fn slot_of_uid(&self, uid: u64) -> Slot {
         let table = self.table.load().unwrap();
         let namespace = &table.namespaces()[0];
-        table.locate(namespace, KeyRef::Uid(Uid(uid))).unwrap().1
+        table.locate(namespace, KeyRef::Uid(uid)).unwrap().1
     }
 
     fn run_at_check(&self, hook: impl FnOnce() + Send + 'static) {

@@ -16,7 +16,7 @@ fn take_args(count: u32) -> TakeArgs {
 impl FastPathFixture {
     /// Takes numbers of a uid, and returns the first and the last.
     fn take_single(&self, uid: u64, args: TakeArgs) -> Option<(u64, u64)> {
-        let uid = KeyRef::Uid(Uid(uid));
+        let uid = KeyRef::Uid(uid);
         let (range, epoch) = self.fast_path.try_one("", uid, args)?;
         assert!(epoch.0 > 0);
         Some((range.first, range.last))
@@ -50,7 +50,7 @@ async fn single_and_batch_share_counters() {
             .0
             .last
     };
-    assert_eq!(take(KeyRef::Uid(Uid(42))), 1);
+    assert_eq!(take(KeyRef::Uid(42)), 1);
     assert_eq!(take(KeyRef::Key(b"42")), 2);
     let text = fixture
         .fast_path
@@ -175,7 +175,7 @@ async fn single_unusual_request_is_missed_without_burning() {
             .try_one(namespace, key, take_args(1))
             .is_some()
     };
-    assert!(!of("none", KeyRef::Uid(Uid(7))));
+    assert!(!of("none", KeyRef::Uid(7)));
     assert!(!of("default", KeyRef::Key(b"seven")));
     assert!(!of("", KeyRef::Key(b"")));
     assert!(!of("", KeyRef::Key(&[b'k'; 129])));

@@ -2,12 +2,13 @@
 
 use std::num::NonZeroU32;
 
+use seqsvr_proto::key::KeyBuf;
 use seqsvr_proto::v1::CurrentKind;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::*;
-use crate::batch::item::{ItemOperation, OwnedKey, RequestItem};
+use crate::batch::item::{ItemOperation, RequestItem};
 use crate::batch::request_context::RequestContext;
 use crate::slow_path::miss_reason::MissReason;
 
@@ -193,7 +194,7 @@ async fn slow_path_confirms_number_of_namespace_that_became_strict() {
         floor: 0,
     };
     let items = [RequestItem {
-        key: OwnedKey::Uid(7),
+        key: KeyBuf::Uid(7),
         operation,
         epoch: 0,
     }];

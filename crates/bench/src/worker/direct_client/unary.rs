@@ -3,9 +3,7 @@
 
 use bytes::Bytes;
 use seqsvr_client::{Current, Error, IssuedRange, Key};
-use seqsvr_proto::v1::{
-    CurrentManyRequest, CurrentRequest, NextRequest, current_request, next_request,
-};
+use seqsvr_proto::v1::{CurrentManyRequest, CurrentRequest, NextRequest, current_request};
 use tonic::Status;
 
 use super::{
@@ -52,10 +50,7 @@ impl DirectClient {
     ) -> Result<IssuedRange, Error> {
         let request = NextRequest {
             namespace: namespace.to_owned(),
-            key_kind: Some(match key {
-                Key::Uid(uid) => next_request::KeyKind::Uid(uid),
-                Key::Key(key) => next_request::KeyKind::Key(key),
-            }),
+            key_kind: Some(key.into()),
             count: (count > 1).then_some(count),
             ..NextRequest::default()
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 use seqsvr_proto::convert::namespace_name;
 
 use crate::call::attempt_error::AttemptError;

@@ -1,21 +1,21 @@
 //! RaiseTo as a call about one key: a unary request.
 
-use seqsvr_core::routing_table::KeyRef;
-use seqsvr_proto::v1::{self, raise_to_request::KeyKind};
+use seqsvr_core::key::KeyRef;
+use seqsvr_proto::key::KeyBuf;
+use seqsvr_proto::v1;
 
 use crate::call::attempt_error::AttemptError;
 use crate::call::context::CallContext;
 use crate::call::key::key_call::{KeyCall, KeyRoute};
 use crate::call::retry_budget::RetryBudget;
 use crate::call::unary_attempt::attempt_unary;
-use crate::key::Key;
 use crate::routing::locate::KeyLocation;
 use crate::types::Raised;
 
 /// Request to raise the number of one key.
 pub(crate) struct RaiseAttempt<'a> {
     pub(crate) namespace: &'a str,
-    pub(crate) key: &'a Key,
+    pub(crate) key: &'a KeyBuf,
     /// Number above which every later number of the key will be.
     pub(crate) value: u64,
     /// Skips the namespace's bound on jumps.
@@ -43,10 +43,7 @@ impl KeyCall for RaiseAttempt<'_> {
         let epoch = context.core.table.epoch_seen(to.location.slot);
         let request = v1::RaiseToRequest {
             namespace: self.namespace.to_owned(),
-            key_kind: Some(match self.key {
-                Key::Uid(uid) => KeyKind::Uid(*uid),
-                Key::Key(key) => KeyKind::Key(key.clone()),
-            }),
+            key_kind: Some(self.key.clone().into()),
             value: self.value,
             force: self.force,
             table_version: to.snapshot.table.version(),

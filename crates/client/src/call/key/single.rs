@@ -1,6 +1,6 @@
 //! A call about one key through a Pipe. In the usual case the item is submitted without waiting.
 
-use seqsvr_core::routing_table::KeyRef;
+use seqsvr_core::key::KeyRef;
 use tokio::sync::oneshot;
 
 use crate::call::attempt_error::AttemptError;

@@ -3,9 +3,9 @@
 
 use hashbrown::HashMap;
 use seqsvr_core::geometry::GeometryKind;
-use seqsvr_core::ids::Uid;
+use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::{DEFAULT_KEYED_NAMESPACE, DEFAULT_NAMESPACE};
-use seqsvr_core::routing_table::{KeyRef, RoutingTable, SlotOwner};
+use seqsvr_core::routing_table::{RoutingTable, SlotOwner};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use serde::Deserialize;
@@ -67,7 +67,7 @@ pub(super) fn route_json(table: &RoutingTable, lookup: &LookupQuery) -> Result<V
                     "invalid uid {uid:?}: a uid is a decimal below 2^64"
                 ))
             })?;
-            (KeyRef::Uid(Uid(uid)), DEFAULT_NAMESPACE)
+            (KeyRef::Uid(uid), DEFAULT_NAMESPACE)
         }
         (None, Some(key)) => (KeyRef::Key(key.as_bytes()), DEFAULT_KEYED_NAMESPACE),
         _ => return Err(Status::invalid_argument("name one key: uid or key")),

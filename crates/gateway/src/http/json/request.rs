@@ -1,9 +1,9 @@
 //! The fields of the requests, in JSON or in a query, and the calls that they become.
 
 use bytes::Bytes;
+use seqsvr_proto::key::KeyBuf;
 use seqsvr_proto::v1::{
     CurrentManyRequest, CurrentRequest, NextManyRequest, NextRequest, RaiseToRequest,
-    current_request, next_request, raise_to_request,
 };
 use serde::Deserialize;
 
@@ -149,10 +149,7 @@ impl ApiRequest for NextFields {
     fn into_message(self) -> Result<NextRequest, &'static str> {
         Ok(NextRequest {
             namespace: self.namespace,
-            key_kind: Some(match single_key(self.uid, self.key, self.key_base64)? {
-                SingleKey::Uid(uid) => next_request::KeyKind::Uid(uid),
-                SingleKey::Key(key) => next_request::KeyKind::Key(key),
-            }),
+            key_kind: Some(single_key(self.uid, self.key, self.key_base64)?.into()),
             count: self.count.0.map(NumberField::to_count),
             floor: self.floor.0.map(u64::from),
             epoch: self.epoch.0.map(u64::from),
@@ -199,10 +196,7 @@ impl ApiRequest for CurrentFields {
     fn into_message(self) -> Result<CurrentRequest, &'static str> {
         Ok(CurrentRequest {
             namespace: self.namespace,
-            key_kind: Some(match single_key(self.uid, self.key, self.key_base64)? {
-                SingleKey::Uid(uid) => current_request::KeyKind::Uid(uid),
-                SingleKey::Key(key) => current_request::KeyKind::Key(key),
-            }),
+            key_kind: Some(single_key(self.uid, self.key, self.key_base64)?.into()),
             epoch: self.epoch.0.map(u64::from),
             strict: self.strict.0,
             ..CurrentRequest::default()
@@ -240,10 +234,7 @@ impl ApiRequest for RaiseToFields {
     fn into_message(self) -> Result<RaiseToRequest, &'static str> {
         Ok(RaiseToRequest {
             namespace: self.namespace,
-            key_kind: Some(match single_key(self.uid, self.key, self.key_base64)? {
-                SingleKey::Uid(uid) => raise_to_request::KeyKind::Uid(uid),
-                SingleKey::Key(key) => raise_to_request::KeyKind::Key(key),
-            }),
+            key_kind: Some(single_key(self.uid, self.key, self.key_base64)?.into()),
             value: self.value.into(),
             epoch: self.epoch.0.map(u64::from),
             ..RaiseToRequest::default()
@@ -251,22 +242,16 @@ impl ApiRequest for RaiseToFields {
     }
 }
 
-/// A uid or a key.
-enum SingleKey {
-    Uid(u64),
-    Key(Bytes),
-}
-
 /// Returns the key of a request that names it in exactly one way.
 fn single_key(
     uid: OptionalField<NumberField>,
     key: OptionalField<KeyField>,
     base64: OptionalField<Base64Field>,
-) -> Result<SingleKey, &'static str> {
+) -> Result<KeyBuf, &'static str> {
     match (uid.0, key.0, base64.0) {
-        (Some(NumberField(uid)), None, None) => Ok(SingleKey::Uid(uid)),
+        (Some(NumberField(uid)), None, None) => Ok(KeyBuf::Uid(uid)),
         (None, Some(KeyField(key)), None) | (None, None, Some(Base64Field(key))) => {
-            Ok(SingleKey::Key(key))
+            Ok(KeyBuf::Key(key))
         }
         _ => Err(SINGLE_KEY_ERROR),
     }
@@ -300,7 +285,10 @@ mod tests {
     fn fields_without_a_value_are_left_out() {
         let fields: NextFields = serde_json::from_str(r#"{"uid":7}"#).unwrap();
         let message = fields.into_message().unwrap();
-        assert_eq!(message.key_kind, Some(next_request::KeyKind::Uid(7)));
+        assert_eq!(
+            message.key_kind,
+            Some(seqsvr_proto::v1::next_request::KeyKind::Uid(7))
+        );
         assert_eq!(
             (message.count, message.floor, message.epoch),
             (None, None, None)
