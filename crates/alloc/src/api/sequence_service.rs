@@ -24,8 +24,7 @@ use crate::api::pipe_responses::PipeResponses;
 use crate::api::sequence_parts::SequenceParts;
 use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
-use crate::batch::request_context::RequestArrival;
-use crate::batch::request_context::RequestContext;
+use crate::batch::request_context::{RequestArrival, RequestContext};
 use crate::batch::response::BatchResponse;
 use crate::batch::validate::{
     invalid_status, require_key, validate_count, validate_namespace_name,
@@ -247,14 +246,13 @@ impl Sequence for SequenceService {
     ) -> Result<Response<RoutingTable>, Status> {
         self.with_metrics(CallMethod::Routes, request, |arrival, request| async move {
             let deadline = arrival.deadline;
-            let base = request.base;
             let table = self.0.slow_path.wait_for_table(deadline).await?;
             self.0.own_cluster.check(request.cluster_tag())?;
-            if base > table.version() {
+            if request.base > table.version() {
                 self.0.renewals.renew_and_wait(deadline).await;
             }
             let table = self.0.slow_path.wait_for_table(deadline).await?;
-            Ok(RoutingTable::from(&table.delta_since(base)))
+            Ok(RoutingTable::from(&table.delta_since(request.base)))
         })
         .await
     }
