@@ -17,6 +17,8 @@ mod owners;
 mod planted;
 #[path = "state_prop/rules.rs"]
 mod rules;
+#[path = "state_prop/stage.rs"]
+mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -263,8 +263,8 @@ fn lift_namespace(
     })
 }
 
-/// Returns the section closed, with max_seq and generation lifted by the margin; max_seq is at least
-/// `begin`.
+/// Returns the section closed, with max_seq and generation lifted by the margin; max_seq is at
+/// least `begin`.
 fn lift_section(
     section: &SectionRow,
     margin: u64,
