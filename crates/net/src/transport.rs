@@ -1,8 +1,8 @@
 //! Transport of bytes between processes: the seam through which a simulation replaces TCP.
 //!
 //! All code that connects or listens does it through the [`Transport`] it received:
-//! [`TcpTransport`](crate::TcpTransport) in a process, something else in a test or a simulation. Everything above
-//! (HTTP/2, gRPC, time-outs) is the same code in both.
+//! [`TcpTransport`](crate::TcpTransport) in a process, something else in a test or a simulation.
+//! Everything above (HTTP/2, gRPC, time-outs) is the same code in both.
 
 use std::io;
 use std::net::SocketAddr;
