@@ -184,7 +184,7 @@ struct CounterState {
 }
 
 impl CounterState {
-    /// Returns the state after the answer, or `None` if a counter cannot give it. Burned numbers
+    /// Returns the state after the answer, or `None` if a counter cannot give it. Discarded numbers
     /// lift `current` at any time, so any answer above is possible.
     fn after_answer(self, answer: CallAnswer) -> Option<Self> {
         let to = |current| Self {

@@ -44,7 +44,7 @@ pub enum Command {
     CloseSession {
         /// The session; its sender never serves in it again.
         session: SessionId,
-        /// Finals, at most [`HIGH_WATER_MARKS_MAX`]; one that does not match is skipped.
+        /// Marks, at most [`HIGH_WATER_MARKS_MAX`]; one that does not match is skipped.
         high_water_marks: Vec<SlotHighWaterMark>,
         /// Whether this is the last chunk.
         last: bool,

@@ -121,7 +121,7 @@ fn counter_ref_found_before_the_seal_enters_like_any_other() {
     });
 }
 
-/// A batch that entered before the seal may finish; the final number covers all of it.
+/// A batch that entered before the seal may finish; the high-water mark covers all of it.
 #[test]
 fn drain_waits_for_a_batch() {
     model(|| {
@@ -142,7 +142,8 @@ fn drain_waits_for_a_batch() {
     });
 }
 
-/// A RaiseTo that was acknowledged is covered by the final number; a refused one changed nothing.
+/// A RaiseTo that was acknowledged is covered by the high-water mark; a refused one changed
+/// nothing.
 #[test]
 fn acknowledged_raise_to_is_in_the_high_water_mark() {
     model(|| {

@@ -2,7 +2,7 @@
 //!
 //! One atomic word: bit 63 sealed, the rest counts callers inside. Two words would not do. A caller
 //! could read "open", the sealer then seal and read "no caller inside". The caller would then enter
-//! and hand out a number above the final one reported for the section.
+//! and hand out a number above the high-water mark reported for the section.
 //!
 //! Invariant: all changes of the word are read-modify-writes, hence in one order. A caller that
 //! enters before the seal in that order is counted until it leaves. A caller that comes after sees

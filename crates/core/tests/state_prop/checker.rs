@@ -12,7 +12,7 @@ use seqsvr_core::state::{RowKey, State};
 
 use crate::owners::{sessions, slots, table};
 use crate::rules::{
-    finals_in_force, format, rebuilt_from_rows, refused_changes_nothing, sections, touched_rows,
+    format, marks_in_force, rebuilt_from_rows, refused_changes_nothing, sections, touched_rows,
 };
 
 /// One command applied.
@@ -97,7 +97,7 @@ impl Ledger {
 
     /// Windows of two generations never overlap, above what the older one handed back.
     fn windows(&mut self, t: &Transition<'_>) -> Verdict {
-        for (last, base) in finals_in_force(t) {
+        for (last, base) in marks_in_force(t) {
             let reach = self.reach.entry((last.section, last.generation));
             reach.and_modify(|reach| *reach = last.value.clamp(base, *reach));
         }

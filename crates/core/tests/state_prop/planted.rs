@@ -11,7 +11,7 @@ use crate::checker::{Ledger, Transition};
 use crate::stage::{Stage, TERM, fence, section, slot};
 
 #[test]
-fn max_seq_that_falls_without_a_final() {
+fn max_seq_that_falls_without_a_mark() {
     let mut stage = Stage::new();
     let again = stage.open(0, 10);
     let rule = stage.falsified(&again, section(|s| s.max_seq = 50));
@@ -22,7 +22,7 @@ fn max_seq_that_falls_without_a_final() {
 }
 
 #[test]
-fn final_below_base() {
+fn mark_below_base() {
     let mut stage = Stage::new();
     let second = stage.open(1, 11);
     stage.play(&second);
@@ -37,7 +37,7 @@ fn final_below_base() {
 }
 
 #[test]
-fn final_of_an_older_generation() {
+fn mark_of_an_older_generation() {
     let mut stage = Stage::new();
     let second = stage.open(1, 11);
     stage.play(&second);

@@ -54,7 +54,7 @@ pub(crate) fn rebuilt_from_rows(after: &State) -> Verdict {
 }
 
 pub(crate) fn sections(t: &Transition<'_>) -> Verdict {
-    let ending: BTreeMap<_, _> = finals_in_force(t)
+    let ending: BTreeMap<_, _> = marks_in_force(t)
         .into_iter()
         .map(|(last, _)| (last.section, last.value))
         .collect();
@@ -219,7 +219,7 @@ fn owns(state: &State, fence: &Fence) -> bool {
 
 /// Returns high-water marks of this command that had the right to end a generation, with that
 /// generation's base.
-pub(crate) fn finals_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
+pub(crate) fn marks_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
     let refused = matches!(t.reply, Reply::Rejected(_));
     let (named, session): (Vec<(Fence, HighWaterMark)>, _) = match t.command {
         _ if refused => (Vec::new(), None),

@@ -172,12 +172,12 @@ impl Protocol {
             }
         }
         for (call, pending) in own.calls.iter().enumerate() {
-            let is_adder = pending.number.is_none();
-            list(is_adder, Call(CallAction::TakeNumber { call }));
-            list(is_adder, Call(CallAction::CheckBeforeTake { call }));
-            list(!is_adder, Call(CallAction::ArriveAfterTake { call }));
-            list(!is_adder, Call(CallAction::AnswerCall { call }));
-            list(!is_adder, Call(CallAction::DiscardNumber { call }));
+            let holds_guard = pending.number.is_none();
+            list(holds_guard, Call(CallAction::TakeNumber { call }));
+            list(holds_guard, Call(CallAction::CheckBeforeTake { call }));
+            list(!holds_guard, Call(CallAction::ArriveAfterTake { call }));
+            list(!holds_guard, Call(CallAction::AnswerCall { call }));
+            list(!holds_guard, Call(CallAction::DiscardNumber { call }));
         }
     }
 }

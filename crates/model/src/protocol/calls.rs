@@ -111,10 +111,10 @@ impl Protocol {
         let ledger = world.ledgers.of_cluster_mut(cluster);
         ledger.highest_counter = ledger.highest_counter.max(object.last);
         own.calls[call].number = Some(number);
-        let has_adder = |older| own.has_adder_in(older);
+        let has_guard = |older| own.has_guard_in(older);
         if !own
             .older_object
-            .is_some_and(|older| has_adder(older.generation))
+            .is_some_and(|older| has_guard(older.generation))
         {
             own.older_object = None;
         }

@@ -74,7 +74,7 @@ impl Protocol {
         process.highest_installed = object.generation;
         if let Some(mut older) = process.object.replace(object) {
             older.sealed |= self.rules.has(Rule::SealOlder);
-            if process.has_adder_in(older.generation) {
+            if process.has_guard_in(older.generation) {
                 process.older_object = Some(older);
             }
         }

@@ -1,7 +1,7 @@
 //! What an owner does with its section: Open, Raise, CloseSection, MoveSlot.
 //!
 //! Invariant: a section object hands out only numbers of the window of its own generation, and no
-//! number after the owner has reported a final for it.
+//! number after the owner has reported a high-water mark for it.
 
 use super::Protocol;
 use super::guards::{count_action, require};
@@ -9,7 +9,7 @@ use crate::rules::Rule;
 use crate::world::World;
 use crate::world::action::SectionAction;
 use crate::world::alloc_process::SectionObject;
-use crate::world::store_command::{FinalReport, SessionId, StoreCommand};
+use crate::world::store_command::{HighWaterReport, SessionId, StoreCommand};
 
 impl Protocol {
     /// Takes one step of an owner and its section.
@@ -67,7 +67,7 @@ impl Protocol {
     fn close_section(&self, world: &mut World, process: usize) -> Option<()> {
         let own = &mut world.processes[process];
         let object = own.object?;
-        let must_wait = own.has_adder_in(object.generation) && self.rules.has(Rule::WaitForAdders);
+        let must_wait = own.has_guard_in(object.generation) && self.rules.has(Rule::WaitForGuards);
         require(!object.sealed && !must_wait)?;
         count_action(&mut world.spent.closes, self.scenario.limits.closes)?;
         if self.rules.has(Rule::RememberGeneration) {
@@ -79,7 +79,7 @@ impl Protocol {
         let request = StoreCommand::CloseSection {
             session: object.session,
             epoch: object.epoch,
-            last: FinalReport {
+            last: HighWaterReport {
                 generation: object.generation,
                 highest: object.last,
             },
@@ -109,13 +109,13 @@ impl Protocol {
     fn move_slot(&self, world: &mut World, process: usize, to: SessionId) -> Option<()> {
         let own = &mut world.processes[process];
         require(own.up && own.is_slot_owner())?;
-        require(!own.has_adders() || !self.rules.has(Rule::WaitForAdders))?;
+        require(!own.has_guards() || !self.rules.has(Rule::WaitForGuards))?;
         require(!own.has_opens() || !self.rules.has(Rule::StopWaitsForOpens))?;
         count_action(&mut world.spent.moves, self.scenario.limits.moves)?;
         let is_sealed = own.object.is_some_and(|object| object.sealed);
         let is_closed = is_sealed && !own.has_stopped_slot();
-        let mut last = own.final_report();
-        if is_closed && !self.rules.has(Rule::MoveRepeatsFinals) {
+        let mut last = own.high_water_report();
+        if is_closed && !self.rules.has(Rule::MoveRepeatsMarks) {
             last.generation = 0;
         }
         let request = StoreCommand::MoveSlot {

@@ -73,14 +73,14 @@ impl Protocol {
     fn close_session(&self, world: &mut World, process: usize) -> Option<()> {
         let own = &world.processes[process];
         require(own.up && own.session != 0)?;
-        require(!own.has_adders() || !self.rules.has(Rule::WaitForAdders))?;
+        require(!own.has_guards() || !self.rules.has(Rule::WaitForGuards))?;
         require(!own.has_opens() || !self.rules.has(Rule::StopWaitsForOpens))?;
         count_action(&mut world.spent.leaves, self.scenario.limits.leaves)?;
         let own = &mut world.processes[process];
         let request = StoreCommand::CloseSession {
             session: own.session,
             epoch: own.route.epoch,
-            last: own.final_report(),
+            last: own.high_water_report(),
         };
         own.session = 0;
         own.seal_object();

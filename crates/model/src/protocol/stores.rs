@@ -9,8 +9,8 @@
 //! - A caller of the first cluster keeps an address. An AllocSvr of the second takes the address
 //!   and answers 1, which the first cluster handed out long ago.
 //! - An AllocSvr outlives its stores. Its MoveSlot arrives at the stores of the second cluster, for
-//!   a session and an epoch that belong to another process there. Its final lowers the max_seq of
-//!   that process below numbers that were handed out.
+//!   a session and an epoch that belong to another process there. Its high-water mark lowers the
+//!   max_seq of that process below numbers that were handed out.
 
 use super::Protocol;
 use super::guards::{count_action, require};

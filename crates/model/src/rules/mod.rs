@@ -42,13 +42,13 @@ define_rules! {
     CloseGeneration,
     /// MoveSlot: only from the session that owns the slot at that epoch.
     MoveOwner,
-    /// MoveSlot: a final whose generation does not match is skipped.
+    /// MoveSlot: a high-water mark whose generation does not match is skipped.
     MoveGeneration,
-    /// CloseSession: a final applies only if slot and epoch are still the session's.
+    /// CloseSession: a high-water mark applies only if slot and epoch are still the session's.
     LeaveOwner,
-    /// CloseSession: a final applies only if the generation is still current.
+    /// CloseSession: a high-water mark applies only if the generation is still current.
     LeaveGeneration,
-    /// Finals are clamped to `[base, max_seq]`.
+    /// High-water marks are clamped to `[base, max_seq]`.
     Clamp,
     /// Assign: only at the epoch at which it was decided.
     AssignFrom,
@@ -123,16 +123,16 @@ define_rules! {
     SealOlder,
     /// A generation for which a close was sent is dead for the sender.
     ClosedIsDead,
-    /// A final is read after the adders have left.
-    WaitForAdders,
+    /// A high-water mark is read after the section guards have left.
+    WaitForGuards,
     /// A moved slot is stopped first: its sections are sealed.
     StopSeals,
     /// A slot stopped at an epoch is never served again at it.
     StoppedStays,
     /// Stopping waits for Opens in flight.
     StopWaitsForOpens,
-    /// MoveSlot repeats the finals of closes not known to be applied.
-    MoveRepeatsFinals,
+    /// MoveSlot repeats the high-water marks of closes not known to be applied.
+    MoveRepeatsMarks,
     /// `current` is not answered from a stopped slot.
     CurrentWhileServed,
     /// RaiseTo is acknowledged once memory is set in an unsealed section.

@@ -78,7 +78,7 @@ pub(crate) const RULE_REMOVALS: &[RuleRemoval] = &[
     breaks(&[IgnoreOldReply], "generations", Monotonic),
     breaks(&[RememberGeneration], "raise-to", Monotonic),
     breaks(&[ClosedIsDead], "takeover", Unique),
-    breaks(&[WaitForAdders], "generations", Monotonic),
+    breaks(&[WaitForGuards], "generations", Monotonic),
     breaks(&[RaiseToInMemory], "raise-to", Monotonic),
     breaks(&[OpenExpected], "moves", Tight),
     breaks(&[OpenNonce], "moves", Tight),
@@ -94,18 +94,18 @@ pub(crate) const RULE_REMOVALS: &[RuleRemoval] = &[
     // The older window stays disjoint, because `RaiseGeneration` rejects its widening. It
     // stays because it bounds how long an old object lives.
     breaks_nothing(&[SealOlder], "generations"),
-    // A true final of the current generation is within `[base, max_seq]` in any case. It
+    // A true mark of the current generation is within `[base, max_seq]` in any case. It
     // stays as the last protection against a lying or broken sender.
     breaks_nothing(&[Clamp], "takeover"),
-    // Finals.
+    // High-water marks.
     breaks(&[CloseGeneration], "takeover", Unique),
-    // Covered by `CloseGeneration`: the final of an ended generation is true for every owner
+    // Covered by `CloseGeneration`: the mark of an ended generation is true for every owner
     // of the slot. It stays because without the check of the generation it is the only
     // fence.
     breaks_nothing(&[CloseOwner], "takeover"),
     breaks(&[MoveOwner], "moved-back", Monotonic),
-    // The owner has no Open in flight when it reads its finals, so within one epoch they are
-    // current. It stays because the finals may be many and old.
+    // The owner has no Open in flight when it reads its marks, so within one epoch they are
+    // current. It stays because the marks may be many and old.
     breaks_nothing(&[MoveGeneration], "moves"),
     // Covered by `LeaveGeneration`.
     breaks_nothing(&[LeaveOwner], "leave"),
@@ -115,7 +115,7 @@ pub(crate) const RULE_REMOVALS: &[RuleRemoval] = &[
     breaks(&[StopSeals], "moves", Monotonic),
     breaks(&[StoppedStays], "moves", Monotonic),
     breaks(&[StopWaitsForOpens], "moves", Tight),
-    breaks(&[MoveRepeatsFinals], "moved-back", Tight),
+    breaks(&[MoveRepeatsMarks], "moved-back", Tight),
     breaks(&[CurrentWhileServed], "moves", Monotonic),
     // Clusters.
     breaks(&[CallNamesCluster], "clusters", Unique),

@@ -21,8 +21,8 @@ pub(crate) enum Situation {
     OldAssignProposed,
     RenewalWhileExpiring,
     LateRaise,
-    LateFinal,
-    AdderInSealed,
+    LateMark,
+    GuardInSealed,
     TwoMoves,
     LateMove,
     FastRestart,
@@ -69,15 +69,14 @@ impl Situation {
                     has_late_raise(world)
                 })
             }
-            Situation::LateFinal => Property::sometimes(
-                "a final is late: its generation is over and numbers of the next are handed out",
-                |_, world| has_late_final(world),
+            Situation::LateMark => Property::sometimes(
+                "a high-water mark is late: its generation is over and numbers of the next are handed out",
+                |_, world| has_late_mark(world),
             ),
-            Situation::AdderInSealed => {
-                Property::sometimes("an adder is inside a sealed section object", |_, world| {
-                    has_adder_in_sealed(world)
-                })
-            }
+            Situation::GuardInSealed => Property::sometimes(
+                "a section guard is inside a sealed section object",
+                |_, world| has_guard_in_sealed(world),
+            ),
             Situation::TwoMoves => Property::sometimes(
                 "the slot went to the second process and back by planned moves",
                 |_, world| has_moved_twice(world),
@@ -167,7 +166,7 @@ fn has_late_raise(world: &World) -> bool {
     })
 }
 
-fn has_late_final(world: &World) -> bool {
+fn has_late_mark(world: &World) -> bool {
     let section = world.state.section;
     let is_late = |command| match command {
         StoreCommand::CloseSection { last, .. }
@@ -181,11 +180,11 @@ fn has_late_final(world: &World) -> bool {
     highest_shown(world) > section.base && requests.any(|request| is_late(request.command))
 }
 
-fn has_adder_in_sealed(world: &World) -> bool {
+fn has_guard_in_sealed(world: &World) -> bool {
     world.processes.iter().any(|process| {
         let objects = [process.object, process.older_object];
         let mut sealed = objects.into_iter().flatten().filter(|object| object.sealed);
-        sealed.any(|object| process.has_adder_in(object.generation))
+        sealed.any(|object| process.has_guard_in(object.generation))
     })
 }
 

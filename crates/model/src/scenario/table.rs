@@ -92,8 +92,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         },
         situations: &[
             Situation::LateRaise,
-            Situation::LateFinal,
-            Situation::AdderInSealed,
+            Situation::LateMark,
+            Situation::GuardInSealed,
         ],
         ..EMPTY_SCENARIO
     },
@@ -116,7 +116,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             closes: 1,
             ..ActionCounts::NONE
         },
-        situations: &[Situation::LateFinal],
+        situations: &[Situation::LateMark],
         ..EMPTY_SCENARIO
     },
     // Takeover with clocks unbounded over a hostile network.
@@ -136,7 +136,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         situations: &[
             Situation::SecondOwner,
             Situation::LateRaise,
-            Situation::LateFinal,
+            Situation::LateMark,
         ],
         ..EMPTY_SCENARIO
     },
@@ -155,7 +155,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             Situation::SecondOwner,
             Situation::TwoMoves,
             Situation::LateMove,
-            Situation::LateFinal,
+            Situation::LateMark,
         ],
         ..EMPTY_SCENARIO
     },
@@ -192,7 +192,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         situations: &[
             Situation::SecondOwner,
             Situation::LateMove,
-            Situation::LateFinal,
+            Situation::LateMark,
         ],
         ..EMPTY_SCENARIO
     },

@@ -7,7 +7,7 @@
 use crate::parameters::LEASE_TICKS;
 use crate::rules::{Rule, RuleSet};
 use crate::world::replicated_state::{ReplicatedState, SlotState};
-use crate::world::store_command::{FinalReport, SessionId, session_bit};
+use crate::world::store_command::{HighWaterReport, SessionId, session_bit};
 
 /// What a call requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub(crate) struct SectionObject {
     pub(crate) sealed: bool,
 }
 
-/// A call in flight. Without a number it is an adder inside its section object.
+/// A call in flight. Without a number it is a section guard inside its section object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallInFlight {
     /// What it requests.
@@ -106,7 +106,7 @@ pub(crate) struct AllocProcess {
     pub(crate) highest_installed: u8,
     /// The published section object.
     pub(crate) object: Option<SectionObject>,
-    /// The section object before the published one, while an adder is inside.
+    /// The section object before the published one, while a section guard is inside.
     pub(crate) older_object: Option<SectionObject>,
     /// Calls in flight.
     pub(crate) calls: Vec<CallInFlight>,
@@ -202,26 +202,26 @@ impl AllocProcess {
         }
     }
 
-    /// Returns whether an adder is inside any section object.
-    pub(crate) fn has_adders(&self) -> bool {
+    /// Returns whether a section guard is inside any section object.
+    pub(crate) fn has_guards(&self) -> bool {
         self.calls.iter().any(|call| call.number.is_none())
     }
 
-    /// Returns whether an adder is inside the section object of a generation.
-    pub(crate) fn has_adder_in(&self, generation: u8) -> bool {
+    /// Returns whether a section guard is inside the section object of a generation.
+    pub(crate) fn has_guard_in(&self, generation: u8) -> bool {
         let is_inside =
             |call: &CallInFlight| call.number.is_none() && call.generation == generation;
         self.calls.iter().any(is_inside)
     }
 
-    /// Returns the final of the published object, if that belongs to the session and epoch that the
-    /// process has in its own view.
-    pub(crate) fn final_report(&self) -> FinalReport {
+    /// Returns the high-water mark of the published object, if that belongs to the session and
+    /// epoch that the process has in its own view.
+    pub(crate) fn high_water_report(&self) -> HighWaterReport {
         let fence = (self.session, self.route.epoch);
         let own = self
             .object
             .filter(|object| (object.session, object.epoch) == fence);
-        own.map_or(FinalReport::NOTHING, |object| FinalReport {
+        own.map_or(HighWaterReport::NOTHING, |object| HighWaterReport {
             generation: object.generation,
             highest: object.last,
         })

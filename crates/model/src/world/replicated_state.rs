@@ -1,13 +1,13 @@
 //! The replicated state, and what each command does to it. No other file has these rules.
 //!
 //! One slot with one section stands for all: no rule of the protocol ties two sections or two
-//! slots together, except that one command carries the finals of many sections.
+//! slots together, except that one command carries the high-water marks of many sections.
 //!
 //! Invariant: the windows that `Open` and `Raise` give to two generations never overlap in a
 //! number that was handed out, for all commands that arrive late, twice or never.
 
 use crate::rules::{Rule, RuleSet};
-use crate::world::store_command::{FinalReport, SessionId, StoreCommand, StoreReply};
+use crate::world::store_command::{HighWaterReport, SessionId, StoreCommand, StoreReply};
 
 /// The durable row of the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,7 +146,7 @@ impl ReplicatedState {
             } => {
                 if self.is_living(session) {
                     if !rules.has(Rule::LeaveOwner) || self.is_owner(session, epoch) {
-                        self.apply_final(last, Rule::LeaveGeneration, rules);
+                        self.apply_mark(last, Rule::LeaveGeneration, rules);
                     }
                     self.end_session(session);
                 }
@@ -170,7 +170,7 @@ impl ReplicatedState {
                 last,
             } => {
                 if self.is_owner(session, epoch) || !rules.has(Rule::CloseOwner) {
-                    self.apply_final(last, Rule::CloseGeneration, rules);
+                    self.apply_mark(last, Rule::CloseGeneration, rules);
                 }
             }
             StoreCommand::MoveSlot {
@@ -180,7 +180,7 @@ impl ReplicatedState {
                 to,
             } => {
                 if self.is_owner(session, epoch) || !rules.has(Rule::MoveOwner) {
-                    self.apply_final(last, Rule::MoveGeneration, rules);
+                    self.apply_mark(last, Rule::MoveGeneration, rules);
                     self.assign_slot(if self.is_living(to) { to } else { 0 });
                 }
             }
@@ -200,7 +200,7 @@ impl ReplicatedState {
     }
 
     /// Ends the generation and lowers max_seq to the highest number that was used.
-    fn apply_final(&mut self, last: FinalReport, fence: Rule, rules: RuleSet) {
+    fn apply_mark(&mut self, last: HighWaterReport, fence: Rule, rules: RuleSet) {
         let section = &mut self.section;
         let is_current = section.is_open_at(last.generation);
         if last.generation == 0 || rules.has(fence) && !is_current {

@@ -8,18 +8,18 @@ pub(crate) fn session_bit(session: SessionId) -> u8 {
     1 << session
 }
 
-/// What an owner reports when it stops using a generation ("final" in the design).
+/// What an owner reports when it stops using a generation: a high-water mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct FinalReport {
+pub(crate) struct HighWaterReport {
     /// The generation that the report is for; 0: there is nothing to report.
     pub(crate) generation: u8,
     /// The highest value that a counter of the generation reached.
     pub(crate) highest: u8,
 }
 
-impl FinalReport {
+impl HighWaterReport {
     /// The report of an owner that has nothing to report.
-    pub(crate) const NOTHING: FinalReport = FinalReport {
+    pub(crate) const NOTHING: HighWaterReport = HighWaterReport {
         generation: 0,
         highest: 0,
     };
@@ -39,7 +39,7 @@ pub(crate) enum StoreCommand {
     CloseSession {
         session: SessionId,
         epoch: u8,
-        last: FinalReport,
+        last: HighWaterReport,
     },
     ExpireSession {
         session: SessionId,
@@ -68,12 +68,12 @@ pub(crate) enum StoreCommand {
     CloseSection {
         session: SessionId,
         epoch: u8,
-        last: FinalReport,
+        last: HighWaterReport,
     },
     MoveSlot {
         session: SessionId,
         epoch: u8,
-        last: FinalReport,
+        last: HighWaterReport,
         to: SessionId,
     },
 }

@@ -102,9 +102,9 @@ const BUGS: &[PlantedBug] = &[
         finder: Simulation(&[Operations], plan_shapes::move_slots, 20),
     },
     PlantedBug {
-        name: "ForgetUnsureFinals",
+        name: "ForgetUnconfirmedMarks",
         claim: "A move repeats high-water marks whose Close was not answered",
-        finder: Model("MoveRepeatsFinals"),
+        finder: Model("MoveRepeatsMarks"),
     },
     PlantedBug {
         name: "ConfirmAnyOwner",

@@ -85,7 +85,7 @@ impl SectionMap {
 
     /// Returns the high-water marks of a slot's closes that are not known to be applied.
     pub(crate) fn unconfirmed_closes(&self, slot: Slot, epoch: Epoch) -> Vec<SectionHighWaterMark> {
-        if planted!(ForgetUnsureFinals) {
+        if planted!(ForgetUnconfirmedMarks) {
             return Vec::new();
         }
         let transitions = self.transitions.lock();
@@ -179,7 +179,7 @@ mod tests {
         .unwrap()
     }
 
-    fn final_of(epoch: u64) -> SectionHighWaterMark {
+    fn mark_of(epoch: u64) -> SectionHighWaterMark {
         SectionHighWaterMark {
             fence: Some(fence(epoch).into()),
             generation: epoch,
@@ -197,7 +197,7 @@ mod tests {
             Arc::new(LeasedSession::new(SessionId(1))),
         );
         sections.publish(loaded(5, &session));
-        sections.record_high_water_marks(&[final_of(5)]);
+        sections.record_high_water_marks(&[mark_of(5)]);
         sections.drop_stale(&table(4));
         assert!(!sections.get(SECTION).unwrap().section.is_sealed());
         assert_eq!(sections.unconfirmed_closes(Slot(0), Epoch(5)).len(), 1);
@@ -235,9 +235,9 @@ mod tests {
         assert!(!sections.freeze_slot(Slot(0), Epoch(5)), "stopped twice");
         let taken = sections.retire_slot(Slot(0), Epoch(5));
         assert_eq!(taken.len(), 1);
-        sections.record_high_water_marks(&[final_of(5)]);
+        sections.record_high_water_marks(&[mark_of(5)]);
         assert!(sections.end_session(&session).is_empty());
-        assert_eq!(sections.all_unconfirmed_closes(), [final_of(5)]);
+        assert_eq!(sections.all_unconfirmed_closes(), [mark_of(5)]);
         // The slot stays frozen until a later epoch shows.
         sections.drop_stale(&table(5));
         assert!(sections.is_frozen(Slot(0), Epoch(5)));

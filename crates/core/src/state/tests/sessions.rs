@@ -79,7 +79,7 @@ fn move_applies_matching_high_water_marks_and_skips_others() {
     ));
 }
 
-/// Finals of a session that has lost the slot would hand back its successor's numbers.
+/// High-water marks of a session that has lost the slot would hand back its successor's numbers.
 #[test]
 fn close_session_fences_each_high_water_mark() {
     let mut state = cluster();
