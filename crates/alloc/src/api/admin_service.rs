@@ -64,30 +64,36 @@ impl AdminService {
         }
     }
 
-    async fn relay<T, F, Fut>(&self, ask: F) -> Result<T, RpcError>
+    /// Relays a call to the StoreSvr leader.
+    async fn relay<R, T, Fut>(
+        &self,
+        request: Request<R>,
+        send: impl Fn(RelayClient, R) -> Fut,
+    ) -> Result<Response<T>, Status>
     where
-        F: Fn(RelayClient) -> Fut,
+        R: Clone,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        self.relay_with_timeout(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, ask)
+        self.relay_within(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, request, send)
             .await
     }
 
-    async fn relay_with_timeout<T, F, Fut>(
+    async fn relay_within<R, T, Fut>(
         &self,
         timeout: Duration,
         attempt_timeout: Duration,
-        ask: F,
-    ) -> Result<T, RpcError>
+        request: Request<R>,
+        send: impl Fn(RelayClient, R) -> Fut,
+    ) -> Result<Response<T>, Status>
     where
-        F: Fn(RelayClient) -> Fut,
+        R: Clone,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        self.stores
-            .call(Instant::now() + timeout, attempt_timeout, |channel| {
-                ask(relay_client(&self.own_cluster, channel))
-            })
-            .await
+        let request = request.into_inner();
+        let send_once = |channel| send(relay_client(&self.own_cluster, channel), request.clone());
+        let deadline = Instant::now() + timeout;
+        let answer = self.stores.call(deadline, attempt_timeout, send_once).await;
+        Ok(Response::new(answer?))
     }
 }
 
@@ -97,57 +103,49 @@ impl Admin for AdminService {
         &self,
         request: Request<CreateNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
-        let request = request.into_inner();
-        let made = self
-            .relay(|mut store| {
-                let request = request.clone();
-                async move { store.create_namespace(request).await }
-            })
-            .await?;
+        let relay = self.relay(request, |mut store, request| async move {
+            store.create_namespace(request).await
+        });
+        let created = relay.await?;
         // The next call through this node must find the namespace.
         self.renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
             .await;
-        Ok(Response::new(made))
+        Ok(created)
     }
 
     async fn alter_namespace(
         &self,
         request: Request<AlterNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
-        let request = request.into_inner();
-        let altered = self
-            .relay(|mut store| {
-                let request = request.clone();
-                async move { store.alter_namespace(request).await }
-            })
-            .await?;
+        let relay = self.relay(request, |mut store, request| async move {
+            store.alter_namespace(request).await
+        });
+        let altered = relay.await?;
         self.renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
             .await;
-        Ok(Response::new(altered))
+        Ok(altered)
     }
 
     async fn list_namespaces(
         &self,
         request: Request<ListNamespacesRequest>,
     ) -> Result<Response<ListNamespacesResponse>, Status> {
-        let request = request.into_inner();
-        let list = self
-            .relay(|mut store| async move { store.list_namespaces(request).await })
-            .await?;
-        Ok(Response::new(list))
+        self.relay(request, |mut store, request| async move {
+            store.list_namespaces(request).await
+        })
+        .await
     }
 
     async fn cluster_status(
         &self,
         request: Request<ClusterStatusRequest>,
     ) -> Result<Response<ClusterStatusResponse>, Status> {
-        let request = request.into_inner();
-        let status = self
-            .relay(|mut store| async move { store.cluster_status(request).await })
-            .await?;
-        Ok(Response::new(status))
+        self.relay(request, |mut store, request| async move {
+            store.cluster_status(request).await
+        })
+        .await
     }
 
     async fn move_slot(
@@ -176,44 +174,29 @@ impl Admin for AdminService {
         &self,
         request: Request<AddMemberRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
-        let request = request.into_inner();
-        let done = self
-            .relay_with_timeout(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, |mut store| {
-                let request = request.clone();
-                async move { store.add_member(request).await }
-            })
-            .await?;
-        Ok(Response::new(done))
+        let send = |mut store: RelayClient, request| async move { store.add_member(request).await };
+        self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
+            .await
     }
 
     async fn remove_member(
         &self,
         request: Request<RemoveMemberRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
-        let request = request.into_inner();
-        let done = self
-            .relay_with_timeout(
-                MEMBERSHIP_TIMEOUT,
-                MEMBERSHIP_TIMEOUT,
-                |mut store| async move { store.remove_member(request).await },
-            )
-            .await?;
-        Ok(Response::new(done))
+        let send =
+            |mut store: RelayClient, request| async move { store.remove_member(request).await };
+        self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
+            .await
     }
 
     async fn transfer_leader(
         &self,
         request: Request<TransferLeaderRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
-        let request = request.into_inner();
-        let done = self
-            .relay_with_timeout(
-                MEMBERSHIP_TIMEOUT,
-                MEMBERSHIP_TIMEOUT,
-                |mut store| async move { store.transfer_leader(request).await },
-            )
-            .await?;
-        Ok(Response::new(done))
+        let send =
+            |mut store: RelayClient, request| async move { store.transfer_leader(request).await };
+        self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
+            .await
     }
 
     type BackupStream = tonic::Streaming<BackupChunk>;
@@ -222,11 +205,10 @@ impl Admin for AdminService {
         &self,
         request: Request<BackupRequest>,
     ) -> Result<Response<Self::BackupStream>, Status> {
-        let request = request.into_inner();
-        let stream = self
-            .relay(|mut store| async move { store.backup(request).await })
-            .await?;
-        Ok(Response::new(stream))
+        self.relay(request, |mut store, request| async move {
+            store.backup(request).await
+        })
+        .await
     }
 
     async fn node_status(
