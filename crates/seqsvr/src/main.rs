@@ -14,7 +14,7 @@ mod output;
 mod server;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process;
 
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use tracing_subscriber::EnvFilter;
@@ -24,11 +24,8 @@ use crate::output::log::LogFormat;
 use crate::output::{exit_code, log, stdout};
 use crate::server::runtime::EVENT_INTERVAL;
 
-fn main() -> ExitCode {
-    let cli = match parse_args() {
-        Ok(cli) => cli,
-        Err(code) => return code,
-    };
+fn main() {
+    let cli = parse_args();
     log::set_format(cli.log_format);
     let is_server = matches!(
         cli.command,
@@ -38,42 +35,35 @@ fn main() -> ExitCode {
         true => "info,openraft=error,chunked_wal=warn,raft_log=warn,sled=warn",
         false => "warn",
     };
-    let filter = EnvFilter::try_new(cli.log.as_deref().unwrap_or(default_filter));
-    let filter = match filter {
-        Ok(filter) => filter,
-        Err(error) => {
-            log::print_last_line(format_args!(
-                "--log {:?}: {error}; use for example `info` or `warn,seqsvr_alloc=debug`",
-                cli.log.unwrap_or_default()
-            ));
-            return ExitCode::from(exit_code::BAD_INPUT_CODE);
-        }
-    };
+    let filter = cli.log.as_deref().unwrap_or(default_filter);
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|error| {
+        let text = format!(
+            "--log {filter:?}: {error}; use for example `info` or `warn,seqsvr_alloc=debug`"
+        );
+        log::exit_with_error(text, exit_code::BAD_INPUT_CODE)
+    });
     log::start_logging(filter);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if is_server {
         runtime.event_interval(EVENT_INTERVAL);
     }
-    let runtime = match runtime.enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            log::print_last_line(format_args!("cannot start: {error}"));
-            return exit_code::FAILED;
-        }
-    };
+    let runtime = runtime.enable_all().build().unwrap_or_else(|error| {
+        let text = format!("cannot start: {error}");
+        log::exit_with_error(text, exit_code::FAILED_CODE)
+    });
     let result = runtime.block_on(commands::run(cli));
     // Not awaited: a thread may hang in a broken disk.
     runtime.shutdown_background();
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if stdout::is_closed_stdout(&error) => ExitCode::SUCCESS,
-        Err(error) => exit_code::report_error(&error),
+    if let Err(error) = result
+        && !stdout::is_closed_stdout(&error)
+    {
+        exit_code::report_and_exit(&error);
     }
 }
 
-/// Parses the command line; the configuration file gives the defaults. Prints what is wrong with
-/// either.
-fn parse_args() -> Result<CommandLine, ExitCode> {
+/// Parses the command line; the configuration file gives the defaults. Ends the process if either
+/// is wrong.
+fn parse_args() -> CommandLine {
     let args: Vec<_> = std::env::args_os().collect();
     let format = config_file::peek_flag(&args, "--log-format", "SEQSVR_LOG_FORMAT");
     let format = format.and_then(|f| LogFormat::from_str(f.to_str()?, false).ok());
@@ -91,33 +81,35 @@ fn parse_args() -> Result<CommandLine, ExitCode> {
                         CliCommand::Config(_) | CliCommand::Completion(_)
                     ) =>
                 {
-                    return Ok(cli);
+                    return cli;
                 }
-                _ => return Err(exit_code::report_error(&error.into())),
+                _ => exit_code::report_and_exit(&error.into()),
             },
         };
     }
     let parsed = command.try_get_matches_from(args);
     parsed
         .and_then(|matches| CommandLine::from_arg_matches(&matches))
-        .map_err(|error| {
-            let code = u8::try_from(error.exit_code()).map_or(exit_code::FAILED, ExitCode::from);
-            if !error.use_stderr() {
-                // Help, or the version. Nothing more can be done if stdout is closed.
-                let _ = error.print();
-                return code;
-            }
-            let note = config_path
-                .map(|path| format!("note: values may also come from {}", path.display()));
-            if log::is_json() {
-                let text = format!("{error}\n{}", note.unwrap_or_default());
-                log::print_last_line(text.trim_start_matches("error: ").trim_end());
-            } else {
-                let _ = error.print();
-                if let Some(note) = note {
-                    eprintln!("{note}");
-                }
-            }
-            code
-        })
+        .unwrap_or_else(|error| exit_with_usage(&error, config_path))
+}
+
+/// Prints what clap has to say, and ends the process.
+fn exit_with_usage(error: &clap::Error, config_path: Option<PathBuf>) -> ! {
+    if !error.use_stderr() {
+        // Help, or the version.
+        error.exit();
+    }
+    let note =
+        config_path.map(|path| format!("note: values may also come from {}", path.display()));
+    if log::is_json() {
+        let text = format!("{error}\n{}", note.unwrap_or_default());
+        let text = text.trim_start_matches("error: ").trim_end();
+        log::exit_with_error(text, error.exit_code());
+    }
+    // Nothing more can be done if stderr is closed.
+    let _ = error.print();
+    if let Some(note) = note {
+        eprintln!("{note}");
+    }
+    process::exit(error.exit_code())
 }

@@ -1,19 +1,17 @@
 //! Exit codes for scripts: 0 success; 1 failed or rejected; 2 bad input (clap's own code); 3 no
 //! server was reachable, or the command timed out, so that a retry makes sense.
 
-use std::process::ExitCode;
-
 use seqsvr_bench::InvalidSettings;
 use seqsvr_client::{Code, Error};
 
 use crate::output::log;
 
 /// Exit code of a command that failed or that a server rejected.
-pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
+pub(crate) const FAILED_CODE: i32 = 1;
 /// Exit code of bad input.
-pub(crate) const BAD_INPUT_CODE: u8 = 2;
+pub(crate) const BAD_INPUT_CODE: i32 = 2;
 /// Exit code of a command that no server answered in time; a retry makes sense.
-pub(crate) const UNAVAILABLE_CODE: u8 = 3;
+pub(crate) const UNAVAILABLE_CODE: i32 = 3;
 
 /// Bad input that was found before any request was sent.
 #[derive(Debug, thiserror::Error)]
@@ -25,14 +23,13 @@ pub(crate) struct BadInput(pub(crate) String);
 #[error("{0}")]
 pub(crate) struct ServerUnavailable(pub(crate) String);
 
-/// Prints the error as the last line and returns its exit code.
-pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
-    log::print_last_line(format_args!("{error:#}"));
-    ExitCode::from(exit_code(error))
+/// Prints the error as the last line and ends the process with its exit code.
+pub(crate) fn report_and_exit(error: &anyhow::Error) -> ! {
+    log::exit_with_error(format_args!("{error:#}"), exit_code(error))
 }
 
 /// Returns the exit code of an error.
-fn exit_code(error: &anyhow::Error) -> u8 {
+fn exit_code(error: &anyhow::Error) -> i32 {
     if error.is::<BadInput>() || error.is::<InvalidSettings>() {
         return BAD_INPUT_CODE;
     }
@@ -44,6 +41,6 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         Some(Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted) => {
             UNAVAILABLE_CODE
         }
-        _ => 1,
+        _ => FAILED_CODE,
     }
 }

@@ -1,22 +1,22 @@
 //! The log on stderr, as text or as one JSON object a line.
 //!
 //! Nothing follows the last line, so the reason of an exit is always the last line. Threads of the
-//! storage run for a moment after `main` has the result; what they log or panic with then is
-//! discarded.
+//! storage run for a moment after `main` has the result. The process prints its last line under the
+//! lock of stderr and never releases it: a thread that logs or panics then waits until the process
+//! ends.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
+use std::process;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-static STDERR: StderrLog = StderrLog::new();
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Format of the lines of the log.
@@ -39,10 +39,10 @@ pub(crate) fn is_json() -> bool {
     JSON.load(Relaxed)
 }
 
-/// Starts to log the events that pass `filter`, and panics, to stderr, until [`print_last_line`].
+/// Starts to log the events that pass `filter`, and panics, to stderr, until [`exit_with_error`].
 pub(crate) fn start_logging(filter: EnvFilter) {
     let subscriber = tracing_subscriber::fmt()
-        .with_writer(|| EventWriter(&STDERR, io::stderr()))
+        .with_writer(io::stderr)
         .with_env_filter(filter);
     match is_json() {
         true => subscriber.json().init(),
@@ -50,11 +50,10 @@ pub(crate) fn start_logging(filter: EnvFilter) {
     }
     let default_hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
-        let ended = STDERR.lock_ended();
-        match *ended {
-            true => {}
-            // Nothing more can be done if stderr is closed.
-            false if is_json() => drop(writeln!(io::stderr(), "{}", panic_line(panic))),
+        // The default hook takes no lock.
+        let _lock = io::stderr().lock();
+        match is_json() {
+            true => write_line(&panic_line(panic)),
             false => default_hook(panic),
         }
     }));
@@ -74,15 +73,17 @@ pub(crate) fn print_error(text: impl Display) {
     write_line(&error_line(text));
 }
 
-/// Writes a line to stderr, unless the last line was printed.
-fn write_line(line: &str) {
-    // Nothing can be done if stderr is closed.
-    let _ = EventWriter(&STDERR, io::stderr()).write_all(format!("{line}\n").as_bytes());
+/// Prints why the process ends, as its last line, and ends it.
+pub(crate) fn exit_with_error(error: impl Display, code: i32) -> ! {
+    let _lock = io::stderr().lock();
+    write_line(&error_line(error));
+    process::exit(code)
 }
 
-/// Prints why the process ends, as its last line.
-pub(crate) fn print_last_line(error: impl Display) {
-    let _ = STDERR.write_last(&mut io::stderr(), error_line(error));
+/// Writes a line to stderr.
+fn write_line(line: &str) {
+    // Nothing can be done if stderr is closed.
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Returns the line of an error in the format of the log.
@@ -118,65 +119,47 @@ fn panic_line(panic: &PanicHookInfo) -> String {
     json_line("ERROR", fields)
 }
 
-/// State of the log: it discards all lines after the last one.
-struct StderrLog {
-    /// Whether the last line was printed. The lock is held while a line is printed.
-    ended: Mutex<bool>,
-}
-
-impl StderrLog {
-    const fn new() -> StderrLog {
-        StderrLog {
-            ended: Mutex::new(false),
-        }
-    }
-
-    fn lock_ended(&self) -> MutexGuard<'_, bool> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write_last(&self, out: &mut impl Write, line: impl Display) -> io::Result<()> {
-        let line = format!("{line}\n");
-        let mut ended = self.lock_ended();
-        *ended = true;
-        out.write_all(line.as_bytes())
-    }
-}
-
-/// Writer of one event: it discards the event after the last line.
-struct EventWriter<'a, W>(&'a StderrLog, W);
-
-impl<W: Write> Write for EventWriter<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let ended = self.0.lock_ended();
-        if *ended {
-            return Ok(bytes.len());
-        }
-        self.1.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.1.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::env;
+    use std::process::Command;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
+    /// Schedule: threads log and panic while the process prints its last line. They run in another
+    /// process, since that ends.
     #[test]
-    fn log_discards_lines_after_the_last() {
-        let log = StderrLog::new();
-        let mut output = Vec::new();
-        EventWriter(&log, &mut output)
-            .write_all(b"a disk fails\n")
+    fn nothing_follows_the_last_line() {
+        const CHILD: &str = "SEQSVR_TEST_CHILD";
+        if env::var_os(CHILD).is_some() {
+            start_logging(EnvFilter::new("info"));
+            for _ in 0..4 {
+                thread::spawn(|| {
+                    loop {
+                        tracing::info!("a disk fails");
+                        let _ = panic::catch_unwind(|| panic!("a thread ends"));
+                    }
+                });
+            }
+            thread::sleep(Duration::from_millis(50));
+            exit_with_error("it failed", 1);
+        }
+        let name = "output::log::tests::nothing_follows_the_last_line";
+        let output = Command::new(env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
             .unwrap();
-        log.write_last(&mut output, "error: it failed").unwrap();
-        EventWriter(&log, &mut output)
-            .write_all(b"a thread ends\n")
-            .unwrap();
-        assert_eq!(output, b"a disk fails\nerror: it failed\n");
+        assert_eq!(output.status.code(), Some(1));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains("a disk fails") && errors.contains("a thread ends"));
+        assert!(
+            errors.ends_with("\nerror: it failed\n"),
+            "{:?}",
+            errors.lines().last()
+        );
     }
 
     #[test]
