@@ -1,9 +1,9 @@
 //! The rules of seqsvr: no I/O, no async, no clock.
 //!
-//! What lives here: [ids], the [key] of a call, the [geometry] that maps a uid or key to a section and a section to a
-//! slot, the replicated [`State`](state::State) with its [commands](command), the [routing
-//! table](routing_table), [lease arithmetic](lease) over given clock readings, and the in-memory
-//! counters of a loaded section.
+//! What lives here: [ids], the [key] of a call, the [geometry] that maps a uid or key to a section
+//! and a section to a slot, the replicated [`State`](state::State) with its
+//! [commands](command), the [routing table](routing_table), [lease arithmetic](lease) over given
+//! clock readings, and the in-memory counters of a loaded section.
 //!
 //! How data passes through: StoreSvr feeds committed [`Batch`](command::Batch)es to
 //! [`State::apply`](state::State::apply) and derives the routing table from the state; AllocSvr
