@@ -201,7 +201,7 @@ async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
         .next_batch(&all)
         .await;
     let error = failed[0].as_ref().unwrap_err();
-    assert_eq!(error.reason(), Reason::Overloaded, "{error}");
+    assert_eq!(error.reason(), Reason::LimitExceeded, "{error}");
     cluster.stop(&allocs).await;
 }
 
