@@ -61,7 +61,7 @@ fn cli_bad_requests_are_rejected_and_change_nothing() {
     assert_bad_input(
         &dev,
         &["raise-to", "42", "9000000000000000000"],
-        &["bound", "force"],
+        &["limit", "force"],
     );
     assert_bad_input(&dev, &["next", "42", "--timeout", "soon"], &["20s"]);
     assert_bad_input(&dev, &["next", "42", "--floor", "77"], &["floor"]);
