@@ -1,4 +1,4 @@
-//! The examples of `docs/examples`, each run over gRPC as a new user runs it.
+//! The examples of `docs/examples` and of the SDK, each run over gRPC as a new user runs it.
 //!
 //! Needs the tools of each language; an example without them is skipped.
 
@@ -46,12 +46,55 @@ async fn run_example(mut command: Command, name: &str) {
     println!("{name}: as it should be");
 }
 
+/// Builds an example of the SDK with the features of the whole workspace, with which the tests are
+/// built: no new build.
+async fn build_sdk_example(name: &'static str) -> PathBuf {
+    let build = move || build_executable(name, &["--workspace", "--example", name]);
+    let built = tokio::task::spawn_blocking(build).await;
+    built.expect("not cancelled")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rust_example_runs() {
-    // With the features of the whole workspace, with which the tests are built: no new build.
-    let args = ["--workspace", "--example", "sequence"];
-    let built = tokio::task::spawn_blocking(move || build_executable("sequence", &args));
-    run_example(Command::new(built.await.expect("not cancelled")), "rust").await;
+async fn sdk_examples_run_one_after_the_other() {
+    let _alone = CLUSTER_LOCK.lock().await;
+    let mut cluster = ProcessCluster::start(1, 1, 3_000).await;
+    cluster.wait_until_assigned(1).await;
+    for (name, expected) in [
+        ("next", vec!["next 1", "next 2 to 6"]),
+        ("current", vec!["the last number is 6"]),
+        (
+            "batch",
+            vec!["alice/a: 1 to 1", "alice/b: 1 to 5", "alice/c: 1 to 1"],
+        ),
+        (
+            "raise_to",
+            vec![
+                "raised to 1000, next 1001",
+                "rejected: ",
+                "raised to 2000001001",
+            ],
+        ),
+        (
+            "errors",
+            vec![
+                "default: 1",
+                "nowhere: not found: ",
+                "no spaces: InvalidInput: ",
+            ],
+        ),
+    ] {
+        let mut command = Command::new(build_sdk_example(name).await);
+        command.arg(&cluster.alloc_addresses[0]);
+        let ran = tokio::task::spawn_blocking(move || command.output());
+        let ran = ran.await.expect("not cancelled").expect("it starts");
+        let output = String::from_utf8_lossy(&ran.stdout);
+        let errors = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{name}: {output}{errors}");
+        assert_eq!(output.lines().count(), expected.len(), "{name}: {output}");
+        for (line, start) in output.lines().zip(expected) {
+            assert!(line.starts_with(start), "{name}: {line:?}, not {start:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
