@@ -117,7 +117,7 @@ pub async fn fast_restart() -> ScenarioOutcome {
         "{log}"
     );
     let last = log.lines().last().unwrap();
-    assert!(last.contains("the name \"b\" is taken"), "{last}");
+    assert!(last.contains("the name \"b\" is in use"), "{last}");
     let now = cluster
         .sum_counter(&cluster.alloc_addresses, "sessions_opened")
         .await;
