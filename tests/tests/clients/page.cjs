@@ -1,8 +1,8 @@
 // The dashboard in headless Chromium, controlled over its debugging pipe. Needs only Node.js.
 //
-//   node page.cjs check CHROMIUM URL KEY CURRENT    for page.rs: prints the next fault to inject on stdout, and
+//   node page.cjs check CHROMIUM URL KEY CURRENT    for dashboard.rs: prints the next fault to inject on stdout, and
 //                                                   waits for a line on stdin after it
-//   node page.cjs shot CHROMIUM URL FILE WIDTH HEIGHT SECONDS [KEY]    a picture, after SECONDS
+//   node page.cjs shot CHROMIUM URL FILE WIDTH HEIGHT SECONDS [KEY]    a screenshot, after SECONDS
 'use strict';
 const { spawn } = require('node:child_process');
 const { mkdtempSync, rmSync, writeFileSync } = require('node:fs');
@@ -11,7 +11,7 @@ const { tmpdir } = require('node:os');
 const readline = require('node:readline');
 
 const TEST_TIMEOUT = 60_000;
-const [what, chromium, url, ...rest] = process.argv.slice(2);
+const [command, chromium, url, ...rest] = process.argv.slice(2);
 
 const profile = mkdtempSync(join(tmpdir(), 'seqsvr-page-'));
 const browser = spawn(chromium, [
@@ -20,37 +20,37 @@ const browser = spawn(chromium, [
 ], { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
 
 let session;
-let last = 0;
-const waiting = new Map();
+let lastId = 0;
+const pendingCalls = new Map(); // id -> call of `send` without an answer
 const requests = [];
-const trouble = [];
+const browserErrors = [];
 
 function send(method, params = {}) {
-  const id = ++last;
+  const id = ++lastId;
   const message = { id, method, params };
   if (session) message.sessionId = session;
   browser.stdio[3].write(`${JSON.stringify(message)}\0`);
-  return new Promise((done, failed) => waiting.set(id, { done, failed, method }));
+  return new Promise((resolve, reject) => pendingCalls.set(id, { resolve, reject, method }));
 }
 
-let read = '';
+let received = '';
 browser.stdio[4].setEncoding('utf8').on('data', (bytes) => {
-  read += bytes;
-  const messages = read.split('\0');
-  read = messages.pop();
-  for (const text of messages) heard(JSON.parse(text));
+  received += bytes;
+  const messages = received.split('\0');
+  received = messages.pop();
+  for (const text of messages) handleMessage(JSON.parse(text));
 });
 
-function heard({ id, result, error, method, params }) {
+function handleMessage({ id, result, error, method, params }) {
   if (id) {
-    const { done, failed, method } = waiting.get(id);
-    waiting.delete(id);
-    return error ? failed(new Error(`${method}: ${error.message}`)) : done(result);
+    const { resolve, reject, method } = pendingCalls.get(id);
+    pendingCalls.delete(id);
+    return error ? reject(new Error(`${method}: ${error.message}`)) : resolve(result);
   }
   if (method === 'Network.requestWillBeSent') requests.push(params.request.url);
-  if (method === 'Runtime.exceptionThrown') trouble.push(params.exceptionDetails.exception.description);
-  if (method === 'Runtime.consoleAPICalled' && params.type !== 'log') trouble.push(`${params.type}: ${JSON.stringify(params.args)}`);
-  if (method === 'Log.entryAdded' && params.entry.level !== 'info') trouble.push(`${params.entry.text} ${params.entry.url || ''}`);
+  if (method === 'Runtime.exceptionThrown') browserErrors.push(params.exceptionDetails.exception.description);
+  if (method === 'Runtime.consoleAPICalled' && params.type !== 'log') browserErrors.push(`${params.type}: ${JSON.stringify(params.args)}`);
+  if (method === 'Log.entryAdded' && params.entry.level !== 'info') browserErrors.push(`${params.entry.text} ${params.entry.url || ''}`);
 }
 
 async function evaluate(expression) {
@@ -59,32 +59,32 @@ async function evaluate(expression) {
   return result.value;
 }
 
-async function until(why, expression) {
+async function waitUntil(why, expression) {
   const end = Date.now() + TEST_TIMEOUT;
   while (!(await evaluate(expression))) {
     if (Date.now() > end) throw new Error(`timed out: ${why}\n${await evaluate('document.body.innerText')}`);
-    await new Promise((go) => setTimeout(go, 50));
+    await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
 
-async function open(width, height, scale) {
+async function openPage(width, height, scale) {
   const { targetId } = await send('Target.createTarget', { url: 'about:blank' });
   session = (await send('Target.attachToTarget', { targetId, flatten: true })).sessionId;
   for (const domain of ['Page', 'Runtime', 'Log', 'Network']) await send(`${domain}.enable`);
-  await size(width, height, scale);
+  await resizePage(width, height, scale);
   await send('Page.navigate', { url });
-  await until('the page', `document.readyState === 'complete' && location.href === ${JSON.stringify(url)}`);
+  await waitUntil('the page', `document.readyState === 'complete' && location.href === ${JSON.stringify(url)}`);
 }
 
-const size = (width, height, deviceScaleFactor) => send('Emulation.setDeviceMetricsOverride', {
+const resizePage = (width, height, deviceScaleFactor) => send('Emulation.setDeviceMetricsOverride', {
   width, height, deviceScaleFactor, mobile: width < 700,
 });
 
-const press = async (key) => {
+const pressKey = async (key) => {
   for (const type of ['keyDown', 'keyUp']) await send('Input.dispatchKeyEvent', { type, key, code: key });
 };
 
-async function look(key) {
+async function lookUp(key) {
   await evaluate(`document.getElementById('look-key').focus(), document.getElementById('look-key').select()`);
   await send('Input.insertText', { text: key });
   await evaluate(`document.getElementById('look').requestSubmit()`);
@@ -95,7 +95,7 @@ const row = (table, name) => `([...document.querySelectorAll('#${table} tbody tr
 const text = (id) => `document.getElementById('${id}').textContent`;
 const fact = (name) => `([...document.querySelectorAll('#found > div')].find((d) => d.firstChild.textContent === '${name}') || document.createElement('i')).lastChild?.textContent`;
 
-function same(actual, expected, why) {
+function assertEqual(actual, expected, why) {
   if (JSON.stringify(actual) !== JSON.stringify(expected)) throw new Error(`${why}: ${JSON.stringify(actual)}, not ${JSON.stringify(expected)}`);
 }
 
@@ -103,71 +103,71 @@ async function check([key, current]) {
   const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
   const injectFault = async (word) => { console.log(word); await lines.next(); };
 
-  await open(1280, 900, 1);
-  await until('both allocs', `/up/.test(${row('allocs', 'a1')}) && /up/.test(${row('allocs', 'a2')})`);
-  await until('three stores', `document.querySelectorAll('#stores tbody tr').length === 3`);
-  await until('one leader', `(${text('stores')}.match(/leader/g) || []).length === 1`);
-  await until('a lease', `document.querySelectorAll('#allocs meter').length === 2 && [...document.querySelectorAll('#allocs meter')].every((m) => m.value > 0)`);
-  await until('owners', `/a1 512/.test(${text('legend')}) && /a2 512/.test(${text('legend')})`);
-  await until('a rate', `/numbers\\/s[1-9]/.test(${text('tiles')})`);
-  await until('a hot section', `document.querySelectorAll('#hot tbody tr').length > 0`);
-  same(await evaluate(`document.getElementById('problems').hidden`), true, 'nothing is wrong');
-  const colours = await evaluate(`(() => {
+  await openPage(1280, 900, 1);
+  await waitUntil('both allocs', `/up/.test(${row('allocs', 'a1')}) && /up/.test(${row('allocs', 'a2')})`);
+  await waitUntil('three stores', `document.querySelectorAll('#stores tbody tr').length === 3`);
+  await waitUntil('one leader', `(${text('stores')}.match(/leader/g) || []).length === 1`);
+  await waitUntil('a lease', `document.querySelectorAll('#allocs meter').length === 2 && [...document.querySelectorAll('#allocs meter')].every((m) => m.value > 0)`);
+  await waitUntil('owners', `/a1 512/.test(${text('legend')}) && /a2 512/.test(${text('legend')})`);
+  await waitUntil('a rate', `/numbers\\/s[1-9]/.test(${text('tiles')})`);
+  await waitUntil('a hot section', `document.querySelectorAll('#hot tbody tr').length > 0`);
+  assertEqual(await evaluate(`document.getElementById('problems').hidden`), true, 'no problem is shown');
+  const colors = await evaluate(`(() => {
     const c = document.getElementById('slots');
     const all = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
     const counts = {};
     for (let i = 0; i < all.length; i += 4) { const k = all.slice(i, i + 4).join(); counts[k] = (counts[k] || 0) + 1; }
     return Object.entries(counts).filter(([k, n]) => k.endsWith(',255') && n > all.length / 20).length;
   })()`);
-  same(colours, 2, 'colours of the slot map');
+  assertEqual(colors, 2, 'colors of the slot map');
 
-  await look(key);
-  await until('what was looked up', `${fact('current')} === ${JSON.stringify(current)} && / at /.test(${fact('owner')})`);
-  same(await evaluate(fact('requested')), key, 'text stays text');
-  await look('x'.repeat(200));
+  await lookUp(key);
+  await waitUntil('the result of the lookup', `${fact('current')} === ${JSON.stringify(current)} && / at /.test(${fact('owner')})`);
+  assertEqual(await evaluate(fact('requested')), key, 'a key is shown as text');
+  await lookUp('x'.repeat(200));
   await evaluate(`document.getElementById('look-key').value = 'x'.repeat(129), document.getElementById('look').dispatchEvent(new Event('submit', { cancelable: true }))`);
-  await until('why not', `/1 to 128/.test(${text('look-error')})`);
+  await waitUntil('the error of the lookup', `/1 to 128/.test(${text('look-error')})`);
   // The browser reports what it rejected.
-  trouble.splice(0, trouble.length, ...trouble.filter((line) => !/4(00|22) \(/.test(line)));
-  await look(key);
-  await until('it again', `document.getElementById('look-error').hidden`);
+  browserErrors.splice(0, browserErrors.length, ...browserErrors.filter((line) => !/4(00|22) \(/.test(line)));
+  await lookUp(key);
+  await waitUntil('the result of the next lookup', `document.getElementById('look-error').hidden`);
   await evaluate(`document.getElementById('slots').focus()`);
-  await press('ArrowRight');
-  await press('ArrowRight');
-  await until('a slot by key', `/^slot 1: owner a[12] at .*, epoch [0-9]+$/.test(${text('slot')})`);
+  await pressKey('ArrowRight');
+  await pressKey('ArrowRight');
+  await waitUntil('a slot chosen by arrow keys', `/^slot 1: owner a[12] at .*, epoch [0-9]+$/.test(${text('slot')})`);
 
   for (const width of [360, 600, 768, 1280]) {
-    await size(width, 740, 2);
-    await new Promise((go) => setTimeout(go, 100));
+    await resizePage(width, 740, 2);
+    await new Promise((resolve) => setTimeout(resolve, 100));
     const wide = await evaluate(`[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 && getComputedStyle(e.closest('thead') || e).position !== 'absolute').map((e) => e.tagName + '#' + e.id)`);
-    same(wide, [], `too wide at ${width}`);
-    same(await evaluate('document.documentElement.scrollWidth <= innerWidth'), true, `no sideways scroll at ${width}`);
+    assertEqual(wide, [], `too wide at ${width}`);
+    assertEqual(await evaluate('document.documentElement.scrollWidth <= innerWidth'), true, `no sideways scroll at ${width}`);
   }
 
   await injectFault('kill a2');
-  await until('a2 down', `/down.*refused/.test(${row('allocs', 'a2')}) && /AllocSvr a2 is down/.test(${text('problems')})`);
-  await until('its slots elsewhere', `/a1 1,024/.test(${text('legend')}) && !/a2/.test(${text('legend')})`);
-  same(await evaluate(`/down.*session ended/.test(${row('allocs', 'a2')})`), true, 'it is still shown');
-  await until('the owner of what was looked up', `/^a1 at/.test(${fact('owner')})`);
+  await waitUntil('a2 down', `/down.*refused/.test(${row('allocs', 'a2')}) && /AllocSvr a2 is down/.test(${text('problems')})`);
+  await waitUntil('the slots of a2 at a1', `/a1 1,024/.test(${text('legend')}) && !/a2/.test(${text('legend')})`);
+  assertEqual(await evaluate(`/down.*session ended/.test(${row('allocs', 'a2')})`), true, 'a2 is still shown');
+  await waitUntil('the owner of the lookup', `/^a1 at/.test(${fact('owner')})`);
   await injectFault('kill a store');
-  await until('a store down', `/down/.test(${row('stores', '1')}) && /up/.test(${row('allocs', 'a1')})`);
+  await waitUntil('a store down', `/down/.test(${row('stores', '1')}) && /up/.test(${row('allocs', 'a1')})`);
   await injectFault('kill the stores');
-  await until('no store', `/The store is not reachable/.test(${text('problems')}) && /a1 1,024/.test(${text('legend')})`);
-  await until('no lease', `/no lease/.test(${row('allocs', 'a1')})`);
+  await waitUntil('no store', `/The store is not reachable/.test(${text('problems')}) && /a1 1,024/.test(${text('legend')})`);
+  await waitUntil('no lease', `/no lease/.test(${row('allocs', 'a1')})`);
 
-  same(trouble, [], 'errors');
-  same(requests.filter((r) => !r.startsWith(url) && !r.startsWith('data:')), [], 'requests to elsewhere');
+  assertEqual(browserErrors, [], 'errors of the browser');
+  assertEqual(requests.filter((r) => !r.startsWith(url) && !r.startsWith('data:')), [], 'requests to other sites');
   if (requests.length < 10) throw new Error(`only ${requests.length} requests`);
   await injectFault('kill a1');
-  await until('no answer', `/^no answer, as of/.test(${text('live')}) && /does not answer/.test(${text('problems')}) && /a1 1,024/.test(${text('legend')})`);
+  await waitUntil('no answer', `/^no answer, as of/.test(${text('live')}) && /does not answer/.test(${text('problems')}) && /a1 1,024/.test(${text('legend')})`);
 }
 
-async function shot([file, width, height, seconds, key]) {
-  await open(+width, +height, +width < 700 ? 2 : 1);
-  if (key) await look(key);
-  await new Promise((go) => setTimeout(go, seconds * 1000));
+async function takeScreenshot([file, width, height, seconds, key]) {
+  await openPage(+width, +height, +width < 700 ? 2 : 1);
+  if (key) await lookUp(key);
+  await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   await evaluate(`document.activeElement.blur()`);
-  if (!+height) await size(+width, await evaluate('document.body.scrollHeight'), 1);
+  if (!+height) await resizePage(+width, await evaluate('document.body.scrollHeight'), 1);
   const { data } = await send('Page.captureScreenshot', { format: 'png' });
   writeFileSync(file, Buffer.from(data, 'base64'));
 }
@@ -175,11 +175,11 @@ async function shot([file, width, height, seconds, key]) {
 (async () => {
   let failure = null;
   try {
-    await { check, shot }[what](rest);
+    await { check, shot: takeScreenshot }[command](rest);
   } catch (error) {
     failure = error;
   }
-  const ended = new Promise((go) => browser.once('exit', go));
+  const ended = new Promise((resolve) => browser.once('exit', resolve));
   session = undefined;
   send('Browser.close').catch(() => {});
   const timer = setTimeout(() => browser.kill('SIGKILL'), 5000);
