@@ -104,7 +104,7 @@ impl<'a> RedisCommand<'a> {
             },
             (b"SET", [_, _, option, ..]) => {
                 return Err(format!(
-                    "ERR SET takes a key and a number here: {} is not there, because a number only rises and never ends",
+                    "ERR SET takes a key and a number here: {} is not supported, because a number only rises and never expires",
                     escape_for_error(option).to_uppercase()
                 ));
             }
@@ -128,7 +128,7 @@ impl<'a> RedisCommand<'a> {
                 b"0" => RedisCommand::Select,
                 _ => {
                     return Err(
-                        "ERR DB index is out of range: there is only 0; use @namespace/key for a key of another namespace"
+                        "ERR DB index is out of range: the only index is 0; use @namespace/key for a key of another namespace"
                             .into(),
                     );
                 }
@@ -174,7 +174,7 @@ fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
             format!("ERR {name} would lower or delete a number: numbers only rise")
         }
         b"MULTI" | b"EXEC" | b"DISCARD" | b"WATCH" | b"UNWATCH" => format!(
-            "ERR {name}: a transaction is not there, each command runs alone; a pipeline without a transaction is as fast (redis-py: transaction=False), and INCRBY takes a range"
+            "ERR {name}: transactions are not supported, each command runs alone; a pipeline without a transaction is as fast (redis-py: transaction=False), and INCRBY takes a range"
         ),
         b"SETNX" | b"GETSET" | b"MSET" | b"MSETNX" | b"APPEND" | b"SETRANGE" | b"INCRBYFLOAT" => {
             format!(
@@ -335,12 +335,12 @@ mod tests {
             ("incrby k 99999999999999999999", "out of range"),
             ("set k 0", "from 1 to 2^63-1"),
             ("set k x", "not an integer"),
-            ("set k 5 nx", "NX is not there"),
+            ("set k 5 nx", "NX is not supported"),
             ("incr", "wrong number of arguments for 'incr' command"),
             ("decr k", "numbers only rise"),
             ("DEL k", "would lower or delete"),
             ("multi", "INCRBY takes a range"),
-            ("select 1", "there is only 0"),
+            ("select 1", "the only index is 0"),
             ("hello 4", "NOPROTO"),
             ("config set save x", "flags of the server"),
             (

@@ -62,7 +62,7 @@ async fn redis_commands_are_answered_as_redis_does() {
         ("incr \"\"", "-ERR an empty key"),
         (
             "set alice 10 EX 5",
-            "-ERR SET takes a key and a number here: EX is not there",
+            "-ERR SET takes a key and a number here: EX is not supported",
         ),
         (
             "set alice -4",
@@ -74,7 +74,7 @@ async fn redis_commands_are_answered_as_redis_does() {
             "-ERR INCRBY takes 1 to 100000 numbers here",
         ),
         ("decr alice", "-ERR decr would lower or delete a number"),
-        ("multi", "-ERR multi: a transaction is not there"),
+        ("multi", "-ERR multi: transactions are not supported"),
         (
             "auth secret",
             "-ERR AUTH <password> called without any password",
