@@ -94,8 +94,8 @@ async fn dashboard_requests_return_what_it_shows() {
         assert_eq!(slots["owners"][by_map]["address"], owner.address);
     }
     for (path, why) in [
-        ("/v1/route", "name one key"),
-        ("/v1/route?uid=1&key=a", "name one key"),
+        ("/v1/route", "exactly one of uid and key"),
+        ("/v1/route?uid=1&key=a", "exactly one of uid and key"),
         ("/v1/route?uid=-1", "a decimal below 2^64"),
         ("/v1/route?who=1", "unknown field"),
         ("/v1/route?key=", "1 to 128"),

@@ -70,7 +70,10 @@ pub(super) fn route_json(table: &RoutingTable, lookup: &LookupQuery) -> Result<V
             (KeyRef::Uid(uid), DEFAULT_NAMESPACE)
         }
         (None, Some(key)) => (KeyRef::Key(key.as_bytes()), DEFAULT_KEYED_NAMESPACE),
-        _ => return Err(Status::invalid_argument("name one key: uid or key")),
+        _ => {
+            let text = "the request must have exactly one of uid and key";
+            return Err(Status::invalid_argument(text));
+        }
     };
     let name = match lookup.namespace.as_str() {
         "" => default_namespace,

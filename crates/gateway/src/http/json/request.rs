@@ -47,9 +47,9 @@ pub(super) trait ApiRequest: serde::de::DeserializeOwned + Send + 'static {
 }
 
 /// The error of a request that does not name its key in exactly one of three ways.
-const SINGLE_KEY_ERROR: &str = "name one key: uid, key or key_base64";
+const SINGLE_KEY_ERROR: &str = "the request must have exactly one of uid, key and key_base64";
 /// The error of a request that does not name its keys in exactly one of three ways.
-const KEY_LIST_ERROR: &str = "name the keys in one way: uids, keys or keys_base64";
+const KEY_LIST_ERROR: &str = "the request must have exactly one of uids, keys and keys_base64";
 
 /// The fields of `/v1/next`.
 #[derive(Default, Deserialize)]

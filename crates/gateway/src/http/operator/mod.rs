@@ -76,7 +76,7 @@ async fn serve_metrics(State(scrape_state): State<ScrapeState>, headers: HeaderM
     });
     match encoded.await {
         Ok(Ok(text)) => uncached_response(StatusCode::OK, format.content_type(), text),
-        // Only a bug causes that.
+        // Only a bug causes an error here.
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
@@ -102,12 +102,12 @@ async fn serve_readyz<W: ServerProbe>(State(server): State<Arc<ObservedServer<W>
 impl<W: ServerProbe> ObservedServer<W> {
     async fn check_process(&self) -> HealthCheck {
         let fault = match self.watched.permanent_failure() {
-            Some(error) => Some(format!("{error}; restart the server once that is fixed")),
+            Some(error) => Some(format!("{error}; fix this, then restart the server")),
             None => {
                 let empty_task = timeout(STALL_TIMEOUT, self.runtime.spawn(async {}));
                 empty_task.await.is_err().then(|| {
                     format!(
-                        "its threads have done nothing for {STALL_TIMEOUT:?}; find what they wait for with `gdb -p PID -batch -ex 'thread apply all bt'`, and restart the server"
+                        "the threads of the server have done nothing for {STALL_TIMEOUT:?}; find what they wait for with `gdb -p PID -batch -ex 'thread apply all bt'`, and restart the server"
                     )
                 })
             }
@@ -171,7 +171,7 @@ mod tests {
         let fault = server.check_process().await.failure.unwrap();
         tokio::time::resume();
         assert!(
-            fault.starts_with("its threads have done nothing for 5s"),
+            fault.starts_with("the threads of the server have done nothing for 5s"),
             "{fault}"
         );
         drop(unblock);

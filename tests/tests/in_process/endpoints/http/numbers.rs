@@ -206,8 +206,8 @@ async fn http_bad_input_returns_advice_and_takes_no_number() {
     let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let long = format!("/v1/next?key={}", "k".repeat(129));
     for (path, status, expected) in [
-        ("/v1/next", 422, "name one key: uid, key or key_base64"),
-        ("/v1/next?uid=1&key=a", 422, "name one key"),
+        ("/v1/next", 422, "exactly one of uid, key and key_base64"),
+        ("/v1/next?uid=1&key=a", 422, "exactly one of uid, key"),
         (
             "/v1/next?uid=1&cuont=2",
             400,
@@ -258,7 +258,7 @@ async fn http_bad_input_returns_advice_and_takes_no_number() {
         (
             "/v1/next-many?uids=1&keys=a",
             422,
-            "name the keys in one way",
+            "exactly one of uids, keys",
         ),
         ("/v1/next-many?uids=1,2&counts=1", 422, "count"),
         ("/v1/raise-to?uid=1", 400, "missing field `value`"),
