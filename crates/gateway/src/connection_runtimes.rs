@@ -88,14 +88,16 @@ mod tests {
         });
         let (runtimes, tasks) = (ConnectionRuntimes::new(runtimes), TaskTracker::new());
         let (serves, mut served) = mpsc::unbounded_channel();
-        // Each connection reports its thread. It ends, with success or a panic, when the test ends
-        // it.
+        // Each connection reports its thread. The test ends it, with success or with a panic.
         let mut connect = async || {
             let (end, ended) = oneshot::channel::<bool>();
             let serves = serves.clone();
             runtimes.spawn_connection(&tasks, async move {
                 serves.send(thread::current().id()).unwrap();
-                assert!(ended.await.unwrap_or(true), "this one fails");
+                assert!(
+                    ended.await.unwrap_or(true),
+                    "the test makes this connection fail"
+                );
             });
             (served.recv().await.unwrap(), end)
         };

@@ -15,7 +15,7 @@ use serde::forward_to_deserialize_any;
 /// Parses fields from `a=1&b=2`.
 ///
 /// # Errors
-/// A field is unknown, missing or repeated (and no list), or has an invalid value.
+/// A field is unknown, missing or invalid, or it is repeated although it is not a list.
 pub(super) fn parse_fields<'de, T: Deserialize<'de>>(query: &'de str) -> Result<T, Error> {
     T::deserialize(MapAccessDeserializer::new(QueryFields {
         rest: query,

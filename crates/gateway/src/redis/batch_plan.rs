@@ -72,8 +72,8 @@ impl<'a> BatchPlan<'a> {
         self.uses.len()
     }
 
-    /// Adds a take of `count` numbers. Returns their item, and how many of the item's numbers are
-    /// used up by then. None: the take belongs to the next batch.
+    /// Adds a take of `count` numbers. Returns their item, and how many of the item's numbers this
+    /// take and the earlier ones use. None: the take belongs to the next batch.
     pub(super) fn try_add_take(
         &mut self,
         key: RedisKey<'a>,

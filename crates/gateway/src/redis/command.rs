@@ -40,7 +40,7 @@ pub(super) enum RedisCommand<'a> {
     },
     Select,
     Client(ClientCommand<'a>),
-    /// COMMAND COUNT; everything else of COMMAND is answered by an empty list or map.
+    /// COMMAND COUNT. The other subcommands of COMMAND return an empty list or map.
     CountCommands,
     DescribeCommands,
     ListCommands,
@@ -48,7 +48,7 @@ pub(super) enum RedisCommand<'a> {
     Info,
     Quit,
     Reset,
-    /// HTTP: some page has made a browser send a request here.
+    /// Request of HTTP: a web page may have made a browser send it.
     HttpRequest,
 }
 

@@ -14,7 +14,7 @@ use crate::http::error::HttpError;
 use crate::http::table_cache::RoutingTableCache;
 use crate::http::{body, query};
 
-/// The uid of which the numbers are those of a tag.
+/// Uid whose numbers are those of a tag.
 const TAG_UID: u64 = 0;
 /// Maximum bytes of a form; a larger one is rejected.
 const FORM_BYTES_MAX: usize = 16 << 10;

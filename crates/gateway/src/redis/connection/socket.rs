@@ -130,8 +130,8 @@ impl BufferedSocket {
                     if self.sent_bytes > before || self.blocked_since.is_none() {
                         self.blocked_since = Some(Instant::now());
                     }
-                    // A client that always reads a little late must not make us keep all sent
-                    // bytes.
+                    // A client that always reads a little late must not make the connection keep
+                    // all sent bytes.
                     if self.sent_bytes >= self.replies.bytes.len() / 2 {
                         self.replies.bytes.drain(..self.sent_bytes);
                         self.sent_bytes = 0;

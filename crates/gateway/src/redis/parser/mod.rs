@@ -165,7 +165,7 @@ impl RequestParser {
         let left = match self.words_remaining {
             Some(left) => left,
             None => {
-                // Begin of the current request; a part of a line may have been parsed.
+                // Start of the current request; a part of a line may have been parsed.
                 let begin = self.complete_bytes();
                 match bytes.get(begin) {
                     None => return Ok(false),

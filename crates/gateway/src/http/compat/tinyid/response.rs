@@ -40,8 +40,8 @@ pub(super) enum TinyidError {
 }
 
 impl From<HttpError> for TinyidError {
-    fn from(refusal: HttpError) -> TinyidError {
-        TinyidError::Status(Status::unavailable(refusal.message))
+    fn from(error: HttpError) -> TinyidError {
+        TinyidError::Status(Status::unavailable(error.message))
     }
 }
 
