@@ -1,14 +1,14 @@
-//! Figures, histograms and checks of a server for the people and tools that monitor it.
+//! Metrics and health checks of a server for the people and tools that monitor it.
 //!
 //! ```text
-//! Figure      a number with a name; `status --json` and Prometheus show the same list
-//! Histogram   how long something took, over fixed buckets; observed without a lock
-//! Watched     what a server brings: its figures and histograms, whether it has failed, its checks
+//! MetricSample   a number with a name; `status --json` and Prometheus show the same list
+//! Histogram      durations, counted in fixed buckets without a lock
+//! ServerProbe    interface of a server: its metrics, its permanent failure, its health checks
 //! ```
 //!
-//! Figures are read on request, from what the server counts anyway. A label has few values:
-//! methods, reasons, parts of a directory, stores. No key, section or name that callers choose is
-//! ever one.
+//! Samples are made on request, from what the server counts anyway. A label has few values:
+//! methods, reasons, parts of a directory, stores. A key, a section or a name that callers choose
+//! is never a label.
 
 mod histogram;
 mod metric_sample;

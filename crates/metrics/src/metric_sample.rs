@@ -7,7 +7,7 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Meaning of a figure's value.
+/// Meaning of the value of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// Count that grows since the start of the process.
@@ -26,7 +26,7 @@ pub struct MetricSample {
     /// Name in `status --json`. Prometheus receives seconds instead of `_us` and `_ms`, and
     /// `_total` behind the name of a value that grows.
     pub name: &'static str,
-    /// Name and value of its label. Figures of one name follow each other.
+    /// Name and value of its label. Samples of one name follow each other.
     pub label: Option<(&'static str, Cow<'static, str>)>,
     /// Help text of one line.
     pub help: &'static str,
@@ -37,7 +37,7 @@ pub struct MetricSample {
 }
 
 impl MetricSample {
-    /// Makes a figure that only grows.
+    /// Makes a sample that only grows.
     pub fn counter(name: &'static str, help: &'static str, value: u64) -> MetricSample {
         MetricSample {
             name,
@@ -48,7 +48,7 @@ impl MetricSample {
         }
     }
 
-    /// Makes a figure of a present value.
+    /// Makes a sample of a present value.
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> MetricSample {
         MetricSample {
             kind: MetricKind::Gauge,
@@ -56,7 +56,7 @@ impl MetricSample {
         }
     }
 
-    /// Returns this figure with a label and its value.
+    /// Returns this sample with a label and its value.
     pub fn with_label(
         self,
         label: &'static str,
@@ -84,22 +84,22 @@ impl MetricSample {
     }
 }
 
-/// Returns figures by name, as in `status --json`; a label's value is a part of the name.
-pub fn to_counter_map(prefix: &str, figures: Vec<MetricSample>) -> HashMap<String, u64> {
-    let named = figures.into_iter().map(|figure| {
-        let label = figure.label.map(|(_, value)| format!("_{value}"));
-        let name = format!("{prefix}{}{}", figure.name, label.unwrap_or_default());
-        (name, figure.value)
+/// Returns samples by name, as in `status --json`; a label's value is a part of the name.
+pub fn to_counter_map(prefix: &str, samples: Vec<MetricSample>) -> HashMap<String, u64> {
+    let named = samples.into_iter().map(|sample| {
+        let label = sample.label.map(|(_, value)| format!("_{value}"));
+        let name = format!("{prefix}{}{}", sample.name, label.unwrap_or_default());
+        (name, sample.value)
     });
     named.collect()
 }
 
-/// Writes figures for Prometheus.
+/// Writes samples for Prometheus.
 ///
 /// # Errors
 /// Those of the writer.
-pub fn encode_samples(figures: &[MetricSample], encoder: &mut DescriptorEncoder) -> fmt::Result {
-    for family in figures.chunk_by(|a, b| a.name == b.name) {
+pub fn encode_samples(samples: &[MetricSample], encoder: &mut DescriptorEncoder) -> fmt::Result {
+    for family in samples.chunk_by(|a, b| a.name == b.name) {
         let Some(first) = family.first() else {
             continue;
         };
@@ -120,13 +120,13 @@ pub fn encode_samples(figures: &[MetricSample], encoder: &mut DescriptorEncoder)
             None,
             kind,
         )?;
-        for figure in family {
-            match &figure.label {
+        for sample in family {
+            match &sample.label {
                 Some((label, value)) => {
-                    figure
+                    sample
                         .encode_value(&mut encoder.encode_family(&[(*label, value.as_ref())])?)?;
                 }
-                None => figure.encode_value(&mut encoder)?,
+                None => sample.encode_value(&mut encoder)?,
             }
         }
     }
