@@ -114,7 +114,7 @@ impl Admin {
         Ok(self.send_request(request).await?.epoch)
     }
 
-    /// Begins to drain the AllocSvr of this name (or, with `cancel`, lets it have slots again).
+    /// Begins to drain the AllocSvr of this name (or, with `cancel`, lets it own slots again).
     /// Returns at once how many slots it owns now.
     pub async fn drain(&self, name: &str, cancel: bool) -> Result<u32, Error> {
         let request = v1::DrainRequest {

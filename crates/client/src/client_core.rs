@@ -122,7 +122,7 @@ impl ClientCore {
         previous_owner: RouteOwner,
         mut failure: AttemptError,
     ) -> AttemptError {
-        // A namespace in our table exists: a server that lacks it is only behind.
+        // A namespace in the table of this client exists: a server that lacks it is only behind.
         if failure.reason == Reason::NamespaceNotFound {
             failure.decision = RetryDecision::Retry;
         }

@@ -3,8 +3,8 @@
 //! A call *locates* the key with the routing table (key -> section -> slot -> owner) and *attempts*
 //! the request at one address. The client applies the routing table that a reply carries before it
 //! reads the rest of the reply. `retry_decision.rs` decides once whether a failure is final or
-//! worth a retry. A `RetryBudget` counts attempts, pauses and the deadline and makes the high-water
-//! mark error from them.
+//! worth a retry. A `RetryBudget` counts attempts, pauses and the deadline, and makes the final
+//! error from them.
 //!
 //! ```text
 //! next -------> key/            --locate--> routing/
