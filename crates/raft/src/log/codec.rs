@@ -29,7 +29,7 @@ impl<T: DeserializeOwned> Decode for StoredValue<T> {
     }
 }
 
-/// Types of the values in our log. User data is the identity that wrote the log.
+/// Types of the values in the log of a node. User data is the identity that wrote the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogTypes;
 

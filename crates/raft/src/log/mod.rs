@@ -207,9 +207,9 @@ impl LogInner {
 
     /// Notes whether openraft took the snapshot that was offered.
     ///
-    /// Invariant: a refused snapshot covers nothing. Schedule that breaks it: a deposed leader
-    /// sends a snapshot up to entry 900 and is refused. The leader sees that this node, which has
-    /// lost its log behind entry 500, acknowledged entry 800; the loss is not found.
+    /// Invariant: a rejected snapshot covers nothing. Schedule that breaks it: a deposed leader
+    /// sends a snapshot up to entry 900, which is rejected. The leader sees that this node, which
+    /// has lost its log behind entry 500, acknowledged entry 800; the loss is not found.
     pub(crate) fn settle_snapshot(&self, taken: bool) {
         let end = self.offered_end.load(Ordering::Acquire);
         if taken {

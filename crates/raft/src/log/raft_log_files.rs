@@ -46,7 +46,8 @@ pub(super) fn open(
     })
 }
 
-/// Restores our error: `raft-log` passes it on as text, so only kind and text are left of it.
+/// Restores the error of this crate. `raft-log` passes it on as text, so only kind and text are
+/// left of it.
 fn open_error(path: &Path, error: io::Error) -> Error {
     if let Some(version) = record::parse_unknown_version(&error.to_string()) {
         return Error::Version {

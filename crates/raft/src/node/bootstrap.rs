@@ -1,6 +1,6 @@
 //! Makes the cluster, once.
 //!
-//! Invariant: everything that can be refused is refused before this node belongs to the cluster,
+//! Invariant: everything that can be rejected is rejected before this node belongs to the cluster,
 //! and every step after that may be repeated. Only the node that was requested to make the cluster
 //! begins the log, see `founder.rs`.
 
@@ -48,7 +48,7 @@ impl RaftNode {
                 slots,
             }],
         };
-        // A command that would be refused must be refused before the cluster exists.
+        // A command that the state would reject must be rejected before the cluster exists.
         let dry = State::default().apply(0, &init, &mut BTreeSet::new());
         if let Some(Reply::Rejected(refusal)) = dry.into_iter().next() {
             return Err(Error::Members(refusal.to_string()));

@@ -39,7 +39,7 @@ impl RaftNode {
         Err(why)
     }
 
-    /// Hands a snapshot to openraft; until it is refused, what it covers counts as held.
+    /// Hands a snapshot to openraft; until openraft rejects it, what it covers counts as held.
     pub(crate) async fn install_snapshot(
         &self,
         vote: Vote,

@@ -1,4 +1,4 @@
-//! Figures of a node for operators: one list for `status --json` and for Prometheus, and a list for
+//! Metrics of a node for operators: one list for `status --json` and for Prometheus, and a list for
 //! Prometheus alone because it reads the disk.
 
 use std::fmt;
@@ -23,13 +23,13 @@ const COUNTED_FILES_MAX: usize = 10_000;
 const FOLDER_DEPTH_MAX: usize = 4;
 
 impl RaftNode {
-    /// Adds all figures of this node.
+    /// Adds all samples of this node.
     pub fn register(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
         ours.register_collector(Box::new(RaftCollector(self.clone())));
     }
 
-    /// Returns all figures but those of the disk.
+    /// Returns all samples except those of the disk.
     pub fn metrics(&self) -> Vec<MetricSample> {
         let (gauge, counter) = (MetricSample::gauge, MetricSample::counter);
         let now = self.counters();
@@ -201,7 +201,7 @@ impl Collector for RaftCollector {
 
 /// Returns the sizes of the parts of a data directory, and the free space of its file system.
 fn measure_disk(root: &Path) -> Vec<MetricSample> {
-    // The order of the figures.
+    // In the order of the samples.
     let parts = ["log", "state", "snapshots", "quarantined", "other"];
     let mut sizes = [0; 5];
     let mut files = 0;

@@ -11,9 +11,9 @@
 //! it appends (openraft 0.10.0-alpha.37, `openraft:core/raft_core.rs`, `run_save_vote` is awaited
 //! before the next command runs). So the vote in its own log is at least every vote that it ever
 //! requested, also after a restart, and:
-//! - a *request* that bears this node's id comes from another process, because no node calls
+//! - a *request* that carries this node's id comes from another process, because no node calls
 //!   itself;
-//! - an *answer* that bears this node's id, with a vote that is not at or below the saved one,
+//! - an *answer* that carries this node's id, with a vote that is not at or below the saved one,
 //!   answers a request of another process. (An answer at or below it may be a late one to this
 //!   node.)
 //!
@@ -21,7 +21,7 @@
 //! vote to one of them would grant an equal vote to the other as well
 //! (`openraft:vote_handler/mod.rs`, `update_vote`). Both would then lead that term. So a process
 //! draws a random number at its start and sends it in each call. A receiver lets in one process for
-//! each vote ([`VoteOwners`]). A process that is started again never bears a vote that it bore
+//! each vote ([`VoteOwners`]). A process that is started again never uses a vote that it used
 //! before: it campaigns above its saved vote, and does not lead again without an election
 //! (`enable_leader_restore` is off). The receiver keeps this in memory only. After its own restart
 //! it rejects requests for the vote that it granted before, which costs an election at worst.
@@ -39,12 +39,12 @@ use crate::types::Vote;
 /// Most votes whose processes are kept; those of the lowest terms are evicted first.
 const VOTE_OWNERS_MAX: usize = 64;
 
-/// The process that bore each of the newest votes.
+/// The process that uses each of the newest votes.
 #[derive(Default)]
 pub(crate) struct VoteOwners(Mutex<BTreeMap<(u64, u64), u64>>);
 
 impl VoteOwners {
-    /// Notes the process that bears a vote. Returns whether no other process bore it before.
+    /// Notes the process that uses a vote. Returns whether no other process used it before.
     pub(crate) fn claim(&self, vote: &Vote, process: u64) -> bool {
         let mut owners = self.0.lock();
         let first = *owners.entry(vote_key(vote)).or_insert(process);
@@ -54,7 +54,7 @@ impl VoteOwners {
         first == process
     }
 
-    /// Returns whether some process has borne this vote.
+    /// Returns whether some process has used this vote.
     pub(crate) fn has_owner(&self, vote: &Vote) -> bool {
         self.0.lock().contains_key(&vote_key(vote))
     }
@@ -73,7 +73,7 @@ pub(crate) enum VoteSource {
     Answer,
 }
 
-/// A call that bears a vote.
+/// A call that carries a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VoteClaim {
     /// A candidate requests the vote.

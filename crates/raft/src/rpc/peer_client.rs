@@ -1,4 +1,4 @@
-//! One call to one peer: its header, its time limit, and the meaning of its answer or refusal.
+//! One call to one peer: its header, its time limit, and the meaning of its answer or rejection.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -57,7 +57,7 @@ impl PeerNetwork {
         &self.context.peer_levels
     }
 
-    /// Returns a notification that a receiver refused a snapshot of this node as damaged, or that
+    /// Returns a notification that a receiver rejected a snapshot of this node as damaged, or that
     /// it did not read back.
     pub(crate) fn snapshot_suspicions(&self) -> Arc<Notify> {
         self.context.snapshot_suspicions.clone()

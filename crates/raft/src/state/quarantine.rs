@@ -41,7 +41,7 @@ pub(crate) fn quarantine(directory: &DataDir, what: &str) -> Result<(), Error> {
     );
     data_dir::publish_file(&directory.state_path(), &to)?;
     let excess = (aside.len() + 1).saturating_sub(QUARANTINED_MAX);
-    // A file that lay in the place of a directory is not ours to delete.
+    // A file in the place of a directory was not made by a store: it is not deleted.
     let ours = aside.into_iter().filter(|(_, path)| path.is_dir());
     for (_, path) in ours.take(excess) {
         fs::remove_dir_all(&path).map_err(Error::io("cannot delete", &path))?;

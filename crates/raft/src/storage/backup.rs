@@ -3,13 +3,16 @@
 //! ```text
 //! "SEQBKUP\n" | header record | rows record … | trailer record
 //! "SEQBKU2\n" | header record | peaks record | rows record … | trailer record
-//! ``` The second form also says how many numbers the busiest minute added; the first one stays
+//! ```
+//!
+//! The second form also says how many numbers the busiest minute added; the first one stays
 //! readable. Rows and trailer are those of a snapshot (`snapshot.rs`). The header names the cluster
-//! and the last entry, and has figures that help to choose the margins of a restore. Invariant:
-//! [`read_backup_file`] returns what was written or an error. Every byte is under a checksum, and a
-//! file that was cut short or that continues after its end is refused. A backup is never opened as
-//! a snapshot, nor a snapshot as a backup: a node that continued from a state that old would hand
-//! out numbers twice.
+//! and the last entry, and has values that help to choose the margins of a restore.
+//!
+//! Invariant: [`read_backup_file`] returns what was written or an error. Every byte is under a
+//! checksum, and a file that was cut short or that continues after its end is rejected. A backup is
+//! never opened as a snapshot, nor a snapshot as a backup: a node that continued from a state that
+//! old would hand out numbers twice.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};

@@ -66,7 +66,7 @@ impl NodeIdentity {
 
     /// Checks whether the log beside this identity is this identity's log. `stamp` is what the log
     /// holds. It is written there before the identity, so a log without it is not (or no longer)
-    /// ours.
+    /// that of this identity.
     pub(crate) fn check_log(&self, stamp: Option<NodeIdentity>, log: &Path) -> Result<(), Error> {
         match (self.cluster, stamp) {
             (None, None) => Ok(()),

@@ -8,7 +8,7 @@
 //!   cluster takes part. Schedule that breaks it: two of three old nodes return while the restored
 //!   one runs under their cluster id, and both continue to hand out the same numbers;
 //! - the identity is written last: a directory that is only half made does not start;
-//! - a directory that is not empty is refused, never overwritten.
+//! - a directory that is not empty is rejected, never overwritten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -3,7 +3,7 @@
 //! ```text
 //! "SEQSNAP\n" | header record | rows record … | trailer record
 //! ```
-//! Every record of it bears the state's format level, so an older build rejects the file at its
+//! Every record of it has the state's format level, so an older build rejects the file at its
 //! header. The header names cluster, last log id, membership and row count; each rows record
 //! carries up to [`ROWS_PER_RECORD`] rows; the trailer repeats the row count and holds the digest
 //! over all rows. Invariant: a file under its final name is whole and durable (written aside,
@@ -286,7 +286,7 @@ pub(crate) fn read_newest(directory: &DataDir) -> Result<Option<(SnapshotMeta, S
     Ok(Some((meta, state)))
 }
 
-/// Deletes unfinished files of an earlier process; files that are not ours stay.
+/// Deletes unfinished files of an earlier process; files that no store wrote stay.
 pub(crate) fn remove_unfinished_files(directory: &DataDir) -> Result<(), Error> {
     for path in data_dir::list_files(&directory.snapshots_path())? {
         let ours = |e: &std::ffi::OsStr| UNFINISHED.iter().any(|u| e == *u);

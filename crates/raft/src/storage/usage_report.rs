@@ -3,7 +3,8 @@
 use seqsvr_core::ids::NamespaceId;
 use serde::{Deserialize, Serialize};
 
-/// Figures of the store that made a backup: information for people, no part of any protocol.
+/// Usage that the store measured before it made a backup: information for people, no part of any
+/// protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// Wall-clock time of the backup, seconds since 1970.

@@ -100,7 +100,7 @@ impl Disk {
         ballast
     }
 
-    /// Does what ext4 does by itself on a disk that fails: every later write is refused as
+    /// Does what ext4 does by itself on a disk that fails: every later write is rejected as
     /// read-only, also to open files. Unmount and mount again to repair it.
     pub(crate) fn turn_read_only(&self) -> Result<(), String> {
         run("mount", &["-o", "remount,abort", self.path()]).map(drop)

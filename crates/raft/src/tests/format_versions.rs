@@ -1,4 +1,4 @@
-//! Future format versions: every stored record that bears one is rejected by file and by version,
+//! Future format versions: every stored record that has one is rejected by file and by version,
 //! and nothing changes it. In the rows it costs the shortcut only.
 
 use std::fs;

@@ -217,11 +217,11 @@ impl IdentityCheck {
         Ok(())
     }
 
-    /// Ends this node if the operating system refused a write, as a failed append does.
+    /// Ends this node if the operating system rejected a write, as a failed append does.
     ///
     /// Invariant: no node continues with a log that accepts no writes. Schedule that breaks it: the
     /// sync of the log fails during the adoption; the writer of the log is dead from then on, and
-    /// the node refuses each later adoption.
+    /// the node rejects each later adoption.
     fn stop_after_failed_write<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(failure @ Error::Io { .. }) = &done {
             self.stop_node(failure.to_string());
@@ -294,7 +294,7 @@ fn rejection_status(reason: RaftRejectionReason, ours: &NodeIdentity) -> Status 
     )
 }
 
-/// Returns the refusal reason in a status.
+/// Returns the reason of a rejection that a status carries.
 pub(crate) fn rejection_reason(status: &Status) -> Option<RaftRejectionReason> {
     if status.code() != Code::FailedPrecondition || status.details().is_empty() {
         return None;

@@ -10,7 +10,7 @@
 //! and acknowledge entries that they never stored.
 //!
 //! The check uses the *applied* membership. Its entries are committed, and from level 2 on an id
-//! belongs to one incarnation forever (`next_store`). So a mismatch is never a matter of time.
+//! belongs to one incarnation permanently (`next_store`). So a mismatch is never a matter of time.
 //! Schedule that stops a healthy node if the check used the log's last membership: a follower holds
 //! an uncommitted entry that adds store 9 with one directory. Another leader adds store 9 with
 //! another directory. The follower would reject the leader that could correct its log.

@@ -1,4 +1,4 @@
-//! Checks of calls and answers before openraft gets them: votes, the processes that bear them, and
+//! Checks of calls and answers before openraft gets them: votes, the processes that use them, and
 //! checkpoints of the state. The rules are in `duplicate_id.rs` and `checkpoints.rs`.
 
 use std::collections::BTreeSet;
@@ -74,7 +74,7 @@ impl IdentityCheck {
         }
     }
 
-    /// Ends this node because another process bore the vote that is this node's own.
+    /// Ends this node because another process used the vote that is this node's own.
     pub(crate) fn stop_as_vote_duplicate(&self) {
         let saved = self.log.upgrade().and_then(|log| log.extent().vote);
         self.stop_as_duplicate(saved.map_or(0, |vote| vote.leader_id.term));

@@ -1,4 +1,4 @@
-//! Limits in bytes or in time of calls to other nodes, and the effect of a refused snapshot.
+//! Limits in bytes or in time of calls to other nodes, and the effect of a rejected snapshot.
 
 use std::time::{Duration, Instant};
 
@@ -83,8 +83,8 @@ async fn vote_call_waits_as_long_as_openraft() {
     stage.follower.shutdown().await;
 }
 
-/// Schedule: the leader of term 4, deposed, sends a snapshot up to entry 100 and is refused; the
-/// leader of term 5 knows that this node acknowledged entry 50, and its log ends at entry 3.
+/// Schedule: the leader of term 4, deposed, sends a snapshot up to entry 100, which is rejected.
+/// The leader of term 5 knows that this node acknowledged entry 50, and its log ends at entry 3.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejected_snapshot_does_not_hide_log_loss() {
     let stage = ScriptedLeader::new().await;

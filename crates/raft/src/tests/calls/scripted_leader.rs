@@ -71,7 +71,7 @@ impl ScriptedLeader {
         }
     }
 
-    /// Stores the vote as a leader does before it sends anything. Without it an answer that bears
+    /// Stores the vote as a leader does before it sends anything. Without it an answer that carries
     /// the vote would prove that another process has the leader's id.
     pub(crate) async fn save_vote(&self, term: u64) -> Vote {
         let vote = Vote::new_committed(term, 2);
