@@ -69,7 +69,7 @@ pub enum Command {
     Open {
         /// Fence: the sender's session owns `slot` at `epoch`.
         fence: Fence,
-        /// The generation that the sender takes for the last; a mismatch is refused.
+        /// The generation that the sender takes for the last; a mismatch is rejected.
         expected: Generation,
         /// Random number of each attempt to open; the same nonce gets the same answer.
         nonce: Nonce,
@@ -136,7 +136,7 @@ pub enum Command {
 
 impl Command {
     /// Returns the format level that introduced this command. An entry with it is stored and sent
-    /// under that version, so an older build refuses it instead of misreading it.
+    /// under that version, so an older build rejects it instead of misreading it.
     pub fn format_level(&self) -> u32 {
         match self {
             Command::Init { .. }

@@ -165,7 +165,7 @@ pub(super) fn take_chunk() -> Option<Chunk> {
     take_piece(CHUNK_CELLS)?.first_chunk()
 }
 
-/// Takes back memory that no thread looks at any more.
+/// Takes back memory that no thread uses any more.
 #[cfg_attr(
     loom,
     expect(

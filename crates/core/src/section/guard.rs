@@ -28,7 +28,8 @@ impl<'a> SectionGuard<'a> {
     /// Hands out the next `count` numbers of a key. Lock-free and without allocation once the key
     /// is touched; only a counter that left 32 bits takes a short lock.
     ///
-    /// # Errors [`TakeError::WindowExhausted`], [`TakeError::SequenceExhausted`],
+    /// # Errors
+    /// [`TakeError::WindowExhausted`], [`TakeError::SequenceExhausted`],
     /// [`TakeError::WrongSection`], [`TakeError::SectionFull`], [`TakeError::MemoryExhausted`].
     pub fn next(&self, key: CounterKey<'_>, count: NonZeroU32) -> Result<NumberRange, TakeError> {
         let window = &self.section.window;
@@ -86,7 +87,8 @@ impl<'a> SectionGuard<'a> {
     /// Returns where the counter is now. Returns `Untouched` when `target` is not above the base:
     /// every number to come is above it anyway.
     ///
-    /// # Errors [`TakeError::WindowExhausted`], [`TakeError::SequenceExhausted`],
+    /// # Errors
+    /// [`TakeError::WindowExhausted`], [`TakeError::SequenceExhausted`],
     /// [`TakeError::WrongSection`], [`TakeError::SectionFull`], [`TakeError::MemoryExhausted`].
     pub fn raise_to(&self, key: CounterKey<'_>, target: u64) -> Result<CurrentValue, TakeError> {
         let window = &self.section.window;

@@ -4,7 +4,7 @@
 //! member reports that it supports the new level. Everything that `apply` does differently, and
 //! every constant it depends on, belongs to a level: replicas of different builds apply one entry
 //! in the same way. Schedule that breaks it: a build with a larger limit leads. A follower of an
-//! older build refuses in `apply` what the leader accepts, and their states diverge without an
+//! older build rejects in `apply` what the leader accepts, and their states diverge without an
 //! error.
 //!
 //! Invariant, from level 2 on: a store id that a member ever had is below `next_store`. Schedule

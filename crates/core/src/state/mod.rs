@@ -128,8 +128,8 @@ impl State {
         self.cluster.as_ref().map(|c| slot_of(key, c.slots))
     }
 
-    /// Returns what a routing table of version `base` misses; the full table if `base` is 0 or from
-    /// the future (a table of another life of the cluster).
+    /// Returns what a routing table of version `base` misses; the full table if `base` is 0 or
+    /// above the present version (a table from before the cluster was created again).
     pub fn delta_since(&self, base: u64) -> Option<RoutingDelta> {
         let cluster = self.cluster.as_ref()?;
         let base = if base > cluster.table_version {

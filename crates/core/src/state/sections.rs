@@ -5,7 +5,7 @@
 //! high-water mark that its own owner, under fence and generation, reports as the highest number
 //! used.
 //!
-//! Schedules that would break it, and the check that refuses them:
+//! Schedules that would break it, and the check that rejects them:
 //! - a deposed owner's late Raise or Close: epoch;
 //! - a Raise sent before a Close of the same generation and arriving after it, widening what the
 //!   next owner was given: generation and `open`;

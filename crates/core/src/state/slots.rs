@@ -1,7 +1,7 @@
 //! Slot commands: which session owns a slot, at which epoch.
 //!
 //! Invariant: an epoch grows with every change of owner. So (slot, epoch) names one session
-//! permanently, and the epoch alone refuses every later command of a deposed owner.
+//! permanently, and the epoch alone rejects every later command of a deposed owner.
 
 use std::collections::BTreeSet;
 

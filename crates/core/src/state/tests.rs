@@ -1,5 +1,5 @@
 //! Schedules: each test plays the one that a rule of `apply` exists for, and shows that the rule
-//! refuses it. Random sequences over the same rules are in `tests/state_prop.rs`.
+//! rejects it. Random sequences over the same rules are in `tests/state_prop.rs`.
 
 use std::collections::BTreeSet;
 
