@@ -137,7 +137,7 @@ impl StoreContext {
         }
     }
 
-    /// Has one command committed; a refusal is a fault.
+    /// Commits one command. A rejection by the state is an error.
     pub(crate) async fn propose(&self, command: Command) -> Result<Reply, RpcError> {
         self.require_leader()?;
         let reply = self.proposer.propose_one(command).await;

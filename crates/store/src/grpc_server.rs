@@ -18,10 +18,11 @@ use crate::context::StoreContext;
 use crate::error::Error;
 use crate::service::StoreService;
 
-/// A caller that does not answer a ping within the timeout is gone, and so are its streams.
+/// Interval of pings. If a caller does not answer a ping within the timeout, the server closes its
+/// connection and its streams.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long requests under way may take after a stop.
+/// Maximum time of requests in progress after a stop; then the server stops without them.
 const SHUTDOWN_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Services that reflection lists.

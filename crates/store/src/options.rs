@@ -23,10 +23,10 @@ pub struct Options {
     pub heartbeat_ms: u64,
     /// A follower that receives no heartbeat for a random time between this …
     pub election_min_ms: u64,
-    /// … and this asks for votes. Well under half the lease.
+    /// … and this requests votes. Well under half the lease.
     pub election_max_ms: u64,
-    /// A snapshot is taken after so many new log entries; a quarter as many are kept behind it for
-    /// followers that lag.
+    /// Number of new log entries after which a snapshot is taken. A quarter as many are kept behind
+    /// it for followers that lag.
     pub snapshot_interval_entries: u64,
     /// Most connections at a time; the store rejects more.
     pub connections_max: usize,

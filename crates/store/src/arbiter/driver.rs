@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::{ArbiterActions, TickInput, TimerRestart};
 use crate::context::StoreContext;
 
-/// How often a store that has no cluster or does not lead checks again.
+/// Interval at which a store that has no cluster or does not lead checks again.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Ticks until the store stops.

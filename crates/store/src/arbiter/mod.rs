@@ -76,7 +76,7 @@ pub struct TickInput<'a> {
     pub started: ClockReading,
     /// Read after the quorum round.
     pub now: ClockReading,
-    /// How long after the last tick this one was due, at the latest.
+    /// Maximum time after the last tick at which this one was due.
     pub interval: Duration,
     /// The term this node leads in, once its own first entry of it is applied here.
     pub leading_term: Option<u64>,

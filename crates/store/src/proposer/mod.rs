@@ -91,8 +91,8 @@ struct ProposerCounters {
 }
 
 impl Proposer {
-    /// Has the commands committed, in one entry or more; returns the replies in their order. The
-    /// first failure is the answer for all: the caller retries them together. Cancel-safe: a
+    /// Commits the commands, in one entry or more; returns the replies in their order. The first
+    /// failure is the answer for all: the caller retries them together. Cancel-safe: a
     /// command that still waits when its caller is gone is not proposed.
     pub async fn propose(&self, commands: Vec<Command>) -> Result<Vec<Reply>, ProposalError> {
         let mut receivers = Vec::with_capacity(commands.len());
@@ -125,14 +125,14 @@ impl Proposer {
         })
     }
 
-    /// Has one command committed.
+    /// Commits one command.
     pub async fn propose_one(&self, command: Command) -> Result<Reply, ProposalError> {
         let replies = self.propose(vec![command]).await?;
         replies.into_iter().next().ok_or(ProposalError::Stopped)
     }
 
-    /// Drains the queue into entries until `stop` is cancelled. `write` has one entry committed and
-    /// applied. Only one task may run this.
+    /// Drains the queue into entries until `stop` is cancelled. `write` commits one entry and
+    /// applies it. Only one task may run this.
     pub async fn run<W, F>(&self, write: W, stop: CancellationToken)
     where
         W: Fn(Batch) -> F,

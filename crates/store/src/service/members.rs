@@ -20,7 +20,7 @@ use tonic::Code;
 use crate::context::StoreContext;
 use crate::rpc_errors;
 
-/// How long the new store may take to report its identity.
+/// Maximum time for the new store to report its identity; after it the call fails.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 const DESCRIBE_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
