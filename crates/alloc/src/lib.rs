@@ -1,6 +1,6 @@
 //! AllocSvr: hands out numbers from memory for the slots it owns under a lease.
 //!
-//! The way of a request:
+//! Path of a request:
 //!
 //! ```text
 //! api ──> fast_path ──> core::section     answers from memory: no lock, one clock reading
@@ -10,7 +10,7 @@
 //!           ├─> sections::section_lifecycle    opens a section at the store
 //!           ├─> sections::refiller             raises max_seq ahead of need
 //!           ├─> store_client                   reads sections, confirms ownership
-//!           └─> forwarder                      sends items on to their owner
+//!           └─> forwarder                      forwards items to their owner
 //! ```
 //!
 //! Both paths pass `session::serving_check` before they answer.

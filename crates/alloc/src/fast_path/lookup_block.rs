@@ -37,7 +37,7 @@ impl LookupBlock<'_> {
     }
 
     /// Hashes `n` keys of keyed sections, and prefetches where the sections will look for them
-    /// first. Hashing leaves a core no room to look ahead, so the directories that tell those
+    /// first. Hashing leaves a core no room to look ahead, so the directories that hold those
     /// addresses are prefetched before it.
     pub(super) fn prefetch_keys(
         &mut self,

@@ -14,7 +14,7 @@ macro_rules! counters {
         }
 
         impl AllocCounters {
-            /// All, with what is said of them above.
+            /// Returns all counters as metrics, with the texts above as help.
             pub(crate) fn to_figures(&self) -> Vec<MetricSample> {
                 vec![$(MetricSample::counter(stringify!($name), $doc, self.$name.get()),)*]
             }

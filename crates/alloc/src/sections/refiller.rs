@@ -1,7 +1,7 @@
 //! Raises max_seq ahead of need, with one raise in flight for each section.
 //!
 //! Invariant: the answer to a raise widens only the object that requested it, and only if it names
-//! that object's generation. A refusal retires the object only if it names that generation.
+//! that object's generation. A rejection retires the object only if it names that generation.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;

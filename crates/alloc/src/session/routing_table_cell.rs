@@ -98,7 +98,7 @@ impl RoutingTableCell {
     }
 
     /// Returns the routes that a caller with a table of `version` lacks; None if it lacks none, or
-    /// wants none (0).
+    /// requests none (0).
     pub(crate) fn routes_since(&self, version: u64) -> Option<v1::RoutingTable> {
         let table = self.current.load();
         let table = table.as_deref()?;

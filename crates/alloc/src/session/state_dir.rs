@@ -2,9 +2,10 @@
 //! session at once, instead of waiting until that session has expired (DESIGN 5.6).
 //!
 //! Invariant: a proof is shown only by a process that holds the lock under which it was written.
-//! Then the process that wrote it has ended, because the lock falls with its holder. The proof is
-//! bound to the boot (a file system that outlived its host's memory proves nothing), and to the
-//! device and inode of the lock file (a copied directory has a lock of its own).
+//! Then the process that wrote it has ended, because the system releases the lock when its holder
+//! ends. The proof is bound to the boot (a file system that outlived its host's memory proves
+//! nothing), and to the device and inode of the lock file (a copied directory has a lock of its
+//! own).
 //!
 //! Schedules that would break it: a directory copied beside a live process, whose copy supersedes
 //! it while its lease still holds; two processes on one directory; a shared file system mounted by

@@ -17,7 +17,7 @@ pub(crate) struct SlotMoveTracker {
     pub(super) in_progress: Mutex<HashSet<(Slot, Epoch)>>,
     /// Held (shared) from before a slot is frozen until its high-water marks are recorded.
     pub(super) collecting: RwLock<()>,
-    /// Whether the node drains: it wants no slots. Sent with every renewal.
+    /// Whether the node drains: it should get no slots. Sent with every renewal.
     pub(super) is_draining: std::sync::atomic::AtomicBool,
     /// Number of slots that the store planned to move from this session at the last renewal;
     /// `PLANNED_UNKNOWN` before the first one since `is_draining` changed.

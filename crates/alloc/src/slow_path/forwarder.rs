@@ -39,7 +39,7 @@ struct OwnerResponse {
     routes: Option<RoutingTable>,
 }
 
-/// Sends items on to their owner.
+/// Forwards items to their owner.
 pub(crate) struct Forwarder {
     channels: ChannelPool,
     own_cluster: Arc<OwnCluster>,
@@ -68,7 +68,7 @@ impl Forwarder {
         }
     }
 
-    /// Sends items to the owner at this address. They are then answered, or to be retried.
+    /// Sends items to the owner at this address. Returns which are answered and which to retry.
     pub(crate) async fn forward(
         &self,
         call: &RequestContext,

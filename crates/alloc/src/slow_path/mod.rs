@@ -205,8 +205,8 @@ impl SlowPath {
                         );
                     }
                     open_items.clear();
-                    // A caller with a newer table than ours is redirected only after a query for
-                    // that table.
+                    // A caller with a newer table than this process is redirected only after a
+                    // query for that table.
                     let behind = call.table_version > table.version() && !progress.is_renewed;
                     let mut misses = misses.into_iter().peekable();
                     while misses.peek().is_some() {

@@ -114,7 +114,7 @@ impl SlowPath {
 
     /// Answers `Current` of a section that is not loaded, by a store read that began after the
     /// request came. The epoch is that of the same read: another owner may have answered at a later
-    /// epoch than that of our table.
+    /// epoch than that of the table here.
     async fn resolve_read(
         &self,
         section: SectionKey,

@@ -1,4 +1,4 @@
-//! Converts a store's refusal of a command to the error of a call.
+//! Converts the rejection of a command by the state to the error of a call.
 
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::rejected::Kind;
@@ -6,7 +6,7 @@ use seqsvr_proto::v1::{self, Reason};
 
 use crate::session::renewal_signal::RenewalSignal;
 
-/// Returns the error that a refusal by the state means to a caller.
+/// Returns the error that a rejection by the state means to a caller.
 pub(crate) fn fault_from_refusal(refused: &v1::Rejected, renewals: &RenewalSignal) -> RpcError {
     match refused.kind() {
         Kind::NotOwner => {

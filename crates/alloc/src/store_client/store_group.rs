@@ -95,8 +95,8 @@ impl StoreGroupClient {
         Ok((address, channel))
     }
 
-    /// Prefers the next store after the one at `address` did not help; `leader` is its hint. A late
-    /// response, after another task has changed the preference, changes nothing.
+    /// Prefers the next store, because the one at `address` failed or does not lead; `leader` is
+    /// its hint. A late response, after another task has changed the preference, changes nothing.
     pub(crate) fn prefer_next(&self, address: &str, leader: &str) {
         let mut preferred = self.preferred.lock();
         if *preferred != address {
