@@ -1,8 +1,8 @@
 //! Properties of the replicated state over random command sequences.
 //!
 //! Few slots, few sections, two names; fences, generations, nonces and terms that are sometimes
-//! stale. So late, repeated and contradicting commands meet in every order. `checker` judges every
-//! transition; `planted` shows that the judge detects faults.
+//! stale. So late, repeated and contradicting commands meet in every order. `checker` checks every
+//! transition; `planted` shows that it detects faults.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "state_prop/checker.rs"]
@@ -32,10 +32,10 @@ use seqsvr_core::routing_table::{RoutingTable, RoutingUpdateError};
 use seqsvr_core::state::{RowKey, State};
 
 use checker::{Ledger, Transition};
-use generator::{beginning, command};
-use ops::{Op, op};
+use generator::{initial_commands, to_command};
+use ops::{Op, random_op};
 
-/// A run: the state, its judge and all that was sent.
+/// A run: the state, its ledger, and all commands that were sent.
 struct Run {
     state: State,
     ledger: Ledger,
@@ -51,7 +51,7 @@ impl Run {
             log: vec![],
             term: 1,
         };
-        for command in beginning() {
+        for command in initial_commands() {
             run.play(command).unwrap();
         }
         run
@@ -83,8 +83,8 @@ impl Run {
         prop_assert!(judged.is_ok(), "{:?}\n{:?}", judged, command);
         let done = self.state.clone();
         let (retry, touched) = self.apply(&command);
-        // These end what their own fence names, so a second attempt is refused; all others answer
-        // as before.
+        // These end what their own fence names, so a second attempt is rejected; all others
+        // answer as before.
         let fenced = matches!(
             command,
             Command::Assign { .. } | Command::CloseSection { .. } | Command::MoveSlot { .. }
@@ -103,23 +103,23 @@ impl Run {
             command,
             touched
         );
-        kept_counts(&self.state)?;
+        check_counts(&self.state)?;
         self.log.push(command);
         Ok(reply)
     }
 
-    /// Plays an op; returns None if it is no command.
-    fn op(&mut self, op: Op) -> Result<Option<Reply>, TestCaseError> {
+    /// Plays an op. Returns None if it is no command.
+    fn play_op(&mut self, op: Op) -> Result<Option<Reply>, TestCaseError> {
         self.term += u64::from(matches!(op, Op::NewTerm));
-        match command(op, &self.state, self.term, &self.log) {
+        match to_command(op, &self.state, self.term, &self.log) {
             Some(command) => self.play(command).map(Some),
             None => Ok(None),
         }
     }
 }
 
-/// The counts that the state keeps are those of its rows.
-fn kept_counts(state: &State) -> Result<(), TestCaseError> {
+/// Checks that the counts that the state keeps are those of its rows.
+fn check_counts(state: &State) -> Result<(), TestCaseError> {
     let open = state.sections().filter(|(_, s)| s.open).count() as u64;
     prop_assert_eq!(state.sections_open(), open);
     prop_assert_eq!(state.sections_known(), state.sections().count() as u64);
@@ -127,63 +127,63 @@ fn kept_counts(state: &State) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn full(state: &State) -> RoutingTable {
+fn full_table(state: &State) -> RoutingTable {
     RoutingTable::new(state.delta_since(0).unwrap()).unwrap()
 }
 
 proptest! {
     /// A state made of rows, or by a restore, keeps the counts of its rows.
     #[test]
-    fn rebuilt_state_keeps_its_counts(ops in prop::collection::vec(op(), 1..120)) {
+    fn rebuilt_state_keeps_its_counts(ops in prop::collection::vec(random_op(), 1..120)) {
         let mut run = Run::new();
         for op in ops {
-            run.op(op)?;
+            run.play_op(op)?;
         }
         let rebuilt = State::from_rows(run.state.rows()).unwrap();
-        kept_counts(&rebuilt)?;
+        check_counts(&rebuilt)?;
         prop_assert_eq!(&rebuilt, &run.state);
         let restored = run.state.restored(ClusterId(2), run.state.least_margins());
         if let Ok(restored) = restored {
-            kept_counts(&restored)?;
+            check_counts(&restored)?;
             prop_assert_eq!(restored.sections_open(), 0);
         }
     }
 
     #[test]
-    fn every_transition_keeps_the_invariants(ops in prop::collection::vec(op(), 1..120)) {
+    fn every_transition_keeps_the_invariants(ops in prop::collection::vec(random_op(), 1..120)) {
         let mut run = Run::new();
         for op in ops {
-            run.op(op)?;
+            run.play_op(op)?;
         }
     }
 
     /// One batch is the same as its commands one by one, and a replica that gets the same entries
     /// ends in the same state.
     #[test]
-    fn batch_equals_its_commands_in_order(ops in prop::collection::vec(op(), 1..60)) {
+    fn batch_equals_its_commands_in_order(ops in prop::collection::vec(random_op(), 1..60)) {
         let mut run = Run::new();
         for op in ops.into_iter().filter(|op| !matches!(op, Op::NewTerm)) {
-            run.op(op)?;
+            run.play_op(op)?;
         }
-        let (mut one, mut all) = (State::default(), State::default());
+        let (mut single, mut batched) = (State::default(), State::default());
         let mut replies = Vec::new();
-        let (mut touched_one, mut touched_all) = (BTreeSet::new(), BTreeSet::new());
+        let (mut touched_single, mut touched_batched) = (BTreeSet::new(), BTreeSet::new());
         for command in &run.log {
             let batch = Batch { commands: vec![command.clone()] };
-            replies.extend(one.apply(run.term, &batch, &mut touched_one));
+            replies.extend(single.apply(run.term, &batch, &mut touched_single));
         }
         let batch = Batch { commands: run.log.clone() };
-        prop_assert_eq!(all.apply(run.term, &batch, &mut touched_all), replies);
-        prop_assert_eq!(&all, &one);
-        prop_assert_eq!(&all, &run.state);
-        prop_assert_eq!(touched_all, touched_one);
+        prop_assert_eq!(batched.apply(run.term, &batch, &mut touched_batched), replies);
+        prop_assert_eq!(&batched, &single);
+        prop_assert_eq!(&batched, &run.state);
+        prop_assert_eq!(touched_batched, touched_single);
     }
 
     /// Any table becomes the full table by deltas from its own version or an older one, in any
     /// order and repeatedly. During that, no route ever goes back.
     #[test]
     fn deltas_lead_to_the_full_table(
-        ops in prop::collection::vec(op(), 1..60),
+        ops in prop::collection::vec(random_op(), 1..60),
         bases in prop::collection::vec(any::<Index>(), 1..12),
         order in prop::collection::vec(any::<Index>(), 1..30),
         start in any::<Index>(),
@@ -191,14 +191,14 @@ proptest! {
         let mut run = Run::new();
         let mut states = vec![run.state.clone()];
         for op in ops {
-            run.op(op)?;
+            run.play_op(op)?;
             states.push(run.state.clone());
         }
         // Deltas as different stores at different times would send them.
         let deltas: Vec<_> = bases.iter().zip(order.iter().cycle()).map(|(base, to)| {
             to.get(&states).delta_since(base.get(&states).table_version()).unwrap()
         }).collect();
-        let mut table = full(start.get(&states));
+        let mut table = full_table(start.get(&states));
         for pick in &order {
             let before = table.clone();
             match table.apply_delta(pick.get(&deltas).clone()) {
@@ -213,35 +213,35 @@ proptest! {
                 prop_assert!(new.epoch >= old.epoch && new.version >= old.version);
             }
             let at_version = states.iter().find(|s| s.table_version() == table.version()).unwrap();
-            prop_assert_eq!(&table, &full(at_version));
+            prop_assert_eq!(&table, &full_table(at_version));
         }
         let older = bases[0].get(&states).table_version().min(table.version());
         for base in [table.version(), older, 0] {
             let mut table = table.clone();
             table.apply_delta(run.state.delta_since(base).unwrap()).unwrap();
-            prop_assert_eq!(&table, &full(&run.state));
+            prop_assert_eq!(&table, &full_table(&run.state));
             // A table that a node passes on is as good as the one the store sends.
-            let mut relayed = full(&states[0]);
+            let mut relayed = full_table(&states[0]);
             relayed.apply_delta(table.delta_since(relayed.version())).unwrap();
-            prop_assert_eq!(&relayed, &full(&run.state));
+            prop_assert_eq!(&relayed, &full_table(&run.state));
         }
     }
 }
 
 /// The sequences reach what they are meant to test. Without this test a generator that only
-/// produces refusals would pass everything.
+/// produces rejections would pass everything.
 #[test]
 fn generator_reaches_every_reply() {
     let mut runner = TestRunner::deterministic();
     let mut seen = BTreeMap::<String, u32>::new();
     for _ in 0..100 {
-        let ops = prop::collection::vec(op(), 120)
+        let ops = prop::collection::vec(random_op(), 120)
             .new_tree(&mut runner)
             .unwrap()
             .current();
         let mut run = Run::new();
         for op in ops {
-            if let Some(reply) = run.op(op).unwrap() {
+            if let Some(reply) = run.play_op(op).unwrap() {
                 let text = format!("{reply:?}");
                 let name: String = text
                     .trim_start_matches("Rejected(")

@@ -2,7 +2,7 @@
 //! transition, plus a ledger of everything replies have granted so far.
 //!
 //! It judges `State::apply` from outside: it reads rows and replies and decides by itself whether a
-//! command had the right to do what was done. `planted.rs` shows that each rule convicts.
+//! command had the right to do what was done. `planted.rs` shows that each rule detects a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,10 @@ use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::ids::{Epoch, Generation, SectionKey, SessionId, Slot};
 use seqsvr_core::state::{RowKey, State};
 
-use crate::owners::{sessions, slots, table};
+use crate::owners::{check_sessions, check_slots, check_table_version};
 use crate::rules::{
-    format, marks_in_force, rebuilt_from_rows, refused_changes_nothing, sections, touched_rows,
+    check_format_level, check_rebuilt_rows, check_rejection, check_sections, check_touched_rows,
+    find_marks_in_force,
 };
 
 /// One command applied.
@@ -26,22 +27,23 @@ pub(crate) struct Transition<'a> {
     pub(crate) after: &'a State,
 }
 
-/// Which rule was broken, and how.
+/// A broken rule, and how it was broken.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenRule {
     pub(crate) rule: &'static str,
     #[expect(dead_code, reason = "read through Debug when a property fails")]
     pub(crate) what: String,
 }
 
-pub(crate) type Verdict = Result<(), Broken>;
+pub(crate) type Verdict = Result<(), BrokenRule>;
 
-pub(crate) fn hold(rule: &'static str, good: bool, what: impl Fn() -> String) -> Verdict {
+/// Returns an error that names the rule unless it holds.
+pub(crate) fn require_rule(rule: &'static str, good: bool, what: impl Fn() -> String) -> Verdict {
     if good {
         Ok(())
     } else {
         let what = what();
-        Err(Broken { rule, what })
+        Err(BrokenRule { rule, what })
     }
 }
 
@@ -60,34 +62,34 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Judges one transition and remembers what it granted.
     pub(crate) fn check(&mut self, t: &Transition<'_>) -> Verdict {
-        touched_rows(t)?;
-        refused_changes_nothing(t)?;
-        format(t)?;
-        rebuilt_from_rows(t.after)?;
-        sections(t)?;
-        slots(t)?;
-        sessions(t)?;
-        table(t)?;
-        self.owners(t)?;
-        self.sessions_stay_ended(t)?;
-        self.windows(t)
+        check_touched_rows(t)?;
+        check_rejection(t)?;
+        check_format_level(t)?;
+        check_rebuilt_rows(t.after)?;
+        check_sections(t)?;
+        check_slots(t)?;
+        check_sessions(t)?;
+        check_table_version(t)?;
+        self.check_owners(t)?;
+        self.check_ended_sessions(t)?;
+        self.check_windows(t)
     }
 
-    fn owners(&mut self, t: &Transition<'_>) -> Verdict {
+    fn check_owners(&mut self, t: &Transition<'_>) -> Verdict {
         for (i, row) in t.after.slots().iter().enumerate() {
             let key = (Slot(i as u16), row.epoch);
             let known = *self.owners.entry(key).or_insert(row.owner);
-            hold("one session per slot and epoch", known == row.owner, || {
+            require_rule("one session per slot and epoch", known == row.owner, || {
                 format!("{key:?} was {known:?}, is {:?}", row.owner)
             })?;
         }
         Ok(())
     }
 
-    fn sessions_stay_ended(&mut self, t: &Transition<'_>) -> Verdict {
+    fn check_ended_sessions(&mut self, t: &Transition<'_>) -> Verdict {
         let living: BTreeSet<_> = t.after.sessions().map(|(id, _)| id).collect();
         let back = self.ended.intersection(&living).next();
-        hold("an ended session stays ended", back.is_none(), || {
+        require_rule("an ended session stays ended", back.is_none(), || {
             format!("{back:?} lives again")
         })?;
         let was = t.before.sessions().map(|(id, _)| id);
@@ -95,9 +97,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Windows of two generations never overlap, above what the older one handed back.
-    fn windows(&mut self, t: &Transition<'_>) -> Verdict {
-        for (last, base) in marks_in_force(t) {
+    /// Checks that windows of two generations never overlap, above what the older one handed back.
+    fn check_windows(&mut self, t: &Transition<'_>) -> Verdict {
+        for (last, base) in find_marks_in_force(t) {
             let reach = self.reach.entry((last.section, last.generation));
             reach.and_modify(|reach| *reach = last.value.clamp(base, *reach));
         }
@@ -110,7 +112,7 @@ impl Ledger {
             ) => {
                 let older = (fence.section, Generation(0))..(fence.section, *generation);
                 let used = self.reach.range(older).map(|(_, reach)| *reach).max();
-                hold(
+                require_rule(
                     "a generation begins above every older window",
                     used.is_none_or(|used| used <= *base),
                     || format!("{fence:?}: base {base}, but an older one may have used {used:?}"),
@@ -126,18 +128,18 @@ impl Ledger {
             return Ok(());
         };
         let newer = (key, Generation(generation.0 + 1))..=(key, Generation(u64::MAX));
-        hold(
+        require_rule(
             "only the last generation is granted numbers",
             self.reach.range(newer).next().is_none(),
             || format!("{key} {generation:?}"),
         )?;
         let stored = t.after.section(key);
-        hold(
+        require_rule(
             "a grant is of the open generation",
             stored.is_some_and(|s| s.open && s.generation == generation),
             || format!("{key}: granted {generation:?}, stored {stored:?}"),
         )?;
-        hold(
+        require_rule(
             "a grant is durable",
             stored.is_some_and(|s| s.max_seq >= *max_seq),
             || format!("{key}: granted {max_seq}, stored {stored:?}"),

@@ -13,19 +13,20 @@ use seqsvr_core::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};
 use seqsvr_core::progression::Progression;
 use seqsvr_core::state::{SectionRow, State};
 
-use crate::ops::{At, Fin, Op};
+use crate::ops::{FencedSection, Op, RandomMark};
 
 const SLOTS: u32 = 3;
 
 /// Every section the sequences touch: dense, keyed, with a stride, and near the end of the range.
 const SECTIONS: [(u32, u32); 6] = [(1, 0), (1, 1), (2, 0), (2, 4_095), (3, 0), (4, 0)];
 
-fn near(value: u64, off: i8) -> u64 {
+/// Adds an offset to a value, which stays within the range of u64.
+fn add_offset(value: u64, off: i8) -> u64 {
     value.saturating_add_signed(i64::from(off))
 }
 
-/// Turns an op into the command it means in this state.
-pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Option<Command> {
+/// Converts an op to the command that it means in this state.
+pub(crate) fn to_command(op: Op, state: &State, term: u64, log: &[Command]) -> Option<Command> {
     let sessions: Vec<_> = state.sessions().map(|(id, _)| id).collect();
     // Sometimes one that does not exist.
     let session = |i: Index| {
@@ -38,9 +39,9 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
             .slots()
             .get(usize::from(slot.0))
             .map_or(0, |row| row.epoch.0);
-        Epoch(near(now, off))
+        Epoch(add_offset(now, off))
     };
-    let fence = |at: &At| {
+    let fence = |at: &FencedSection| {
         let (namespace, section) = SECTIONS[at.section.index(SECTIONS.len())];
         let section = SectionKey {
             namespace: NamespaceId(namespace),
@@ -56,7 +57,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
     };
     let row = |key| state.section(key);
     let generation = |key, off| {
-        Generation(near(
+        Generation(add_offset(
             row(key).map_or(0, |s: &SectionRow| s.generation.0),
             off,
         ))
@@ -67,10 +68,10 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
             s.base.saturating_sub(20).saturating_add(u64::from(v) * 2)
         })
     };
-    let last = |fin: &Fin, key| HighWaterMark {
+    let to_mark = |mark: &RandomMark, key| HighWaterMark {
         section: key,
-        generation: generation(key, fin.generation),
-        value: value(key, fin.value),
+        generation: generation(key, mark.generation),
+        value: value(key, mark.value),
     };
     Some(match op {
         Op::OpenSession { name, nonce, proof } => {
@@ -98,16 +99,16 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
             session: session(of),
             high_water_marks: high_water_marks
                 .iter()
-                .map(|fin| {
+                .map(|mark| {
                     let Fence {
                         slot,
                         epoch,
                         section,
-                    } = fence(&fin.at);
+                    } = fence(&mark.at);
                     SlotHighWaterMark {
                         slot,
                         epoch,
-                        mark: last(fin, section),
+                        mark: to_mark(mark, section),
                     }
                 })
                 .collect(),
@@ -118,7 +119,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
             term: off,
         } => Command::ExpireSession {
             session: session(of),
-            term: near(term, off),
+            term: add_offset(term, off),
         },
         Op::Assign {
             slot,
@@ -187,7 +188,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
                 epoch: epoch(slot, off),
                 high_water_marks: high_water_marks
                     .iter()
-                    .map(|fin| last(fin, fence(&fin.at).section))
+                    .map(|mark| to_mark(mark, fence(&mark.at).section))
                     .collect(),
                 to: to.map(session),
             }
@@ -237,7 +238,7 @@ pub(crate) fn command(op: Op, state: &State, term: u64, log: &[Command]) -> Opti
 
 /// Returns the commands of a fresh cluster: two sessions, a strided namespace and one near the end
 /// of the range.
-pub(crate) fn beginning() -> Vec<Command> {
+pub(crate) fn initial_commands() -> Vec<Command> {
     let spec = |name: &str, start, stride, offset| {
         let mut spec = NamespaceSpec::new(
             name,
@@ -278,13 +279,13 @@ pub(crate) fn beginning() -> Vec<Command> {
         spec("ending", SEQ_MAX - 150, 1, 0),
         session("a0", 100),
         session("a1", 101),
-        assign(0, 1),
-        assign(1, 2),
-        assign(2, 1),
+        assign_command(0, 1),
+        assign_command(1, 2),
+        assign_command(2, 1),
     ]
 }
 
-fn assign(slot: u16, to: u64) -> Command {
+fn assign_command(slot: u16, to: u64) -> Command {
     Command::Assign {
         slot: Slot(slot),
         from: Epoch(0),

@@ -6,8 +6,8 @@ use proptest::sample::Index;
 use seqsvr_core::SEQ_MAX;
 use seqsvr_core::command::RaiseCause;
 
-/// Returns how far a fence, generation or term is from the one now in force: mostly not at all.
-fn off() -> impl Strategy<Value = i8> {
+/// Returns how far a fence, generation or term is from the current one: usually 0.
+fn random_offset() -> impl Strategy<Value = i8> {
     prop_oneof![18 => Just(0i8), 1 => Just(-1), 1 => Just(1)]
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Op {
     },
     CloseSession {
         session: Index,
-        high_water_marks: Vec<Fin>,
+        high_water_marks: Vec<RandomMark>,
         last: bool,
     },
     Expire {
@@ -34,26 +34,26 @@ pub(crate) enum Op {
         to: Index,
     },
     Open {
-        at: At,
+        at: FencedSection,
         generation: i8,
         nonce: u8,
         step: u32,
     },
     Raise {
-        at: At,
+        at: FencedSection,
         generation: i8,
         by: u64,
         cause: RaiseCause,
     },
     Close {
-        at: At,
+        at: FencedSection,
         generation: i8,
         value: u8,
     },
     Move {
         slot: u8,
         epoch: i8,
-        high_water_marks: Vec<Fin>,
+        high_water_marks: Vec<RandomMark>,
         to: Option<Index>,
     },
     Create {
@@ -85,67 +85,71 @@ pub(crate) enum Op {
 
 /// A section under a fence.
 #[derive(Clone, Debug)]
-pub(crate) struct At {
+pub(crate) struct FencedSection {
     pub(crate) section: Index,
     pub(crate) epoch: i8,
     pub(crate) wrong_slot: bool,
 }
 
+/// A high-water mark.
 #[derive(Clone, Debug)]
-pub(crate) struct Fin {
-    pub(crate) at: At,
+pub(crate) struct RandomMark {
+    pub(crate) at: FencedSection,
     pub(crate) generation: i8,
     pub(crate) value: u8,
 }
 
-fn at() -> impl Strategy<Value = At> {
-    (any::<Index>(), off(), prop::bool::weighted(0.05)).prop_map(|(section, epoch, wrong_slot)| {
-        At {
+fn random_fenced_section() -> impl Strategy<Value = FencedSection> {
+    (any::<Index>(), random_offset(), prop::bool::weighted(0.05)).prop_map(
+        |(section, epoch, wrong_slot)| FencedSection {
             section,
             epoch,
             wrong_slot,
-        }
-    })
+        },
+    )
 }
 
-fn high_water_marks() -> impl Strategy<Value = Vec<Fin>> {
-    let fin = (at(), off(), any::<u8>()).prop_map(|(at, generation, value)| Fin {
-        at,
-        generation,
-        value,
-    });
-    prop::collection::vec(fin, 0..4)
+fn random_marks() -> impl Strategy<Value = Vec<RandomMark>> {
+    let mark = (random_fenced_section(), random_offset(), any::<u8>()).prop_map(
+        |(at, generation, value)| RandomMark {
+            at,
+            generation,
+            value,
+        },
+    );
+    prop::collection::vec(mark, 0..4)
 }
 
-fn cause() -> impl Strategy<Value = RaiseCause> {
+fn random_cause() -> impl Strategy<Value = RaiseCause> {
     prop_oneof![
         3 => Just(RaiseCause::Refill),
         1 => any::<bool>().prop_map(|force| RaiseCause::RaiseTo { force }),
     ]
 }
 
-fn by() -> impl Strategy<Value = u64> {
+fn random_raise_amount() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0u64..400, 1 => 0u64..100_000, 1 => Just(SEQ_MAX)]
 }
 
-pub(crate) fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn random_op() -> impl Strategy<Value = Op> {
     let index = any::<Index>;
     prop_oneof![
         4 => (0u8..2, 0u8..6, prop::option::of(any::<bool>()))
             .prop_map(|(name, nonce, proof)| Op::OpenSession { name, nonce, proof }),
-        1 => (index(), high_water_marks(), prop::bool::weighted(0.4))
+        1 => (index(), random_marks(), prop::bool::weighted(0.4))
             .prop_map(|(session, high_water_marks, last)| Op::CloseSession {
                 session, high_water_marks, last
             }),
-        1 => (index(), off()).prop_map(|(session, term)| Op::Expire { session, term }),
-        12 => (0u8..4, off(), index()).prop_map(|(slot, epoch, to)| Op::Assign { slot, epoch, to }),
-        12 => (at(), off(), 0u8..12, 0u32..200)
+        1 => (index(), random_offset()).prop_map(|(session, term)| Op::Expire { session, term }),
+        12 => (0u8..4, random_offset(), index())
+            .prop_map(|(slot, epoch, to)| Op::Assign { slot, epoch, to }),
+        12 => (random_fenced_section(), random_offset(), 0u8..12, 0u32..200)
             .prop_map(|(at, generation, nonce, step)| Op::Open { at, generation, nonce, step }),
-        20 => (at(), off(), by(), cause())
+        20 => (random_fenced_section(), random_offset(), random_raise_amount(), random_cause())
             .prop_map(|(at, generation, by, cause)| Op::Raise { at, generation, by, cause }),
-        5 => (at(), off(), any::<u8>())
+        5 => (random_fenced_section(), random_offset(), any::<u8>())
             .prop_map(|(at, generation, value)| Op::Close { at, generation, value }),
-        4 => (0u8..4, off(), high_water_marks(), prop::option::weighted(0.8, index()))
+        4 => (0u8..4, random_offset(), random_marks(), prop::option::weighted(0.8, index()))
             .prop_map(|(slot, epoch, high_water_marks, to)| Op::Move {
                 slot, epoch, high_water_marks, to
             }),

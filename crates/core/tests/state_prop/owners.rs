@@ -6,39 +6,38 @@ use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::ids::Slot;
 use seqsvr_core::state::SlotRow;
 
-use crate::checker::{Transition, Verdict, hold};
+use crate::checker::{Transition, Verdict, require_rule};
 
-pub(crate) fn slots(t: &Transition<'_>) -> Verdict {
+pub(crate) fn check_slots(t: &Transition<'_>) -> Verdict {
     for (i, (old, new)) in t.before.slots().iter().zip(t.after.slots()).enumerate() {
         let what = || format!("slot {i}: {old:?} -> {new:?} by {:?}", t.command);
-        hold("epoch never falls", new.epoch >= old.epoch, what)?;
-        hold(
+        require_rule("epoch never falls", new.epoch >= old.epoch, what)?;
+        require_rule(
             "an owner changes under the next epoch only",
             new.epoch > old.epoch || old == new,
             what,
         )?;
-        hold(
+        require_rule(
             "an epoch grows by one",
             new.epoch.0 - old.epoch.0 <= 1,
             what,
         )?;
-        hold(
+        require_rule(
             "a slot is given away by the right command only",
-            old == new || gave(t, Slot(i as u16), old, new),
+            old == new || may_give_slot(t, Slot(i as u16), old, new),
             what,
         )?;
     }
     let count = t.after.cluster().map_or(0, |c| c.slots as usize);
-    hold(
+    require_rule(
         "the number of slots is fixed",
         t.after.slots().len() == count,
         String::new,
     )
 }
 
-/// Returns whether the command had the right to give this slot away, and gave it to the named
-/// session.
-fn gave(t: &Transition<'_>, slot: Slot, old: &SlotRow, new: &SlotRow) -> bool {
+/// Returns whether the command may give this slot away, to the session that it names.
+fn may_give_slot(t: &Transition<'_>, slot: Slot, old: &SlotRow, new: &SlotRow) -> bool {
     let ended = |session| old.owner == Some(session) && new.owner.is_none();
     match t.command {
         Command::Assign {
@@ -68,10 +67,10 @@ fn gave(t: &Transition<'_>, slot: Slot, old: &SlotRow, new: &SlotRow) -> bool {
     }
 }
 
-pub(crate) fn sessions(t: &Transition<'_>) -> Verdict {
+pub(crate) fn check_sessions(t: &Transition<'_>) -> Verdict {
     let mut names = BTreeSet::new();
     for (id, session) in t.after.sessions() {
-        hold(
+        require_rule(
             "one living session per name",
             names.insert(&session.name),
             || format!("{id}"),
@@ -79,7 +78,7 @@ pub(crate) fn sessions(t: &Transition<'_>) -> Verdict {
     }
     for (i, row) in t.after.slots().iter().enumerate() {
         let alive = row.owner.is_none_or(|id| t.after.session(id).is_some());
-        hold("owners live", alive, || format!("slot {i}: {row:?}"))?;
+        require_rule("owners live", alive, || format!("slot {i}: {row:?}"))?;
     }
     for (id, _) in t.before.sessions() {
         let gone = t.after.session(id).is_none();
@@ -91,8 +90,8 @@ pub(crate) fn sessions(t: &Transition<'_>) -> Verdict {
             }),
             _ => false,
         };
-        hold(
-            "a session ends by its own wish, proof or expiry of this term",
+        require_rule(
+            "a session ends by its own request, proof or expiry of this term",
             !gone || right,
             || format!("{id} by {:?} in term {}", t.command, t.term),
         )?;
@@ -100,15 +99,15 @@ pub(crate) fn sessions(t: &Transition<'_>) -> Verdict {
     Ok(())
 }
 
-/// What clients can see changes only with a new table version.
-pub(crate) fn table(t: &Transition<'_>) -> Verdict {
+/// Checks that what clients can see changes only with a new table version.
+pub(crate) fn check_table_version(t: &Transition<'_>) -> Verdict {
     let (old, new) = (t.before.table_version(), t.after.table_version());
-    hold("the table version never falls", new >= old, || {
+    require_rule("the table version never falls", new >= old, || {
         format!("{old} -> {new}")
     })?;
     let visible =
         t.before.slots() != t.after.slots() || !t.before.namespaces().eq(t.after.namespaces());
-    hold(
+    require_rule(
         "a visible change has a new table version",
         !visible || new > old,
         || format!("{:?}", t.command),

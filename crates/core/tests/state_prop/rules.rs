@@ -9,79 +9,79 @@ use seqsvr_core::geometry::slot_of;
 use seqsvr_core::ids::{Generation, SectionKey};
 use seqsvr_core::state::{RowKey, SectionRow, State, StateRow};
 
-use crate::checker::{Transition, Verdict, hold};
+use crate::checker::{Transition, Verdict, require_rule};
 
-/// Rows touched are exactly the rows that changed.
-pub(crate) fn touched_rows(t: &Transition<'_>) -> Verdict {
+/// Checks that the touched rows are exactly the rows that changed.
+pub(crate) fn check_touched_rows(t: &Transition<'_>) -> Verdict {
     let before: BTreeMap<RowKey, StateRow> = t.before.rows().collect();
     let after: BTreeMap<RowKey, StateRow> = t.after.rows().collect();
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
     let differs = |key: &RowKey| before.get(key) != after.get(key);
     let changed: BTreeSet<_> = keys.into_iter().filter(differs).collect();
-    hold(
+    require_rule(
         "touched rows are the changed rows",
         *t.touched == changed,
         || format!("touched {:?}, changed {changed:?}", t.touched),
     )
 }
 
-pub(crate) fn refused_changes_nothing(t: &Transition<'_>) -> Verdict {
-    let refused = matches!(t.reply, Reply::Rejected(_));
-    hold(
-        "a refusal changes nothing",
-        !refused || t.before == t.after,
+pub(crate) fn check_rejection(t: &Transition<'_>) -> Verdict {
+    let is_rejected = matches!(t.reply, Reply::Rejected(_));
+    require_rule(
+        "a rejection changes nothing",
+        !is_rejected || t.before == t.after,
         || format!("{:?}", t.reply),
     )
 }
 
-/// The format level and the mark of store ids never fall.
-pub(crate) fn format(t: &Transition<'_>) -> Verdict {
+/// Checks that the format level and the mark of store ids never fall.
+pub(crate) fn check_format_level(t: &Transition<'_>) -> Verdict {
     let row = |state: &State| (state.format_level(), state.next_store());
     let (before, after) = (row(t.before), row(t.after));
     let kept = before.0 <= after.0 && before.1 <= after.1;
-    hold("the format level never falls", kept, || {
+    require_rule("the format level never falls", kept, || {
         format!("{before:?} -> {after:?}")
     })
 }
 
-pub(crate) fn rebuilt_from_rows(after: &State) -> Verdict {
+pub(crate) fn check_rebuilt_rows(after: &State) -> Verdict {
     let rebuilt = State::from_rows(after.rows());
-    hold(
+    require_rule(
         "the rows are the whole state",
         rebuilt.as_ref() == Some(after),
         String::new,
     )
 }
 
-pub(crate) fn sections(t: &Transition<'_>) -> Verdict {
-    let ending: BTreeMap<_, _> = marks_in_force(t)
+pub(crate) fn check_sections(t: &Transition<'_>) -> Verdict {
+    let ending: BTreeMap<_, _> = find_marks_in_force(t)
         .into_iter()
         .map(|(last, _)| (last.section, last.value))
         .collect();
     for (key, _) in t.before.sections() {
         let new = t.after.section(*key);
-        hold("a section row never goes away", new.is_some(), || {
+        require_rule("a section row never goes away", new.is_some(), || {
             key.to_string()
         })?;
     }
     for (key, new) in t.after.sections() {
         let what = || format!("{key}: {:?} -> {new:?}", t.before.section(*key));
-        hold(
+        require_rule(
             "base <= max_seq <= 2^63-1",
             new.base <= new.max_seq && new.max_seq <= SEQ_MAX,
             what,
         )?;
         match t.before.section(*key) {
             Some(old) if new.generation == old.generation => {
-                same_generation(t, *key, old, new, ending.get(key).copied())?;
+                check_same_generation(t, *key, old, new, ending.get(key).copied())?;
             }
-            old => opened(t, *key, old, new)?,
+            old => check_new_generation(t, *key, old, new)?,
         }
     }
     Ok(())
 }
 
-fn same_generation(
+fn check_same_generation(
     t: &Transition<'_>,
     key: SectionKey,
     old: &SectionRow,
@@ -90,26 +90,26 @@ fn same_generation(
 ) -> Verdict {
     let what = || format!("{key}: {old:?} -> {new:?} by {:?}", t.command);
     let fixed = old.base == new.base && old.nonce == new.nonce;
-    hold("base and nonce belong to the generation", fixed, what)?;
-    hold(
+    require_rule("base and nonce belong to the generation", fixed, what)?;
+    require_rule(
         "a generation once ended stays ended",
         old.open || !new.open,
         what,
     )?;
-    hold(
+    require_rule(
         "a generation ends by its high-water mark only",
         old.open == new.open || ending.is_some(),
         what,
     )?;
     if let Some(value) = ending {
         let exact = new.max_seq == value.clamp(old.base, old.max_seq) && !new.open;
-        hold(
+        require_rule(
             "a high-water mark is clamped and ends the generation",
             exact,
             what,
         )?;
     } else {
-        hold(
+        require_rule(
             "max_seq falls by a matching high-water mark only",
             new.max_seq >= old.max_seq,
             what,
@@ -119,28 +119,33 @@ fn same_generation(
         let by_owner = match t.command {
             Command::Raise {
                 fence, generation, ..
-            } => fence.section == key && owns(t.before, fence) && *generation == old.generation,
+            } => {
+                fence.section == key
+                    && is_owned_at(t.before, fence)
+                    && *generation == old.generation
+            }
             _ => false,
         };
-        hold(
+        require_rule(
             "max_seq grows by its owner's Raise only",
             by_owner && old.open,
             what,
         )?;
-        within_bound(t, key, old, new)?;
+        check_raise_bound(t, key, old, new)?;
     }
     Ok(())
 }
 
-/// A refill adds at most step_max numbers; unforced RaiseTos at most raise_to_max in all.
-fn within_bound(
+/// Checks that a refill adds at most step_max numbers, and unforced RaiseTos at most raise_to_max
+/// in all.
+fn check_raise_bound(
     t: &Transition<'_>,
     key: SectionKey,
     old: &SectionRow,
     new: &SectionRow,
 ) -> Verdict {
     let Some(namespace) = t.before.namespace(key.namespace) else {
-        return hold("a section's namespace exists", false, || key.to_string());
+        return require_rule("a section's namespace exists", false, || key.to_string());
     };
     let added = namespace
         .spec
@@ -162,12 +167,12 @@ fn within_bound(
         } => new.raised == old.raised + added && new.raised <= limits.raise_to_max,
         _ => false,
     };
-    hold("a raise keeps its bound", good, || {
+    require_rule("a raise keeps its bound", good, || {
         format!("{key}: {old:?} -> {new:?}")
     })
 }
 
-fn opened(
+fn check_new_generation(
     t: &Transition<'_>,
     key: SectionKey,
     old: Option<&SectionRow>,
@@ -175,7 +180,7 @@ fn opened(
 ) -> Verdict {
     let what = || format!("{key}: {old:?} -> {new:?} by {:?}", t.command);
     let last = old.map_or(Generation(0), |s| s.generation);
-    hold("generation never falls", new.generation > last, what)?;
+    require_rule("generation never falls", new.generation > last, what)?;
     let floor = t
         .before
         .namespace(key.namespace)
@@ -188,27 +193,28 @@ fn opened(
             ..
         } => {
             fence.section == key
-                && owns(t.before, fence)
+                && is_owned_at(t.before, fence)
                 && *expected == last
                 && *nonce == new.nonce
                 && new.generation.0 == last.0 + 1
         }
         _ => false,
     };
-    hold(
+    require_rule(
         "a generation begins by its owner's Open only",
         good && new.open,
         what,
     )?;
     let base = old.map(|s| s.max_seq).or(floor);
-    hold(
+    require_rule(
         "base is the max_seq before",
         base == Some(new.base) && new.base < new.max_seq,
         what,
     )
 }
 
-fn owns(state: &State, fence: &Fence) -> bool {
+/// Returns whether the slot of the fence has an owner at its epoch, and the section belongs to it.
+fn is_owned_at(state: &State, fence: &Fence) -> bool {
     let Some(cluster) = state.cluster() else {
         return false;
     };
@@ -219,10 +225,10 @@ fn owns(state: &State, fence: &Fence) -> bool {
 
 /// Returns high-water marks of this command that had the right to end a generation, with that
 /// generation's base.
-pub(crate) fn marks_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
-    let refused = matches!(t.reply, Reply::Rejected(_));
+pub(crate) fn find_marks_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
+    let is_rejected = matches!(t.reply, Reply::Rejected(_));
     let (named, session): (Vec<(Fence, HighWaterMark)>, _) = match t.command {
-        _ if refused => (Vec::new(), None),
+        _ if is_rejected => (Vec::new(), None),
         Command::CloseSection {
             fence,
             generation,
@@ -281,7 +287,7 @@ pub(crate) fn marks_in_force(t: &Transition<'_>) -> Vec<(HighWaterMark, u64)> {
             .slots()
             .get(usize::from(fence.slot.0))
             .and_then(|row| row.owner);
-        let theirs = owns(t.before, &fence) && (session.is_none() || session == owner);
+        let theirs = is_owned_at(t.before, &fence) && (session.is_none() || session == owner);
         let section = t.before.section(last.section);
         let current = section.filter(|s| s.open && s.generation == last.generation);
         if let (true, Some(section)) = (theirs, current)

@@ -22,7 +22,7 @@ pub(crate) struct Stage {
     pub(crate) ledger: Ledger,
 }
 
-pub(crate) fn session(name: &str, nonce: u128) -> Command {
+pub(crate) fn open_session_command(name: &str, nonce: u128) -> Command {
     Command::OpenSession(OpenSession {
         name: name.into(),
         address: "127.0.0.1:7700".into(),
@@ -32,7 +32,7 @@ pub(crate) fn session(name: &str, nonce: u128) -> Command {
     })
 }
 
-pub(crate) fn fence(state: &State) -> Fence {
+pub(crate) fn fence_of(state: &State) -> Fence {
     let slot = state.slot_of(KEY).unwrap();
     Fence {
         slot,
@@ -42,7 +42,8 @@ pub(crate) fn fence(state: &State) -> Fence {
 }
 
 impl Stage {
-    /// Session 1 owns the slot; generation 1 is open with the window (0, 100].
+    /// Creates a state in which session 1 owns the slot, and generation 1 is open with the window
+    /// (0, 100].
     pub(crate) fn new() -> Stage {
         let mut stage = Stage {
             state: State::default(),
@@ -54,35 +55,36 @@ impl Stage {
             lease_ms: 3_000,
             slots: 1,
         });
-        stage.play(&session("a1", 1));
-        stage.play(&session("a2", 2));
+        stage.play(&open_session_command("a1", 1));
+        stage.play(&open_session_command("a2", 2));
         let slot = stage.state.slot_of(KEY).unwrap();
         stage.play(&Command::Assign {
             slot,
             from: Epoch(0),
             to: SessionId(1),
         });
-        let open = stage.open(0, 10);
+        let open = stage.open_command(0, 10);
         stage.play(&open);
         stage
     }
 
-    pub(crate) fn open(&self, expected: u64, nonce: u128) -> Command {
+    pub(crate) fn open_command(&self, expected: u64, nonce: u128) -> Command {
         Command::Open {
-            fence: fence(&self.state),
+            fence: fence_of(&self.state),
             expected: Generation(expected),
             nonce: Nonce(nonce),
             step: 100,
         }
     }
 
+    /// Plays a command, which must keep all rules.
     pub(crate) fn play(&mut self, command: &Command) {
-        assert_eq!(self.falsified(command, |_, _| ()), None);
+        assert_eq!(self.play_falsified(command, |_, _| ()), None);
     }
 
     /// Plays a command, lets `falsify` change the rows that come out and the reply, takes every row
-    /// that then differs as touched, and returns the rule that convicts.
-    pub(crate) fn falsified(
+    /// that then differs as touched, and returns the rule that is broken.
+    pub(crate) fn play_falsified(
         &mut self,
         command: &Command,
         falsify: impl Fn(&mut Vec<(RowKey, StateRow)>, &mut Reply),
@@ -117,7 +119,7 @@ impl Stage {
 }
 
 /// Falsifies the one section row.
-pub(crate) fn section(
+pub(crate) fn falsify_section(
     change: impl Fn(&mut seqsvr_core::state::SectionRow),
 ) -> impl Fn(&mut Vec<(RowKey, StateRow)>, &mut Reply) {
     move |rows, _| {
@@ -130,7 +132,7 @@ pub(crate) fn section(
 }
 
 /// Falsifies the one slot row.
-pub(crate) fn slot(
+pub(crate) fn falsify_slot(
     change: impl Fn(&mut seqsvr_core::state::SlotRow),
 ) -> impl Fn(&mut Vec<(RowKey, StateRow)>, &mut Reply) {
     move |rows, _| {
