@@ -16,17 +16,17 @@ const OPEN: SectionGrant = SectionGrant {
     stride: 1,
 };
 const LIMIT: usize = 8 << 20;
-/// The smallest slack there is.
+/// Smallest slack above a limit.
 const SLACK: usize = 64 << 20;
 /// Uids of a section, and its bytes when all are touched.
 const SIZE: u32 = 100_000;
 const CHUNK: usize = 1_024;
 
-fn next(section: &Section, key: CounterKey<'_>) -> Result<NumberRange, TakeError> {
+fn take_next(section: &Section, key: CounterKey<'_>) -> Result<NumberRange, TakeError> {
     section.next(key, NonZeroU32::MIN)
 }
 
-fn in_use() -> usize {
+fn bytes_in_use() -> usize {
     counter_memory().mapped - counter_memory().free
 }
 
@@ -35,33 +35,39 @@ fn in_use() -> usize {
 fn memory_above_limit_and_slack_waits_for_a_closed_section() {
     add_memory_limit(LIMIT as u64);
     let mut sections = Vec::new();
-    let refused = loop {
+    let rejection = loop {
         let section = Section::dense(OPEN, SIZE);
         let mut uids = (0..SIZE).step_by(CHUNK);
-        let refused = uids.find_map(|uid| next(&section, CounterKey::Dense(uid)).err());
+        let error = uids.find_map(|uid| take_next(&section, CounterKey::Dense(uid)).err());
         sections.push(section);
-        assert!(in_use() <= LIMIT + SLACK, "{:?}", counter_memory());
-        if let Some(refusal) = refused {
-            break refusal;
+        assert!(bytes_in_use() <= LIMIT + SLACK, "{:?}", counter_memory());
+        if let Some(error) = error {
+            break error;
         }
     };
-    assert_eq!(refused, TakeError::MemoryExhausted);
-    assert!(in_use() > LIMIT + SLACK - 4 * CHUNK);
+    assert_eq!(rejection, TakeError::MemoryExhausted);
+    assert!(bytes_in_use() > LIMIT + SLACK - 4 * CHUNK);
     assert!(counter_memory().is_tight());
 
     // A key that already has a counter is served; a keyed section gets no large level either.
-    assert_eq!(next(&sections[0], CounterKey::Dense(0)).unwrap().first, 2);
+    assert_eq!(
+        take_next(&sections[0], CounterKey::Dense(0)).unwrap().first,
+        2
+    );
     let keyed = Section::keyed(OPEN, [1, 2]);
-    let touched =
-        (0..10_000_u32).find_map(|key| next(&keyed, CounterKey::Keyed(&key.to_le_bytes())).err());
-    assert_eq!(touched, Some(TakeError::MemoryExhausted));
-    assert_eq!(next(&keyed, CounterKey::Keyed(&[0; 4])).unwrap().first, 2);
+    let error = (0..10_000_u32)
+        .find_map(|key| take_next(&keyed, CounterKey::Keyed(&key.to_le_bytes())).err());
+    assert_eq!(error, Some(TakeError::MemoryExhausted));
+    assert_eq!(
+        take_next(&keyed, CounterKey::Keyed(&[0; 4])).unwrap().first,
+        2
+    );
 
     // Two closed sections make room for as much.
     sections.truncate(sections.len() - 2);
     let again = Section::dense(OPEN, SIZE);
     for uid in (0..SIZE).step_by(CHUNK) {
-        assert_eq!(next(&again, CounterKey::Dense(uid)).unwrap().first, 1);
+        assert_eq!(take_next(&again, CounterKey::Dense(uid)).unwrap().first, 1);
     }
     sections.truncate(sections.len() / 2);
     assert!(!counter_memory().is_tight());

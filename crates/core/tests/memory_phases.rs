@@ -27,25 +27,25 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn close_above_the_limit(&mut self) {
-        while self.bytes() > LIMIT {
+    fn close_sections_above_limit(&mut self) {
+        while self.total_bytes() > LIMIT {
             self.sections.pop_front().unwrap();
         }
     }
 
-    fn bytes(&self) -> usize {
+    fn total_bytes(&self) -> usize {
         self.sections.iter().map(Section::memory_bytes).sum()
     }
 
     /// Touches uids of many sections in turn, so that neighboring chunks belong to different
     /// sections.
-    fn dense(&mut self) {
+    fn touch_dense(&mut self) {
         for _ in 0..16 {
             let all: Vec<_> = (0..25).map(|_| Section::dense(OPEN, 100_000)).collect();
             for chunk in 0..20 {
                 for section in &all {
                     let taken = section.next(CounterKey::Dense(chunk * 1_024), ONE).unwrap();
-                    assert_eq!(taken.first, 1, "not zero when it came");
+                    assert_eq!(taken.first, 1, "the memory was not zero");
                 }
             }
             // Closed in another order than they were opened.
@@ -53,12 +53,12 @@ impl Loaded {
                 all.into_iter().enumerate().partition(|(i, _)| i % 2 == 0);
             self.sections
                 .extend(even.into_iter().chain(odd).map(|(_, section)| section));
-            self.close_above_the_limit();
+            self.close_sections_above_limit();
         }
     }
 
     /// Touches keyed sections whose newest levels need ever larger pieces.
-    fn keyed(&mut self, keys: u64) {
+    fn touch_keyed(&mut self, keys: u64) {
         let mut bytes = 0;
         while bytes < LIMIT + LIMIT / 4 {
             let section = Section::keyed(OPEN, [1, 2]);
@@ -66,7 +66,7 @@ impl Loaded {
                 let taken = section
                     .next(CounterKey::Keyed(&key.to_le_bytes()), ONE)
                     .unwrap();
-                assert_eq!(taken.first, 1, "not zero when it came");
+                assert_eq!(taken.first, 1, "the memory was not zero");
             }
             for key in 0..keys {
                 let taken = section
@@ -76,7 +76,7 @@ impl Loaded {
             }
             bytes += section.memory_bytes();
             self.sections.push_back(section);
-            self.close_above_the_limit();
+            self.close_sections_above_limit();
         }
     }
 }
@@ -88,9 +88,9 @@ fn memory_of_alternating_kinds_stays_within_the_limit() {
     add_memory_limit(LIMIT as u64);
     let mut loaded = Loaded::default();
     for round in 0..3 {
-        loaded.dense();
+        loaded.touch_dense();
         let dense = counter_memory();
-        loaded.keyed(5_000 << (2 * round));
+        loaded.touch_keyed(5_000 << (2 * round));
         let keyed = counter_memory();
         println!("round {round}: {dense:?} after dense, {keyed:?} after keyed load");
         for now in [dense, keyed] {

@@ -13,11 +13,12 @@ use seqsvr_core::state::restore::{
     MARGIN_MAX, RESTORED_TABLE_VERSION, RestoreError, RestoreMargin, RestoreMargins,
 };
 
-use world::{SECTIONS, THIRDS, World, ops, section};
+use world::{SECTIONS, THIRDS, World, random_ops, section_key};
 
 const NEW: ClusterId = ClusterId(2);
 
-fn at_least(margins: RestoreMargins, least: RestoreMargins) -> RestoreMargins {
+/// Returns the margins, each raised to its least allowed value.
+fn raise_to_least(margins: RestoreMargins, least: RestoreMargins) -> RestoreMargins {
     RestoreMargins {
         max_seq: margins.max_seq.max(least.max_seq),
         start: margins.start.max(least.start),
@@ -28,13 +29,17 @@ fn at_least(margins: RestoreMargins, least: RestoreMargins) -> RestoreMargins {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
     #[test]
-    fn restored_cluster_reuses_nothing(before in ops(60), after in ops(60), more in ops(60)) {
+    fn restored_cluster_reuses_nothing(
+        before in random_ops(60),
+        after in random_ops(60),
+        more in random_ops(60),
+    ) {
         let mut old = World::new();
         old.assign_all();
-        before.into_iter().for_each(|op| old.step(op));
-        let backup = old.backed_up();
-        after.into_iter().for_each(|op| old.step(op));
-        let margins = at_least(old.gone_on(&backup), backup.least_margins());
+        before.into_iter().for_each(|op| old.play_op(op));
+        let backup = old.back_up();
+        after.into_iter().for_each(|op| old.play_op(op));
+        let margins = raise_to_least(old.exact_margins_since(&backup), backup.least_margins());
         let state = backup.restored(NEW, margins).unwrap();
 
         prop_assert_eq!(state.cluster().unwrap().id, NEW);
@@ -53,20 +58,20 @@ proptest! {
         let ended = old.state.cluster().unwrap().next_session;
         prop_assert!(state.cluster().unwrap().next_session > ended);
 
-        // It works, and all that it opens begins above all that was.
+        // The new cluster works, and all that it opens begins above all numbers of the old one.
         let mut new = World { state, nonce: 1 << 64, ..World::default() };
         new.assign_all();
         let epochs: Vec<Epoch> = new.state.slots().iter().map(|s| s.epoch).collect();
         for (i, epoch) in epochs.iter().enumerate() {
             prop_assert!(*epoch > old.state.slots()[i].epoch);
         }
-        more.into_iter().for_each(|op| new.step(op));
+        more.into_iter().for_each(|op| new.play_op(op));
         new.assign_all();
         for namespace in [NamespaceId(1), THIRDS] {
-            let progression = new.progression_of(namespace).spec.progression;
+            let progression = new.namespace_of(namespace).spec.progression;
             for number in 0..SECTIONS {
-                let key = section(namespace, number);
-                let Reply::Opened { base, .. } = new.open(key, 1) else {
+                let key = section_key(namespace, number);
+                let Reply::Opened { base, .. } = new.open_section(key, 1) else {
                     return Err(TestCaseError::fail("it opens"));
                 };
                 prop_assert_ne!(base, progression.max_seq_floor(), "`never` would be answered");
@@ -77,10 +82,10 @@ proptest! {
     }
 
     #[test]
-    fn margins_below_the_least_are_rejected(before in ops(60), which in 0..3usize) {
+    fn margins_below_the_least_are_rejected(before in random_ops(60), which in 0..3usize) {
         let mut old = World::new();
         old.assign_all();
-        before.into_iter().for_each(|op| old.step(op));
+        before.into_iter().for_each(|op| old.play_op(op));
         let least = old.state.least_margins();
         prop_assert!(old.state.restored(NEW, least).is_ok());
         let mut small = least;
@@ -99,20 +104,21 @@ proptest! {
     }
 }
 
-/// The schedule of the head comment: with the exact margin nothing repeats, with one less it does.
+/// The first schedule of `state/restore.rs`: with the exact margin nothing repeats, with one less a
+/// number does.
 #[test]
 fn margin_of_one_number_less_repeats_one() {
     let mut old = World::new();
     old.assign_all();
-    let (known, new) = (section(THIRDS, 0), section(THIRDS, 1));
-    old.open(known, 100);
-    let backup = old.backed_up();
-    old.raise(known, 900).unwrap();
-    old.open(new, 700);
-    let exact = old.gone_on(&backup);
+    let (known, new) = (section_key(THIRDS, 0), section_key(THIRDS, 1));
+    old.open_section(known, 100);
+    let backup = old.back_up();
+    old.raise_section(known, 900).unwrap();
+    old.open_section(new, 700);
+    let exact = old.exact_margins_since(&backup);
     assert_eq!((exact.max_seq, exact.start), (900, 700));
     let begins = |margins: RestoreMargins, key| {
-        let margins = at_least(
+        let margins = raise_to_least(
             margins,
             RestoreMargins {
                 epoch: 1,
@@ -125,7 +131,7 @@ fn margin_of_one_number_less_repeats_one() {
             ..World::default()
         };
         world.assign_all();
-        let Reply::Opened { base, .. } = world.open(key, 1) else {
+        let Reply::Opened { base, .. } = world.open_section(key, 1) else {
             panic!("it opens");
         };
         base + 3
@@ -157,18 +163,18 @@ fn margin_of_one_number_less_repeats_one() {
 fn restore_past_the_last_number_is_rejected() {
     let mut old = World::new();
     old.assign_all();
-    let key = section(NamespaceId(1), 0);
-    old.open(key, 1);
-    old.raise(key, SEQ_MAX - 10).unwrap();
-    let backup = old.backed_up();
-    let margins = at_least(
+    let key = section_key(NamespaceId(1), 0);
+    old.open_section(key, 1);
+    old.raise_section(key, SEQ_MAX - 10).unwrap();
+    let backup = old.back_up();
+    let margins = raise_to_least(
         RestoreMargins {
             max_seq: 1_000,
             ..RestoreMargins::default()
         },
         backup.least_margins(),
     );
-    // What it proves is above what a margin may be: its own window is most of the range.
+    // The least margin is above the greatest allowed one: the open window is most of the range.
     assert_eq!(
         backup.restored(NEW, margins),
         Err(RestoreError::TooLarge(RestoreMargin::MaxSeq))
@@ -179,9 +185,9 @@ fn restore_past_the_last_number_is_rejected() {
         generation: row.generation,
         value: row.max_seq,
     });
-    let closed = old.backed_up();
+    let closed = old.back_up();
     let least = closed.least_margins();
-    let margins = at_least(
+    let margins = raise_to_least(
         RestoreMargins {
             max_seq: 1_000,
             ..least
@@ -194,20 +200,20 @@ fn restore_past_the_last_number_is_rejected() {
     };
     assert_eq!(new.state.section(key).unwrap().max_seq, SEQ_MAX);
     new.assign_all();
-    assert!(matches!(new.open(key, 1), Reply::Rejected(_)));
+    assert!(matches!(new.open_section(key, 1), Reply::Rejected(_)));
     let far = RestoreMargins {
         start: MARGIN_MAX,
         ..margins
     };
     let once = closed.restored(NEW, far).unwrap();
     let mut lifted = once;
-    let refused = loop {
+    let rejection = loop {
         match lifted.restored(NEW, far) {
             Ok(state) => lifted = state,
             Err(e) => break e,
         }
     };
-    assert!(matches!(refused, RestoreError::PastEnd(_)), "{refused}");
+    assert!(matches!(rejection, RestoreError::PastEnd(_)), "{rejection}");
     assert_eq!(
         State::default().restored(NEW, margins),
         Err(RestoreError::NoCluster)

@@ -1,4 +1,4 @@
-//! A cluster on which random commands are played, and everything it ever used.
+//! A cluster on which random commands are played, and everything that it has used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) const SECTIONS: u32 = 6;
 const TERM: u64 = 1;
 pub(super) const THIRDS: NamespaceId = NamespaceId(3);
 
-/// A cluster, and all that was ever used of it.
+/// A cluster, and all numbers and epochs that it has used.
 #[derive(Clone, Default)]
 pub(super) struct World {
     pub(super) state: State,
@@ -31,7 +31,7 @@ pub(super) struct World {
     pub(super) changed: BTreeMap<Slot, u64>,
 }
 
-pub(super) fn section(namespace: NamespaceId, section: u32) -> SectionKey {
+pub(super) fn section_key(namespace: NamespaceId, section: u32) -> SectionKey {
     SectionKey {
         namespace,
         section: SectionId(section),
@@ -67,19 +67,19 @@ impl World {
         let step = Command::AlterNamespace {
             id: NamespaceId(1),
             step: 20,
-            limits: world.progression_of(NamespaceId(1)).spec.limits,
+            limits: world.namespace_of(NamespaceId(1)).spec.limits,
         };
         world.play(step);
         let keys = Command::AlterNamespace {
             id: NamespaceId(2),
             step: 20,
-            limits: world.progression_of(NamespaceId(2)).spec.limits,
+            limits: world.namespace_of(NamespaceId(2)).spec.limits,
         };
         world.play(keys);
         world
     }
 
-    pub(super) fn progression_of(&self, id: NamespaceId) -> Namespace {
+    pub(super) fn namespace_of(&self, id: NamespaceId) -> Namespace {
         self.state.namespace(id).unwrap().clone()
     }
 
@@ -91,7 +91,7 @@ impl World {
         };
         let reply = self.state.apply(TERM, &batch, &mut BTreeSet::new());
         for (key, now) in self.state.sections() {
-            let progression = self.progression_of(key.namespace).spec.progression;
+            let progression = self.namespace_of(key.namespace).spec.progression;
             let was = before
                 .section(*key)
                 .map_or(before.unopened_max_seq(&progression), |s| s.max_seq);
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    pub(super) fn open(&mut self, key: SectionKey, step: u32) -> Reply {
+    pub(super) fn open_section(&mut self, key: SectionKey, step: u32) -> Reply {
         self.nonce += 1;
         self.play(Command::Open {
             fence: self.fence(key),
@@ -127,9 +127,9 @@ impl World {
         })
     }
 
-    pub(super) fn raise(&mut self, key: SectionKey, more: u64) -> Option<Reply> {
+    pub(super) fn raise_section(&mut self, key: SectionKey, more: u64) -> Option<Reply> {
         let row = self.state.section(key)?.clone();
-        let progression = self.progression_of(key.namespace).spec.progression;
+        let progression = self.namespace_of(key.namespace).spec.progression;
         let to = progression.nth_after(row.max_seq, more)?;
         Some(self.play(Command::Raise {
             fence: self.fence(key),
@@ -139,7 +139,7 @@ impl World {
         }))
     }
 
-    pub(super) fn session(&mut self, name: u8) -> Reply {
+    pub(super) fn open_session(&mut self, name: u8) -> Reply {
         self.nonce += 1;
         self.play(Command::OpenSession(OpenSession {
             name: format!("a{name}"),
@@ -150,32 +150,32 @@ impl World {
         }))
     }
 
-    pub(super) fn some_session(&self, pick: u8) -> Option<SessionId> {
+    pub(super) fn pick_session(&self, pick: u8) -> Option<SessionId> {
         let all: Vec<SessionId> = self.state.sessions().map(|(id, _)| id).collect();
         (!all.is_empty()).then(|| all[usize::from(pick) % all.len()])
     }
 
     /// Gives every free slot to a session.
     pub(super) fn assign_all(&mut self) {
-        self.session(0);
-        let to = self.some_session(0).unwrap();
+        self.open_session(0);
+        let to = self.pick_session(0).unwrap();
         for slot in (0..SLOTS as u16).map(Slot) {
             let from = self.state.slots()[usize::from(slot.0)].epoch;
             self.play(Command::Assign { slot, from, to });
         }
     }
 
-    pub(super) fn step(&mut self, op: Op) {
+    pub(super) fn play_op(&mut self, op: Op) {
         let Op { kind, a, b, n } = op;
         let slot = Slot(u16::from(a) % SLOTS as u16);
         let epoch = self.state.slots()[usize::from(slot.0)].epoch;
         let namespace = if b % 2 == 0 { NamespaceId(1) } else { THIRDS };
-        let key = section(namespace, u32::from(a) % SECTIONS);
+        let key = section_key(namespace, u32::from(a) % SECTIONS);
         let row = self.state.section(key).cloned();
         match kind {
-            0 => drop(self.session(a % 2)),
+            0 => drop(self.open_session(a % 2)),
             1 => {
-                if let Some(session) = self.some_session(b) {
+                if let Some(session) = self.pick_session(b) {
                     self.play(Command::ExpireSession {
                         session,
                         term: TERM,
@@ -189,7 +189,7 @@ impl World {
                     generation: row.generation,
                     value: row.base + u64::from(n),
                 });
-                let to = self.some_session(b).filter(|_| n % 3 > 0);
+                let to = self.pick_session(b).filter(|_| n % 3 > 0);
                 let slot = self.state.slot_of(key).unwrap();
                 self.play(Command::MoveSlot {
                     slot,
@@ -202,8 +202,8 @@ impl World {
                     to,
                 });
             }
-            4 | 5 => drop(self.open(key, u32::from(n) + 1)),
-            6 | 7 => drop(self.raise(key, u64::from(n) + 1)),
+            4 | 5 => drop(self.open_section(key, u32::from(n) + 1)),
+            6 | 7 => drop(self.raise_section(key, u64::from(n) + 1)),
             _ => {
                 if let Some(row) = row {
                     self.play(Command::CloseSection {
@@ -216,7 +216,8 @@ impl World {
         }
     }
 
-    pub(super) fn backed_up(&mut self) -> State {
+    /// Returns the present state as a backup, and starts to count what is used after it.
+    pub(super) fn back_up(&mut self) -> State {
         self.added.clear();
         self.changed.clear();
         let now = self.state.sections();
@@ -224,8 +225,8 @@ impl World {
         self.state.clone()
     }
 
-    /// Returns exactly how far it has continued since `backup`.
-    pub(super) fn gone_on(&self, backup: &State) -> RestoreMargins {
+    /// Returns the margins that cover exactly what was used since `backup`.
+    pub(super) fn exact_margins_since(&self, backup: &State) -> RestoreMargins {
         let most = |known: bool| {
             let sections = self.added.iter();
             let of = sections.filter(|(key, _)| backup.section(**key).is_some() == known);
@@ -247,7 +248,7 @@ pub(super) struct Op {
     n: u16,
 }
 
-pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
+pub(super) fn random_ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let op = (0u8..9, any::<u8>(), any::<u8>(), 0u16..300);
     let op = op.prop_map(|(kind, a, b, n)| Op { kind, a, b, n });
     proptest::collection::vec(op, 0..most)
