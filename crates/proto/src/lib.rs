@@ -17,7 +17,7 @@ pub mod limits;
 pub mod trace_context;
 
 /// Types, clients and servers generated from `proto/seqsvr/v1`.
-#[allow(missing_docs, clippy::all, unreachable_pub)]
+#[allow(missing_docs, clippy::all, unreachable_pub, reason = "generated code")]
 pub mod v1 {
     tonic::include_proto!("seqsvr.v1");
 }

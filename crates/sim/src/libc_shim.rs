@@ -4,7 +4,7 @@
 //! `clock_gettime`. Without these two symbols, runs of one seed differ. Outside of a run they are
 //! the system calls.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a symbol of libc is an unsafe function")]
 
 use std::cell::Cell;
 
