@@ -1,11 +1,13 @@
-//! Reasons why a history could not be written, read or held; every error of a line names the line.
+//! Reasons why a history could not be written, read or kept in memory. Every error of a line names
+//! the line.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::history::{HEADER, LineProblem};
 
-/// Reason why a history could not be written, read or held. Broken rules are in the report instead.
+/// Reason why a history could not be written, read or kept in memory. Broken rules are in the
+/// report instead.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened or created.

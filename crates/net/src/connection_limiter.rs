@@ -24,11 +24,11 @@ use crate::transport::{ByteStream, Listener};
 
 /// Pause after a failed accept (no file descriptor left), instead of spinning.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// How long a rejected caller may take to read the reason.
+/// Maximum time for a rejected caller to read the reason; then its connection is closed.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most rejected callers that receive the reason at one time; more are just closed.
 const REJECTIONS_IN_FLIGHT_MAX: usize = 64;
-/// How long a new connection may take to send the HTTP/2 preface.
+/// Maximum time for a new connection to send the HTTP/2 preface; then it is closed.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Length of that preface (RFC 9113, section 3.4): PRI * HTTP/2.0 and so on.
 const PREFACE_BYTES: usize = 24;

@@ -22,5 +22,5 @@ pub const QUEUED_ITEMS_DEFAULT: usize = 200_000;
 pub const ALLOC_PORT: u16 = 7700;
 /// Default port of a StoreSvr.
 pub const STORE_PORT: u16 = 7800;
-/// How long a client keeps trying, unless configured.
+/// Time after which a client stops retrying a call, unless configured.
 pub const CALL_TIMEOUT_DEFAULT: std::time::Duration = std::time::Duration::from_secs(5);

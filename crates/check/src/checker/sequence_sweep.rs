@@ -15,7 +15,7 @@ use super::findings::{Findings, NumberGrid};
 use super::packed_call::{AnswerKind, PackedCall};
 use super::rule::HistoryRule;
 
-/// How much of the rules the history could test.
+/// Number of ordered pairs and of calls at one time: what the rules about order were tested on.
 #[derive(Default)]
 pub(super) struct SweepCoverage {
     pub(super) ordered_pairs: u64,

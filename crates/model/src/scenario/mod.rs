@@ -24,7 +24,7 @@ pub(crate) struct Scenario {
     pub(crate) hostile_network: bool,
     /// AllocSvr processes.
     pub(crate) processes: u8,
-    /// How many of the processes have a session at the start, with ids from 1 on.
+    /// Number of processes that have a session at the start, with ids from 1 on.
     pub(crate) members: u8,
     /// Maps a process to the name under which it registers.
     pub(crate) name_of_process: fn(u8) -> u8,

@@ -1,6 +1,6 @@
 //! Counts of the actions that a scenario limits.
 
-/// How often each limited action happened in a run, or may happen.
+/// Number of times that each limited action happened in a run, or may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ActionCounts {
     /// Opens of the section.

@@ -1,5 +1,5 @@
 //! The runtime of the slow path: its threads have a lower priority than the others (see
-//! `seqsvr_alloc`'s `background`).
+//! `seqsvr_alloc`'s `background_executor`).
 
 use std::io;
 

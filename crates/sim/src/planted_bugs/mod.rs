@@ -83,7 +83,7 @@ const BUGS: &[PlantedBug] = &[
     },
     PlantedBug {
         name: "NoWaitAfterElection",
-        claim: "A new leader waits W before it expires a session that it has not heard of",
+        claim: "A new leader waits W before it expires a session that has not renewed",
         finder: Simulation(&[Process, Machine], plan_shapes::keep_as_drawn, 5),
     },
     PlantedBug {
@@ -128,7 +128,7 @@ const BUGS: &[PlantedBug] = &[
     },
     PlantedBug {
         name: "TrustRows",
-        claim: "Rows are used only as far as log and snapshot bear them out",
+        claim: "Rows are used only as far as log and snapshot confirm them",
         finder: Test("swapped_dirs"),
     },
     PlantedBug {

@@ -23,7 +23,7 @@ pub struct RunOutcome {
     pub simulated_ms: u64,
     /// Real time of the run.
     pub real_time: Duration,
-    /// How often the run reached each branch.
+    /// Number of times that the run reached each branch.
     pub reached_branches: BTreeMap<&'static str, u64>,
     /// Last events before the end, as text.
     pub last_events: Vec<String>,

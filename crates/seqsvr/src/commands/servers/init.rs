@@ -1,6 +1,6 @@
 //! `seqsvr init`: creates the cluster, once.
 //!
-//! The command first asks every store for its identity, so that the membership names data
+//! The command first requests the identity of every store, so that the membership names data
 //! directories (their random incarnations), not just addresses. A retry after a lost answer takes
 //! the cluster id of the first attempt.
 
@@ -110,7 +110,7 @@ pub(crate) async fn create_cluster(
     ))
 }
 
-/// Asks a store for its identity until it answers or the deadline has passed.
+/// Requests the identity of a store until it answers or the deadline has passed.
 async fn describe_store(
     id: u64,
     address: &str,
