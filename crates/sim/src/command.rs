@@ -11,62 +11,61 @@ use crate::plan::{RunPlan, draw_plan};
 use crate::planted_bugs::find_planted_bugs;
 use crate::runner::{SeedSweep, SweepOptions, check_repeatability};
 
-/// Runs clusters in a simulated world
+/// Run clusters in a simulated world
 #[derive(Parser)]
 struct Args {
     #[command(subcommand)]
     command: Option<SimCommand>,
-    /// Runs the plan of one seed
+    /// Run the plan of one seed
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// Prints every event
+    /// Print every event
     #[arg(long, global = true)]
     words: bool,
-    /// Prints the plan of the seed (JSON) and does not run it
+    /// Print the plan of the seed (JSON) and do not run it
     #[arg(long, requires = "seed")]
     plan: bool,
-    /// Runs so many seeds [default: 100, or as many as fit into --seconds]
+    /// Number of seeds to run [default: 100, or as many as fit into --seconds]
     #[arg(long, global = true)]
     seeds: Option<u64>,
-    /// Stops after so many seconds
+    /// Seconds after which no more seeds are run
     #[arg(long, global = true)]
     seconds: Option<u64>,
-    /// Fails if fewer seeds were run
+    /// Minimum number of seeds; fail if fewer were run
     #[arg(long, global = true, default_value_t = 0)]
     seeds_min: u64,
-    /// Text from which the seeds are drawn, a commit for instance
+    /// Text from which the seeds are drawn, such as a commit
     #[arg(long, global = true, default_value = "seqsvr")]
     base: String,
     /// Milliseconds of faults in a plan
     #[arg(long, global = true, default_value_t = 12_000)]
     faults_ms: u64,
-    /// Runs side by side
+    /// Number of runs at the same time
     #[arg(long, global = true, default_value_t = 2)]
     jobs: usize,
-    /// Plants a bug
+    /// Plant a bug; may be repeated
     #[arg(long, global = true)]
     plant: Vec<String>,
-    /// Runs each seed twice and compares
+    /// Run each seed twice and compare
     #[arg(long)]
     twice: bool,
 }
 
 #[derive(Subcommand)]
 enum SimCommand {
-    /// Looks for every planted bug, or for one
+    /// Search for every planted bug, or for one
     Planted {
-        /// The bug
+        /// Name of the bug
         name: Option<String>,
     },
-    /// Runs a plan from a file (JSON)
+    /// Run a plan from a file (JSON)
     Repeat {
-        /// The file
+        /// Path of the file
         plan: PathBuf,
     },
-    /// Runs seeds in one process, in two, in two threads and under another environment, and
-    /// compares
+    /// Run seeds in one process, in two, in two threads and under another environment, and compare
     Meta,
-    /// Runs the kept plans, compares five seeds as `meta` does, and runs fresh seeds
+    /// Run the kept plans, compare five seeds as `meta` does, and run fresh seeds
     Check,
 }
 
