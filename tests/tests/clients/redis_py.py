@@ -16,10 +16,10 @@ def expect_error(text, call):
     except redis.ResponseError as error:
         assert text in str(error), f"{text!r} is not in {error}"
     else:
-        raise AssertionError(f"not refused: {answer}")
+        raise AssertionError(f"no error, but {answer}")
 
 
-def conform(protocol):
+def check_conformance(protocol):
     r = redis.Redis(port=PORT, protocol=protocol)
     p = f"py{protocol}:"
     assert r.ping() and r.echo("hello") == b"hello"
@@ -54,7 +54,7 @@ def conform(protocol):
     assert all(isinstance(error, redis.ResponseError) for error in answers[2::3])
 
 
-def run():
+def take_numbers():
     r = redis.Redis(port=PORT, socket_timeout=10)
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
@@ -67,7 +67,7 @@ def run():
 
 
 if sys.argv[2] == "conform":
-    conform(2)
-    conform(3)
+    check_conformance(2)
+    check_conformance(3)
 else:
-    run()
+    take_numbers()
