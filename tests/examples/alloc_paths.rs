@@ -102,7 +102,7 @@ fn main() {
                 let (answer, rest) = answers[5..].split_at(u32::from_be_bytes(size) as usize);
                 let answer = PipeResponse::decode(answer).expect("an answer");
                 let Some(pipe_response::Answer::Next(next)) = answer.answer else {
-                    panic!("the frame was refused");
+                    panic!("the frame was rejected");
                 };
                 check_answer(&next, FRAME_ITEMS);
                 answers = rest;

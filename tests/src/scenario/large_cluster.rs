@@ -66,7 +66,7 @@ async fn fill_stores(outcome: &mut ScenarioOutcome, cluster: &ProcessCluster, cl
             .admin()
             .create_namespace(&spec)
             .await
-            .expect("it is made");
+            .expect("the namespace is created");
         for from in (0..SECTIONS_PER_NAMESPACE).step_by(BATCH_ITEMS as usize) {
             let uids = from..SECTIONS_PER_NAMESPACE.min(from + BATCH_ITEMS);
             let items: Vec<NextItem> = uids.map(NextItem::new).collect();
@@ -176,14 +176,14 @@ async fn measure_takeover(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCl
     let client = cluster.new_client().with_deadline(TEST_TIMEOUT);
     let mut best = Duration::MAX;
     for i in 0..ATTEMPTS {
-        // 1. All slots go to the victim.
-        let (victim, heir) = (i, i + 1);
+        // 1. Drain the other AllocSvrs, so that the victim owns all slots.
+        let (victim, successor) = (i, i + 1);
         let names = ["a1", "new0", "new1", "new2"];
         let admin = client.admin();
-        for name in names.iter().skip(heir) {
+        for name in names.iter().skip(successor) {
             admin.drain(name, false).await.expect("it drains");
         }
-        wait_until("one to own all slots", TEST_TIMEOUT, async || {
+        wait_until("the victim to own all slots", TEST_TIMEOUT, async || {
             let status = admin.cluster_status().await.ok()?;
             let owners: Vec<_> = status.sessions.iter().filter(|s| s.slots > 0).collect();
             let alone = owners.len() == 1 && owners[0].name == names[victim];
@@ -191,15 +191,18 @@ async fn measure_takeover(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCl
         })
         .await;
 
-        // 2. Undo the drain of its heir, and kill the victim.
-        let of_each = one_uid_per_slot(&client).await;
+        // 2. Undo the drain of its successor, and kill the victim.
+        let slot_uids = pick_uid_per_slot(&client).await;
         let before = count_timer_restarts(cluster).await;
-        admin.drain(names[heir], true).await.expect("it is undone");
+        admin
+            .drain(names[successor], true)
+            .await
+            .expect("it is undone");
         let killed = Instant::now();
         cluster.kill_alloc(victim);
 
         // 3. A key of each slot must be served elsewhere.
-        for answer in client.namespace("default").next_batch(&of_each).await {
+        for answer in client.namespace("default").next_batch(&slot_uids).await {
             answer.expect("it is served elsewhere");
             outcome.add_call(killed.elapsed());
         }
@@ -207,7 +210,7 @@ async fn measure_takeover(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCl
         let restarted_timers = count_timer_restarts(cluster).await - before;
         outcome.note(format!(
             "{} slots of a dead owner are served {took:.2?} after its end, with W = {TAKEOVER_WAIT:.2?}; timers restarted: {restarted_timers}",
-            of_each.len()
+            slot_uids.len()
         ));
         if restarted_timers == 0 {
             best = best.min(took.saturating_sub(TAKEOVER_WAIT));
@@ -222,16 +225,16 @@ async fn measure_takeover(outcome: &mut ScenarioOutcome, cluster: &mut ProcessCl
 }
 
 /// Returns a uid of each slot.
-async fn one_uid_per_slot(client: &Client) -> Vec<NextItem> {
+async fn pick_uid_per_slot(client: &Client) -> Vec<NextItem> {
     let table = client.routes().await.expect("there is a table");
     let namespace = table.namespace("default").expect("there is one");
-    let mut of_each = vec![None; table.slot_count() as usize];
+    let mut slot_uids = vec![None; table.slot_count() as usize];
     for uid in (0..42_950).map(|section| section * 100_000) {
         let placed = table.locate(namespace, KeyRef::Uid(uid));
         let (_, slot) = placed.expect("a place");
-        of_each[usize::from(slot.0)] = Some(uid);
+        slot_uids[usize::from(slot.0)] = Some(uid);
     }
-    let uids = of_each.into_iter().flatten();
+    let uids = slot_uids.into_iter().flatten();
     uids.map(NextItem::new).collect()
 }
 

@@ -149,14 +149,16 @@ fn new_retrying_callers(cluster: &ProcessCluster) -> (Vec<TestCaller>, Client) {
 /// them. Slots move one after the other, and a client learns of a move from the answers to its
 /// calls.
 async fn wait_for_owned_keys(client: &Client, name: &str, least: usize) -> Vec<TestKey> {
-    let what = format!("{name} owns {least} of the subjects");
+    let what = format!("{name} owns {least} of the test keys");
     wait_until(&what, OWNERSHIP_TIMEOUT, async || {
         client.namespace("default").current(0).await.ok()?;
         let table = client.routes().await.ok()?;
         let namespace = table.namespace("default")?;
         let mut test_keys = test_keys::all_test_keys().swap_remove(0);
-        test_keys.retain(|s| {
-            let (_, slot) = table.locate(namespace, s.key.as_ref()).expect("a place");
+        test_keys.retain(|test_key| {
+            let (_, slot) = table
+                .locate(namespace, test_key.key.as_ref())
+                .expect("a place");
             let owner = table.route(slot).and_then(|r| r.owner.as_ref());
             owner.is_some_and(|o| o.name == name)
         });

@@ -191,7 +191,7 @@ pub async fn stores_reinitialized() -> ScenarioOutcome {
         "{log}"
     );
     outcome.note(format!(
-        "{:.1?} after the stores were made again: {last}",
+        "{:.1?} after the stores were initialized again: {last}",
         wiped.elapsed()
     ));
 

@@ -54,7 +54,7 @@ impl SectionChurn {
             ..NamespaceSpec::new(SINGLES_NAMESPACE, geometry)
         };
         let made = client.admin().create_namespace(&spec).await;
-        made.expect("the namespace is made");
+        made.expect("the namespace is created");
         let one = ChurnTask {
             stop: Arc::default(),
             answered: Arc::default(),

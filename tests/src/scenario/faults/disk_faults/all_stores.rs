@@ -27,7 +27,7 @@ pub async fn disk_faults_of_all_stores() -> ScenarioOutcome {
     let mut setup = DiskFaultCluster::start(&mut outcome).await;
     let (callers, _) = new_callers(&setup.cluster, &setup.cluster.alloc_addresses);
     let history = History::create(setup.cluster.dir());
-    let between = async |setup: &mut DiskFaultCluster, outcome: &mut ScenarioOutcome| {
+    let run_load = async |setup: &mut DiskFaultCluster, outcome: &mut ScenarioOutcome| {
         setup.cluster.wait_until_assigned(2).await;
         let load = RecordedLoad::start(
             &history,
@@ -40,7 +40,7 @@ pub async fn disk_faults_of_all_stores() -> ScenarioOutcome {
         outcome.add_load("load between", &summary);
         summary.assert_none_failed();
     };
-    between(&mut setup, &mut outcome).await;
+    run_load(&mut setup, &mut outcome).await;
 
     // 2. Damage the directories of all stopped stores: all refuse to start.
     for case in AUTHORITATIVE_DAMAGE {
@@ -66,7 +66,7 @@ pub async fn disk_faults_of_all_stores() -> ScenarioOutcome {
             );
             setup.cluster.stores[store].restart();
         }
-        between(&mut setup, &mut outcome).await;
+        run_load(&mut setup, &mut outcome).await;
     }
 
     // 3. Damage the rows of all stores: they rebuild them.
@@ -77,14 +77,14 @@ pub async fn disk_faults_of_all_stores() -> ScenarioOutcome {
             setup.cluster.stores[store].restart();
         }
         outcome.note(format!("{} on all: rebuilt", case.name));
-        between(&mut setup, &mut outcome).await;
+        run_load(&mut setup, &mut outcome).await;
     }
 
     // 4. Make the disks of all running stores fail.
     if !setup.disks.is_empty() {
         for fault in [LiveFault::Full, LiveFault::ReadOnly, LiveFault::Dead] {
             fail_disks_of_all_stores(&mut setup, &history, fault, &mut outcome).await;
-            between(&mut setup, &mut outcome).await;
+            run_load(&mut setup, &mut outcome).await;
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) fn assert_restore_rejected(output: &Output, dir: &Path, words: &[&str
     for word in words {
         assert!(errors.contains(word), "no {word:?} in: {errors}");
     }
-    assert!(!dir.exists(), "{} was made", dir.display());
+    assert!(!dir.exists(), "{} was created", dir.display());
     errors
 }
 
