@@ -58,8 +58,8 @@ impl Sequence for FakeAlloc {
         let mut reply = v1::NextManyResponse::default();
         for (i, key) in keys.iter().enumerate() {
             let flaky = self.script.lock().failing_once.remove(&key.to_string());
-            let refused = self.script.lock().rejecting_once.remove(&key.to_string());
-            let taken = if let Some(fault) = refused {
+            let rejection = self.script.lock().rejecting_once.remove(&key.to_string());
+            let taken = if let Some(fault) = rejection {
                 Err(fault)
             } else if flaky {
                 Err(RpcError::new(Reason::WindowExhausted, "the store is slow"))

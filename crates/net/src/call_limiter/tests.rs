@@ -105,8 +105,8 @@ async fn bytes_of_one_connection_are_bounded_separately() {
     // An answer that the caller does not take.
     let kept = service.call(request(&greedy, most, true)).await.unwrap();
     assert_eq!(calls.buffered_bytes(), most as u64);
-    let refused = service.call(request(&greedy, 1, true)).await.unwrap();
-    let fault = RpcError::from_status(&Status::from_header_map(refused.headers()).unwrap());
+    let rejection = service.call(request(&greedy, 1, true)).await.unwrap();
+    let fault = RpcError::from_status(&Status::from_header_map(rejection.headers()).unwrap());
     assert_eq!(
         (fault.code, fault.reason()),
         (Code::ResourceExhausted, Reason::Overloaded)
@@ -114,7 +114,7 @@ async fn bytes_of_one_connection_are_bounded_separately() {
     assert!(fault.detail.retry_after_ms > 0, "no hint: {fault}");
     let served = service.call(request(&other, 1, true)).await.unwrap();
     assert_eq!(code(&served), None);
-    drop((kept, refused, served));
+    drop((kept, rejection, served));
     assert_eq!(
         (
             calls.calls_in_flight(),
@@ -143,7 +143,7 @@ async fn connection_bytes_count_decoded_requests() {
     let sent = [&[0], &(body.len() as u32).to_be_bytes()[..], &body].concat();
     let sent = Bytes::from(sent);
     let mut held = Vec::new();
-    let refused = loop {
+    let rejection = loop {
         let data = [sent.clone()].into();
         let mut request = Request::new(Body::new(Sent { data, ends: false }));
         *request.uri_mut() = format!("{PREFIX}NextMany").parse().unwrap();
@@ -159,9 +159,9 @@ async fn connection_bytes_count_decoded_requests() {
             "beyond the bound"
         );
     };
-    assert_eq!(code(&refused), Some(Code::ResourceExhausted));
+    assert_eq!(code(&rejection), Some(Code::ResourceExhausted));
     assert!(held.len() > 50, "after {}", held.len());
-    drop((held, refused));
+    drop((held, rejection));
     assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
 
@@ -191,9 +191,9 @@ async fn stream_messages_are_bounded_one_by_one() {
     let messages = messages.lock().unwrap().take().unwrap();
     let kept = messages.retain(CONNECTION_BUFFERED_BYTES_MAX).unwrap();
     assert_eq!(calls.calls_in_flight(), 2);
-    let refused = RpcError::from_status(&messages.retain(1).err().unwrap());
-    assert_eq!(refused.code, Code::ResourceExhausted);
-    assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
+    let rejection = RpcError::from_status(&messages.retain(1).err().unwrap());
+    assert_eq!(rejection.code, Code::ResourceExhausted);
+    assert!(rejection.detail.retry_after_ms > 0, "no hint: {rejection}");
     messages.message_taken();
     assert_eq!(
         calls.buffered_bytes(),

@@ -13,7 +13,7 @@ fn message(body: &[u8]) -> Vec<u8> {
 
 /// Returns the bytes read when it was rejected; None: it was not. It is read in pieces of this
 /// size.
-fn refused_at(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, Status)> {
+fn find_rejection(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, Status)> {
     let mut entries = EntryScanner::new(frames);
     let mut read = 0;
     for piece in bytes.chunks(piece) {
@@ -89,8 +89,8 @@ fn largest_requests_pass_in_any_pieces() {
     let frames = frames.map(|frame| message(&frame.encode_to_vec())).concat();
     for piece in [1, 2, 5, 7, 1_000, 16_384, usize::MAX] {
         for (is_pipe, bytes) in [(false, &all), (true, &frames)] {
-            if let Some((at, status)) = refused_at(is_pipe, bytes, piece) {
-                panic!("refused at {at} in pieces of {piece}: {status:?}");
+            if let Some((at, status)) = find_rejection(is_pipe, bytes, piece) {
+                panic!("rejected at {at} in pieces of {piece}: {status:?}");
             }
         }
     }
@@ -118,7 +118,7 @@ fn oversized_request_is_rejected_by_its_first_bytes() {
     };
     for request in [uids(500_000), uids(40_001), counts, named] {
         for (is_pipe, bytes) in crowd(request) {
-            let (at, status) = refused_at(is_pipe, &bytes, 1).expect("it is refused");
+            let (at, status) = find_rejection(is_pipe, &bytes, 1).expect("it is rejected");
             assert!(at < 100, "after {at}");
             assert_eq!(status.code(), Code::InvalidArgument);
             let fault = RpcError::from_status(&status);
@@ -126,26 +126,26 @@ fn oversized_request_is_rejected_by_its_first_bytes() {
         }
     }
     // The error of a unary call names the number of items.
-    let (at, status) = refused_at(false, &message(&uids(10_001).encode_to_vec()), 1).unwrap();
+    let (at, status) = find_rejection(false, &message(&uids(10_001).encode_to_vec()), 1).unwrap();
     assert!(at < 100 && status.message().contains("at most 10000 items, not 10001"));
-    assert!(refused_at(true, &message(&frame(uids(10_001)).encode_to_vec()), 1).is_none());
+    assert!(find_rejection(true, &message(&frame(uids(10_001)).encode_to_vec()), 1).is_none());
     // Each is an entry of its own.
     for (n, bytes, most) in [(1_000_000, 0, 41_000), (20_001, 100, 2_100_000)] {
         for (is_pipe, sent) in crowd(keyed(n, bytes)) {
-            let (at, _) = refused_at(is_pipe, &sent, 1_024).expect("it is refused");
+            let (at, _) = find_rejection(is_pipe, &sent, 1_024).expect("it is rejected");
             assert!(at < most, "after {at}");
         }
     }
     // Not packed, and repeated requests of a frame: all of them count for one message.
     let one_by_one = message(&[0x11, 1, 0, 0, 0, 0, 0, 0, 0].repeat(ITEMS_MAX * 2 + 1));
-    assert!(refused_at(false, &one_by_one, 999).is_some());
+    assert!(find_rejection(false, &one_by_one, 999).is_some());
     for again in [
         &[0x1a, 2, 0x1a, 0][..],
         &[0x1a, 0],
         &[0x22, 3, 0x18, 1, 0x18],
     ] {
         let sent = message(&again.repeat(ITEMS_MAX * 2 + 1));
-        assert!(refused_at(true, &sent, 999).is_some(), "{again:?}");
+        assert!(find_rejection(true, &sent, 999).is_some(), "{again:?}");
     }
 }
 
@@ -153,7 +153,7 @@ fn oversized_request_is_rejected_by_its_first_bytes() {
 fn entry_count_restarts_with_each_message() {
     for _ in 0..3 {
         let sent = message(&keyed(ITEMS_MAX, 1).encode_to_vec()).repeat(5);
-        assert!(refused_at(false, &sent, 4_096).is_none());
+        assert!(find_rejection(false, &sent, 4_096).is_none());
     }
 }
 
@@ -171,8 +171,8 @@ fn malformed_message_is_rejected_with_a_reason() {
         &[0x11, 1, 2, 3],
     ] {
         for piece in [1, 3, 100] {
-            let refused = refused_at(false, &[&message(bad)[..], &[0; 9]].concat(), piece);
-            let (_, status) = refused.unwrap_or_else(|| panic!("{bad:?} passed"));
+            let rejection = find_rejection(false, &[&message(bad)[..], &[0; 9]].concat(), piece);
+            let (_, status) = rejection.unwrap_or_else(|| panic!("{bad:?} passed"));
             assert_eq!(RpcError::from_status(&status).reason(), Reason::Invalid);
         }
     }
@@ -183,7 +183,7 @@ fn compressed_or_long_message_is_left_to_the_decoder() {
     let compressed = [&[1][..], &[0, 0, 0, 1, 0xff]].concat();
     let long = [&[0][..], &(5u32 << 20).to_be_bytes(), &[0x13; 100]].concat();
     for sent in [compressed, long] {
-        assert!(refused_at(false, &sent, 2).is_none());
+        assert!(find_rejection(false, &sent, 2).is_none());
     }
 }
 
@@ -201,11 +201,11 @@ fn request_does_not_end_within_a_field() {
     ];
     for bytes in crossing {
         for piece in [1, 2, 100] {
-            let refused = refused_at(true, &message(bytes), piece);
-            let (_, status) = refused.unwrap_or_else(|| panic!("{bytes:x?} passed"));
+            let rejection = find_rejection(true, &message(bytes), piece);
+            let (_, status) = rejection.unwrap_or_else(|| panic!("{bytes:x?} passed"));
             assert_eq!(RpcError::from_status(&status).reason(), Reason::Invalid);
         }
-        PipeRequest::decode(bytes).expect_err("the decoder refuses it as well");
+        PipeRequest::decode(bytes).expect_err("the decoder rejects it as well");
     }
 }
 
@@ -215,7 +215,7 @@ fn empty_entries_are_counted() {
     for field in [1u8, 2, 4, 5, 6, 10, 14] {
         let entries = [field << 3 | 2, 0].repeat(2 * ITEMS_MAX + 1);
         assert!(
-            refused_at(false, &message(&entries), 4_096).is_some(),
+            find_rejection(false, &message(&entries), 4_096).is_some(),
             "{field}"
         );
     }

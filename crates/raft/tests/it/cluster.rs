@@ -143,13 +143,13 @@ async fn confirm_needs_round_that_started_after_the_call() {
     }
     let age = nodes[0].node.quorum_age().unwrap();
     assert!(age < Duration::from_secs(2), "lease over after {age:?}");
-    let refused = nodes[0].node.confirm_leadership().await;
+    let rejection = nodes[0].node.confirm_leadership().await;
     assert!(
         matches!(
-            refused,
+            rejection,
             Err(ConfirmError::NoQuorum | ConfirmError::NotLeader { .. })
         ),
-        "{refused:?}"
+        "{rejection:?}"
     );
 }
 
@@ -188,8 +188,8 @@ async fn isolated_node_does_not_raise_its_term() {
     // Not a wait for an event: the time that five elections would take.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(alone.node.counters().term, term);
-    let refused = alone.node.propose(session_batch("b")).await;
-    assert!(matches!(refused, Err(ProposeError::NotLeader { .. })));
+    let rejection = alone.node.propose(session_batch("b")).await;
+    assert!(matches!(rejection, Err(ProposeError::NotLeader { .. })));
     let mut nodes = vec![alone];
     for options in gone {
         nodes.push(RunningNode::restart(options).await.unwrap());

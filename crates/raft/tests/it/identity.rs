@@ -32,7 +32,7 @@ async fn send_vote(
             sender_incarnation: None,
             sender_process: 0,
         }),
-        body: bytes::Bytes::from_static(b"never read by who refuses"),
+        body: bytes::Bytes::from_static(b"not read by a node that rejects the call"),
         acked_end_index: 0,
         checkpoint: None,
     };
@@ -64,11 +64,11 @@ async fn call_for_another_node_or_cluster_is_rejected_with_reason() {
             RaftRejectionReason::WrongIncarnation,
         ),
     ] {
-        let refusal = send_vote(&own.address, cluster, target, incarnation).await;
-        let refusal = refusal.unwrap();
-        assert_eq!(refusal.reason(), reason);
+        let rejection = send_vote(&own.address, cluster, target, incarnation).await;
+        let rejection = rejection.unwrap();
+        assert_eq!(rejection.reason(), reason);
         assert_eq!(
-            (refusal.node, refusal.incarnation),
+            (rejection.node, rejection.incarnation),
             (own.id, own.incarnation)
         );
     }
@@ -82,9 +82,9 @@ async fn new_node_adopts_cluster_only_from_caller_with_its_incarnation() {
     let dir = tempfile::tempdir().unwrap();
     let one = start_node(dir.path(), 1, |_| {}).await;
     let own = one.member();
-    let refusal = send_vote(&own.address, CLUSTER, 1, own.incarnation ^ 1).await;
+    let rejection = send_vote(&own.address, CLUSTER, 1, own.incarnation ^ 1).await;
     assert_eq!(
-        refusal.unwrap().reason(),
+        rejection.unwrap().reason(),
         RaftRejectionReason::WrongIncarnation
     );
     assert_eq!(one.node.identity().cluster, None);
@@ -95,8 +95,11 @@ async fn new_node_adopts_cluster_only_from_caller_with_its_incarnation() {
     let options = one.kill().await;
     let one = RunningNode::restart(options).await.unwrap();
     assert_eq!(one.node.identity().cluster, Some(CLUSTER));
-    let refusal = send_vote(&own.address, ClusterId(2), 1, own.incarnation).await;
-    assert_eq!(refusal.unwrap().reason(), RaftRejectionReason::WrongCluster);
+    let rejection = send_vote(&own.address, ClusterId(2), 1, own.incarnation).await;
+    assert_eq!(
+        rejection.unwrap().reason(),
+        RaftRejectionReason::WrongCluster
+    );
 }
 
 /// Schedule of finding B3: a node adopts a cluster by another's call and loses its power before its
@@ -136,9 +139,9 @@ async fn wiped_voter_stays_out() {
     for i in 0..10 {
         write_session(&nodes, &format!("b{i}")).await;
     }
-    let refusal = send_vote(&old.address, CLUSTER, old.id, old.incarnation).await;
+    let rejection = send_vote(&old.address, CLUSTER, old.id, old.incarnation).await;
     assert_eq!(
-        refusal.unwrap().reason(),
+        rejection.unwrap().reason(),
         RaftRejectionReason::WrongIncarnation
     );
     let at = leader(&nodes).await;

@@ -67,7 +67,7 @@ async fn wait_for_voters(nodes: &[RunningNode], ids: &[u64]) {
 fn rejection_text(answer: Result<(), MemberError>) -> String {
     match answer {
         Err(MemberError::Rejected(text)) => text,
-        other => panic!("not refused: {other:?}"),
+        other => panic!("not rejected: {other:?}"),
     }
 }
 

@@ -131,10 +131,10 @@ async fn backup_is_restored_as_new_cluster() {
 
     // A node of the old cluster does not join the new one.
     let member = nodes[0].member();
-    let refused = new[0]
+    let rejection = new[0]
         .node
         .add_member(1, &member.address, member.incarnation);
-    assert!(refused.await.is_err());
+    assert!(rejection.await.is_err());
     let options = nodes.into_iter().next().unwrap().kill().await;
     wait_until_unlocked(&options.data_dir).await;
     let old = RaftNode::open(options, Arc::new(TcpTransport))
@@ -176,10 +176,10 @@ async fn damaged_backup_is_rejected() {
     newer[8] = 9;
     let head = crc32fast::hash(&newer[8..13]);
     newer[13..17].copy_from_slice(&head.to_be_bytes());
-    let refused = read(&newer);
+    let rejection = read(&newer);
     assert!(
-        matches!(refused, Err(backup::Error::Version { version: 9, .. })),
-        "{refused:?}"
+        matches!(rejection, Err(backup::Error::Version { version: 9, .. })),
+        "{rejection:?}"
     );
     let mut longer = good.clone();
     longer.push(0);
@@ -255,6 +255,6 @@ async fn snapshot_file_is_rejected_as_backup() {
     let digits: Vec<u8> = golden.bytes().filter(u8::is_ascii_hexdigit).collect();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     std::fs::write(&file, digits.chunks(2).map(byte).collect::<Vec<u8>>()).unwrap();
-    let refused = backup::read_backup_file(&file).unwrap_err();
-    assert!(refused.to_string().contains("begin like a backup"));
+    let rejection = backup::read_backup_file(&file).unwrap_err();
+    assert!(rejection.to_string().contains("begin like a backup"));
 }

@@ -36,8 +36,8 @@ async fn send_vote(
         checkpoint: None,
     };
     let status = client.vote(request).await.unwrap_err();
-    let refusal = RaftRejection::decode(status.details()).unwrap();
-    (refusal.reason != 0).then(|| refusal.reason())
+    let rejection = RaftRejection::decode(status.details()).unwrap();
+    (rejection.reason != 0).then(|| rejection.reason())
 }
 
 struct ReplacedLeaderSetup {
@@ -215,7 +215,7 @@ async fn id_of_removed_store_is_never_reused() {
                 assert!(text.contains("never reused"), "{text}");
                 assert!(text.contains(&advice), "{text}");
             }
-            other => panic!("not refused: {other:?}"),
+            other => panic!("not rejected: {other:?}"),
         }
     }
     wait_for_level(&nodes, 2, Some(4)).await;

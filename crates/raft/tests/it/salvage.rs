@@ -83,8 +83,8 @@ async fn salvage_backs_up_state_of_surviving_data_dir() {
 
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let refused = salvage::read_data_dir(&empty, &dir.path().join("s2")).await;
-    assert!(matches!(refused, Err(Error::Options(_))), "{refused:?}");
+    let rejection = salvage::read_data_dir(&empty, &dir.path().join("s2")).await;
+    assert!(matches!(rejection, Err(Error::Options(_))), "{rejection:?}");
     assert!(read_contents(&empty).is_empty(), "something was made in it");
 }
 

@@ -16,8 +16,8 @@ async fn single_node_waits_for_init_then_survives_restarts() {
     let one = start_node(dir.path(), 1, |_| {}).await;
     assert_eq!(one.node.identity().cluster, None);
     assert!(one.node.members().is_empty());
-    let refused = one.node.propose(session_batch("early")).await;
-    assert_eq!(refused, Err(ProposeError::NotLeader { leader: None }));
+    let rejection = one.node.propose(session_batch("early")).await;
+    assert_eq!(rejection, Err(ProposeError::NotLeader { leader: None }));
     assert!(matches!(
         one.node.confirm_leadership().await,
         Err(ConfirmError::NotLeader { .. })
@@ -32,11 +32,11 @@ async fn single_node_waits_for_init_then_survives_restarts() {
         made.unwrap();
     }
     let other = ClusterId(7);
-    let refused = one
+    let rejection = one
         .node
         .create_cluster(members, other, LEASE_MS, SLOTS)
         .await;
-    assert!(matches!(refused, Err(Error::WrongCluster { .. })));
+    assert!(matches!(rejection, Err(Error::WrongCluster { .. })));
 
     let mut nodes = vec![one];
     write_session(&nodes, "a1").await;
@@ -81,11 +81,11 @@ async fn rejected_init_changes_nothing() {
         (vec![own.clone()], 1, SLOTS),
         (vec![own.clone()], LEASE_MS, 0),
     ] {
-        let refused = one
+        let rejection = one
             .node
             .create_cluster(members, CLUSTER, lease_ms, slots)
             .await;
-        assert!(matches!(refused, Err(Error::Members(_))), "{refused:?}");
+        assert!(matches!(rejection, Err(Error::Members(_))), "{rejection:?}");
     }
     assert_eq!(one.node.identity().cluster, None);
 }
@@ -103,12 +103,12 @@ async fn data_dir_is_used_by_one_process_and_one_node() {
     let mut other = options;
     other.node = 2;
     wait_until_unlocked(&other.data_dir).await;
-    let refused = RaftNode::open(other, Arc::new(TcpTransport))
+    let rejection = RaftNode::open(other, Arc::new(TcpTransport))
         .await
         .map(drop)
         .unwrap_err();
     assert!(matches!(
-        refused,
+        rejection,
         Error::WrongNode {
             has: 1,
             requested: 2,
@@ -146,15 +146,15 @@ async fn dropped_call_during_shutdown_does_not_break_later_calls() {
     let mut given_up = Box::pin(node.shutdown());
     assert!(futures::poll!(&mut given_up).is_pending());
     drop(given_up);
-    let refused = node.propose(session_batch("late")).await;
+    let rejection = node.propose(session_batch("late")).await;
     assert!(
-        matches!(refused, Err(ProposeError::Stopped(_))),
-        "{refused:?}"
+        matches!(rejection, Err(ProposeError::Stopped(_))),
+        "{rejection:?}"
     );
-    let refused = node.confirm_leadership().await;
+    let rejection = node.confirm_leadership().await;
     assert!(
-        matches!(refused, Err(ConfirmError::Stopped(_))),
-        "{refused:?}"
+        matches!(rejection, Err(ConfirmError::Stopped(_))),
+        "{rejection:?}"
     );
     node.shutdown().await;
 }

@@ -29,7 +29,8 @@ struct SlowLink {
 }
 
 impl SlowLink {
-    fn to(target: String) -> SlowLink {
+    /// Starts a link to `target`, without a limit.
+    fn start(target: String) -> SlowLink {
         let socket = TcpSocket::new_v4().unwrap();
         // Bytes that wait for the link wait at the sender, not here.
         socket.set_recv_buffer_size(8 << 10).unwrap();
@@ -76,7 +77,7 @@ impl SlowLink {
         }
     }
 
-    fn set(&self, bytes_per_second: u64) {
+    fn set_rate(&self, bytes_per_second: u64) {
         self.bytes_per_second
             .store(bytes_per_second, Ordering::Relaxed);
     }
@@ -92,7 +93,7 @@ async fn start_three_with_slow_link(
     for _ in 0..3 {
         listeners.push(bind_loopback().await);
     }
-    let link = SlowLink::to(listeners[2].1.clone());
+    let link = SlowLink::start(listeners[2].1.clone());
     for (id, (listener, address)) in (1..).zip(listeners) {
         let mut options = Options::new(id, address, dir.join(id.to_string()));
         if id == 3 {
@@ -153,7 +154,7 @@ async fn slow_follower_does_not_hold_up_log_purge() {
         o.log_file_bytes = 16 << 10;
     })
     .await;
-    link.set(24 << 10);
+    link.set_rate(24 << 10);
     let led = leader(&nodes).await;
     let node = &nodes[led].node;
     // The purge passes the entry that the follower has, although entries pass without a failure.
@@ -173,7 +174,7 @@ async fn slow_follower_does_not_hold_up_log_purge() {
             last - purged
         );
     }
-    link.set(u64::MAX);
+    link.set_rate(u64::MAX);
     write_session(&nodes, "last").await;
     wait_until_equal(&nodes, ["last"].into_iter()).await;
 }
@@ -194,7 +195,7 @@ async fn long_entries_pass_slow_link() {
     propose_batches(leading, 40, 2_800).await;
     let goal = leading.counters().last_log_index;
     // 2.2 MB, so 4 s; in one call, which gets 1 s, they never passed.
-    link.set(512 << 10);
+    link.set_rate(512 << 10);
     options.address = link.target.clone();
     let mut late = RunningNode::restart(options).await.unwrap();
     late.options.address = link.address.clone();
@@ -216,7 +217,7 @@ async fn slow_votes_elect_leader_with_longer_election_timeout() {
     let mut links = Vec::new();
     for id in 1..=2 {
         let (listener, address) = bind_loopback().await;
-        let link = SlowLink::to(address);
+        let link = SlowLink::start(address);
         let mut options = Options::new(id, &link.address, dir.path().join(id.to_string()));
         options.election_min_ms = 1_500;
         options.election_max_ms = 3_000;
@@ -279,7 +280,7 @@ async fn slow_snapshot_is_followed_by_entries() {
         };
         leading.propose(batch).await.unwrap();
     }
-    link.set(64 << 10);
+    link.set_rate(64 << 10);
     options.address.clone_from(&link.target);
     let begun_at = leading.counters().last_log_index;
     let mut late = RunningNode::restart(options).await.unwrap();
@@ -312,7 +313,7 @@ async fn slow_snapshot_is_followed_by_entries() {
         "the test shows nothing: {entries_during_send}"
     );
     assert_eq!(late.node.counters().snapshots_installed, installs + 1);
-    link.set(u64::MAX);
+    link.set_rate(u64::MAX);
     nodes.push(late);
     write_session(&nodes, "last").await;
     wait_until_equal(&nodes, ["first", "last"].into_iter()).await;

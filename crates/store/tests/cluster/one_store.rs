@@ -125,8 +125,8 @@ async fn session_opens_serves_and_expires_after_w() {
     let addresses = &cluster.addresses;
     let observer = FakeAlloc::open("observer", addresses).await.unwrap();
     let alloc = FakeAlloc::open_renewing("a1", addresses).await.unwrap();
-    let refused = FakeAlloc::open("a1", addresses).await.err().unwrap();
-    assert_eq!(refused.reason(), Reason::NameTaken);
+    let rejection = FakeAlloc::open("a1", addresses).await.err().unwrap();
+    assert_eq!(rejection.reason(), Reason::NameTaken);
 
     // Watch pushes its slots, not its next keep-alive.
     alloc
@@ -226,8 +226,8 @@ async fn session_opens_serves_and_expires_after_w() {
             t.routes().all(|(_, r)| r.owner.is_none())
         })
         .await;
-    let refused = alloc.keep_alive().await.unwrap_err();
-    assert_eq!(refused.reason(), Reason::SessionNotFound);
+    let rejection = alloc.keep_alive().await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::SessionNotFound);
     // The name is free again.
     FakeAlloc::open("a1", addresses).await.unwrap();
 }

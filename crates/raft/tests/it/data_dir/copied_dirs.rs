@@ -48,7 +48,7 @@ async fn assert_rejected_as_copy(options: &Options) {
     assert_eq!(
         read_tree(&options.data_dir),
         before,
-        "refusing changed a file"
+        "the rejected start changed a file"
     );
 }
 

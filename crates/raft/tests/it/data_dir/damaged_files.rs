@@ -58,13 +58,13 @@ pub(crate) async fn assert_restarts_with(options: &Options, state: &State) {
     node.kill().await;
 }
 
-/// Returns why a directory that no node has is refused.
+/// Returns the error with which a node rejects this directory, once no process uses it.
 pub(crate) async fn open_error(options: &Options) -> Error {
     wait_until_unlocked(&options.data_dir).await;
     open_error_at_once(options).await
 }
 
-/// Returns why a directory is refused, in use or not.
+/// Returns the error with which a node rejects this directory, in use or not.
 pub(crate) async fn open_error_at_once(options: &Options) -> Error {
     RaftNode::open(options.clone(), Arc::new(TcpTransport))
         .await
@@ -180,7 +180,7 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) {
 }
 
 /// Damages `file` in one way after the other. The node rejects each by name, and starts again after
-/// the repair: the refusal changed nothing.
+/// the repair: the rejection changed nothing.
 async fn assert_each_damage_is_rejected(options: &Options, file: &Path, state: &State) {
     let good = fs::read(file).unwrap();
     for at in (0..good.len()).step_by((good.len() / 24).max(1)) {

@@ -1,5 +1,5 @@
 //! Directories a node cannot start on: in use, of another kind, not writable for it, or with files
-//! missing. It rejects each with one line that names the path and the remedy. The refusal changes
+//! missing. It rejects each with one line that names the path and the remedy. The rejection changes
 //! nothing, and the node starts once the damage is undone.
 
 use std::fs;
@@ -19,7 +19,7 @@ use crate::support::running_node::{RunningNode, start_cluster, wait_until, write
 /// Checks for one line that names `path` and contains each of `parts`.
 pub(crate) fn assert_names_path(error: &Error, path: &Path, parts: &[&str]) {
     let text = error.to_string();
-    println!("refused: {text}");
+    println!("rejected: {text}");
     assert!(text.contains(&path.display().to_string()), "{text}");
     assert!(parts.iter().all(|p| text.contains(p)), "{parts:?}: {text}");
     assert!(!text.contains('\n'), "{text}");
@@ -146,7 +146,7 @@ async fn data_dir_without_permission_is_rejected() {
     assert_names_path(&error, &other.data_dir, &["the user this process runs as"]);
 }
 
-/// Removes `path`, checks the refusal, and puts it back.
+/// Removes `path`, checks the rejection, and puts it back.
 async fn assert_missing_is_named(options: &Options, path: &Path, named: &Path, part: &str) {
     let kept = options.data_dir.with_extension("kept");
     fs::rename(path, &kept).unwrap();
@@ -159,7 +159,7 @@ async fn assert_missing_is_named(options: &Options, path: &Path, named: &Path, p
     assert_names_path(&error, named, &[part, "Nothing was changed"]);
     let after = read_tree(&options.data_dir);
     let lost: Vec<_> = before.iter().filter(|b| !after.contains(b)).collect();
-    assert!(lost.is_empty(), "refusing changed {lost:?}");
+    assert!(lost.is_empty(), "the rejected start changed {lost:?}");
     let _ = fs::remove_dir(path);
     fs::rename(&kept, path).unwrap();
 }

@@ -44,7 +44,7 @@ async fn child() {
         match node.node.propose(session_batch(&format!("n{i}"))).await {
             Ok(_) => print_line(&format!("acked {i}")),
             Err(e) => {
-                print_line(&format!("refused {e}"));
+                print_line(&format!("rejected {e}"));
                 break;
             }
         }

@@ -66,7 +66,7 @@ async fn call_each_method(member: &GroupMember) -> Vec<tonic::Status> {
     };
     let request = || RaftRequest {
         header: header(),
-        body: bytes::Bytes::from_static(b"never read by who refuses"),
+        body: bytes::Bytes::from_static(b"not read by a node that rejects the call"),
         ..RaftRequest::default()
     };
     let chunk = RaftSnapshotChunk {

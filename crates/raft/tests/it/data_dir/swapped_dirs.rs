@@ -17,7 +17,7 @@ use crate::support::running_node::{
     RunningNode, start_cluster, wait_until, wait_until_equal, write_session,
 };
 
-/// Puts `theirs` in the place of `ours`, checks the refusal, and puts ours back.
+/// Puts `theirs` in the place of `ours`, checks the rejection, and puts ours back.
 async fn assert_foreign_is_rejected(
     options: &Options,
     ours: &Path,
@@ -44,7 +44,7 @@ async fn assert_foreign_is_rejected(
     assert_eq!(
         read_tree(&options.data_dir),
         before,
-        "refusing changed a file"
+        "the rejected start changed a file"
     );
     assert_eq!(count_quarantined(options), 0);
     match ours.is_dir() {
@@ -139,7 +139,11 @@ async fn files_of_another_cluster_are_rejected() {
         fs::copy(&alien_snapshot, &beside).unwrap();
         let before = read_tree(&ours);
         assert_names_path(&open_error(&options).await, &beside, &["it is of cluster"]);
-        assert_eq!(read_tree(&ours), before, "refusing changed a file");
+        assert_eq!(
+            read_tree(&ours),
+            before,
+            "the rejected start changed a file"
+        );
         fs::remove_file(&beside).unwrap();
     }
     assert_foreign_is_rejected(
