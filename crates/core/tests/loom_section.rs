@@ -20,13 +20,14 @@ const B: CounterKey<'static> = CounterKey::Dense(1);
 /// Greatest offset of a 32-bit cell.
 const NARROW_MAX: u64 = u32::MAX as u64 - 16;
 
-fn model(test: impl Fn() + Sync + Send + 'static) {
+/// Runs a test under every schedule, up to a bound of preemptions.
+fn check_schedules(test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(3);
     builder.check(test);
 }
 
-fn open(max_seq: u64) -> SectionGrant {
+fn grant_up_to(max_seq: u64) -> SectionGrant {
     SectionGrant {
         generation: 1,
         base: 0,
@@ -36,20 +37,20 @@ fn open(max_seq: u64) -> SectionGrant {
     }
 }
 
-fn dense(max_seq: u64) -> Arc<Section> {
-    Arc::new(Section::dense(open(max_seq), 4))
+fn dense_section(max_seq: u64) -> Arc<Section> {
+    Arc::new(Section::dense(grant_up_to(max_seq), 4))
 }
 
-fn keyed(max_seq: u64) -> Arc<Section> {
-    Arc::new(Section::keyed(open(max_seq), [1, 2]))
+fn keyed_section(max_seq: u64) -> Arc<Section> {
+    Arc::new(Section::keyed(grant_up_to(max_seq), [1, 2]))
 }
 
 /// Makes the chunk before the threads start, for tests that are not about first touch.
-fn touch(section: &Section) {
+fn touch_chunk(section: &Section) {
     section.raise_to(CounterKey::Dense(1), 1).unwrap();
 }
 
-fn spawn<T: 'static>(
+fn spawn_call<T: 'static>(
     section: &Arc<Section>,
     work: impl FnOnce(&Section) -> T + 'static,
 ) -> thread::JoinHandle<T> {
@@ -58,7 +59,7 @@ fn spawn<T: 'static>(
 }
 
 /// Returns what one thread got by `times` calls: its numbers, each greater than the one before.
-fn take(section: &Section, key: CounterKey<'_>, times: usize) -> Vec<u64> {
+fn take_numbers(section: &Section, key: CounterKey<'_>, times: usize) -> Vec<u64> {
     let numbers: Vec<u64> = (0..times)
         .filter_map(|_| section.next(key, ONE).ok())
         .map(|range| range.last)
@@ -67,13 +68,13 @@ fn take(section: &Section, key: CounterKey<'_>, times: usize) -> Vec<u64> {
     numbers
 }
 
-fn merge(a: Vec<u64>, b: Vec<u64>) -> Vec<u64> {
+fn merge_numbers(a: Vec<u64>, b: Vec<u64>) -> Vec<u64> {
     let mut all = [a, b].concat();
     all.sort_unstable();
     all
 }
 
-fn wait_drained(section: &Section) -> u64 {
+fn wait_until_drained(section: &Section) -> u64 {
     loop {
         match section.high_water_mark() {
             Some(last) => return last,
@@ -86,36 +87,36 @@ fn wait_drained(section: &Section) -> u64 {
 /// visible to the thread that saw it leave.
 #[test]
 fn drained_section_hands_out_nothing() {
-    model(|| {
-        let section = dense(10);
-        touch(&section);
-        let a = spawn(&section, |s| take(s, A, 2));
-        let b = spawn(&section, |s| take(s, A, 1));
+    check_schedules(|| {
+        let section = dense_section(10);
+        touch_chunk(&section);
+        let a = spawn_call(&section, |s| take_numbers(s, A, 2));
+        let b = spawn_call(&section, |s| take_numbers(s, A, 1));
         section.seal();
-        let last = wait_drained(&section);
-        let numbers = merge(a.join().unwrap(), b.join().unwrap());
+        let last = wait_until_drained(&section);
+        let numbers = merge_numbers(a.join().unwrap(), b.join().unwrap());
         // One key, so a number handed out after drained would be above `last`.
         assert_eq!(last, numbers.last().copied().unwrap_or(0).max(1));
         assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
-        assert_eq!(wait_drained(&section), last);
+        assert_eq!(wait_until_drained(&section), last);
     });
 }
 
 /// A counter found before the seal hands nothing out after drained: finding is not entering.
 #[test]
 fn counter_ref_found_before_the_seal_enters_like_any_other() {
-    model(|| {
-        let section = dense(10);
-        touch(&section);
-        let by_spot = spawn(&section, |s| {
+    check_schedules(|| {
+        let section = dense_section(10);
+        touch_chunk(&section);
+        let by_spot = spawn_call(&section, |s| {
             let spot = s.find_counter(s.prepare_lookup(A).unwrap()).unwrap();
             let numbers = (0..2).filter_map(|_| spot.next(ONE).ok());
             numbers.map(|range| range.last).collect::<Vec<u64>>()
         });
-        let by_key = spawn(&section, |s| take(s, A, 1));
+        let by_key = spawn_call(&section, |s| take_numbers(s, A, 1));
         section.seal();
-        let last = wait_drained(&section);
-        let numbers = merge(by_spot.join().unwrap(), by_key.join().unwrap());
+        let last = wait_until_drained(&section);
+        let numbers = merge_numbers(by_spot.join().unwrap(), by_key.join().unwrap());
         assert_eq!(last, numbers.last().copied().unwrap_or(0).max(1));
         assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     });
@@ -124,10 +125,10 @@ fn counter_ref_found_before_the_seal_enters_like_any_other() {
 /// A batch that entered before the seal may finish; the high-water mark covers all of it.
 #[test]
 fn drain_waits_for_a_batch() {
-    model(|| {
-        let section = dense(10);
-        touch(&section);
-        let batch = spawn(&section, |s| {
+    check_schedules(|| {
+        let section = dense_section(10);
+        touch_chunk(&section);
+        let batch = spawn_call(&section, |s| {
             let Some(guard) = s.enter() else {
                 return 0;
             };
@@ -136,7 +137,7 @@ fn drain_waits_for_a_batch() {
             guard.next(B, ONE).unwrap().last
         });
         section.seal();
-        let last = wait_drained(&section);
+        let last = wait_until_drained(&section);
         // B was at 1, so a batch inside ends with 2 on both keys.
         assert_eq!(last, batch.join().unwrap().max(1));
     });
@@ -146,13 +147,13 @@ fn drain_waits_for_a_batch() {
 /// nothing.
 #[test]
 fn acknowledged_raise_to_is_in_the_high_water_mark() {
-    model(|| {
-        let section = dense(10);
-        touch(&section);
-        let raise = spawn(&section, |s| s.raise_to(A, 7));
-        let next = spawn(&section, |s| s.next(A, ONE));
+    check_schedules(|| {
+        let section = dense_section(10);
+        touch_chunk(&section);
+        let raise = spawn_call(&section, |s| s.raise_to(A, 7));
+        let next = spawn_call(&section, |s| s.next(A, ONE));
         section.seal();
-        let last = wait_drained(&section);
+        let last = wait_until_drained(&section);
         let raised = raise.join().unwrap();
         let next = next.join().unwrap();
         match (raised, next) {
@@ -174,13 +175,13 @@ fn acknowledged_raise_to_is_in_the_high_water_mark() {
 /// Two threads request four numbers of a window of three.
 #[test]
 fn counter_never_repeats_nor_passes_the_window() {
-    model(|| {
-        let section = dense(3);
-        touch(&section);
-        let a = spawn(&section, |s| take(s, A, 2));
-        let b = take(&section, A, 2);
+    check_schedules(|| {
+        let section = dense_section(3);
+        touch_chunk(&section);
+        let a = spawn_call(&section, |s| take_numbers(s, A, 2));
+        let b = take_numbers(&section, A, 2);
         assert!(section.highest_offset() <= 3);
-        assert_eq!(merge(a.join().unwrap(), b), [1, 2, 3]);
+        assert_eq!(merge_numbers(a.join().unwrap(), b), [1, 2, 3]);
         assert_eq!(
             section.next(A, ONE),
             Err(TakeError::WindowExhausted { needed: 4 })
@@ -191,12 +192,12 @@ fn counter_never_repeats_nor_passes_the_window() {
 /// The section hands out a number above the old window only after it received the wider one.
 #[test]
 fn window_widened_while_numbers_are_taken_repeats_nothing() {
-    model(|| {
-        let section = dense(1);
-        touch(&section);
+    check_schedules(|| {
+        let section = dense_section(1);
+        touch_chunk(&section);
         let durable = Arc::new(AtomicBool::new(false));
         let raised = durable.clone();
-        let widen = spawn(&section, move |s| {
+        let widen = spawn_call(&section, move |s| {
             raised.store(true, Ordering::Release);
             s.widen_to(3);
             s.widen_to(2);
@@ -216,11 +217,11 @@ fn window_widened_while_numbers_are_taken_repeats_nothing() {
 /// Two threads cross the 32-bit edge together; a reader watches.
 #[test]
 fn counter_that_grows_wide_repeats_nothing_and_never_goes_back() {
-    model(|| {
-        let section = dense(NARROW_MAX * 2);
+    check_schedules(|| {
+        let section = dense_section(NARROW_MAX * 2);
         section.raise_to(A, NARROW_MAX - 1).unwrap();
-        let a = spawn(&section, |s| take(s, A, 2));
-        let b = spawn(&section, |s| take(s, A, 1));
+        let a = spawn_call(&section, |s| take_numbers(s, A, 2));
+        let b = spawn_call(&section, |s| take_numbers(s, A, 1));
         let CurrentValue::Touched(seen) = section.current(A).unwrap() else {
             panic!("the key was touched");
         };
@@ -228,7 +229,7 @@ fn counter_that_grows_wide_repeats_nothing_and_never_goes_back() {
             panic!("the key was touched");
         };
         assert!(seen <= seen_later);
-        let all = merge(a.join().unwrap(), b.join().unwrap());
+        let all = merge_numbers(a.join().unwrap(), b.join().unwrap());
         assert_eq!(all, [NARROW_MAX, NARROW_MAX + 1, NARROW_MAX + 2]);
         assert_eq!(
             section.current(A),
@@ -242,18 +243,18 @@ fn counter_that_grows_wide_repeats_nothing_and_never_goes_back() {
 /// A RaiseTo far above moves the key to a wide counter while callers use it.
 #[test]
 fn raise_to_wide_while_numbers_are_taken_repeats_nothing() {
-    model(|| {
+    check_schedules(|| {
         let far = NARROW_MAX + 1_000;
-        let section = dense(NARROW_MAX * 2);
-        touch(&section);
-        let raise = spawn(&section, move |s| {
+        let section = dense_section(NARROW_MAX * 2);
+        touch_chunk(&section);
+        let raise = spawn_call(&section, move |s| {
             assert_eq!(s.raise_to(A, far), Ok(CurrentValue::Touched(far)));
             s.next(A, ONE).unwrap().last
         });
-        let taken = take(&section, A, 2);
+        let taken = take_numbers(&section, A, 2);
         let after = raise.join().unwrap();
         assert!(after > far);
-        let mut all = merge(taken.clone(), vec![after]);
+        let mut all = merge_numbers(taken.clone(), vec![after]);
         all.dedup();
         assert_eq!(all.len(), 3, "a number was repeated: {taken:?} {after}");
         assert!(taken.iter().all(|n| *n <= 2 || *n > far));
@@ -263,11 +264,11 @@ fn raise_to_wide_while_numbers_are_taken_repeats_nothing() {
 /// A RaiseTo overtaken by callers lowers nothing.
 #[test]
 fn late_raise_to_lowers_nothing() {
-    model(|| {
-        let section = dense(10);
-        touch(&section);
-        let raise = spawn(&section, |s| s.raise_to(A, 2));
-        let taken = take(&section, A, 3);
+    check_schedules(|| {
+        let section = dense_section(10);
+        touch_chunk(&section);
+        let raise = spawn_call(&section, |s| s.raise_to(A, 2));
+        let taken = take_numbers(&section, A, 3);
         let Ok(CurrentValue::Touched(now)) = raise.join().unwrap() else {
             panic!("the window reaches");
         };
@@ -281,11 +282,11 @@ fn late_raise_to_lowers_nothing() {
 /// Two threads touch one new uid: one chunk, one counter.
 #[test]
 fn first_touch_of_a_dense_key_makes_one_chunk() {
-    model(|| {
-        let section = dense(10);
-        let a = spawn(&section, |s| take(s, A, 1));
-        let b = take(&section, A, 1);
-        assert_eq!(merge(a.join().unwrap(), b), [1, 2]);
+    check_schedules(|| {
+        let section = dense_section(10);
+        let a = spawn_call(&section, |s| take_numbers(s, A, 1));
+        let b = take_numbers(&section, A, 1);
+        assert_eq!(merge_numbers(a.join().unwrap(), b), [1, 2]);
         assert_eq!(section.keys_in_memory(), 1);
     });
 }
@@ -293,11 +294,11 @@ fn first_touch_of_a_dense_key_makes_one_chunk() {
 /// Two threads touch one new key: one entry.
 #[test]
 fn first_touch_of_a_keyed_key_makes_one_entry() {
-    model(|| {
-        let section = keyed(10);
-        let a = spawn(&section, |s| take(s, CounterKey::Keyed(b"a"), 1));
-        let b = take(&section, CounterKey::Keyed(b"a"), 2);
-        assert_eq!(merge(a.join().unwrap(), b), [1, 2, 3]);
+    check_schedules(|| {
+        let section = keyed_section(10);
+        let a = spawn_call(&section, |s| take_numbers(s, CounterKey::Keyed(b"a"), 1));
+        let b = take_numbers(&section, CounterKey::Keyed(b"a"), 2);
+        assert_eq!(merge_numbers(a.join().unwrap(), b), [1, 2, 3]);
         assert_eq!(section.keys_in_memory(), 1);
     });
 }
@@ -305,16 +306,16 @@ fn first_touch_of_a_keyed_key_makes_one_entry() {
 /// Under loom a first level takes one key: new keys open levels while an old one is in use.
 #[test]
 fn keys_stay_found_while_levels_are_added() {
-    model(|| {
-        let section = keyed(10);
-        assert_eq!(take(&section, CounterKey::Keyed(b"old"), 1), [1]);
-        let grow = spawn(&section, |s| {
-            assert_eq!(take(s, CounterKey::Keyed(b"x"), 1), [1]);
-            assert_eq!(take(s, CounterKey::Keyed(b"y"), 1), [1]);
-            take(s, CounterKey::Keyed(b"old"), 1)
+    check_schedules(|| {
+        let section = keyed_section(10);
+        assert_eq!(take_numbers(&section, CounterKey::Keyed(b"old"), 1), [1]);
+        let grow = spawn_call(&section, |s| {
+            assert_eq!(take_numbers(s, CounterKey::Keyed(b"x"), 1), [1]);
+            assert_eq!(take_numbers(s, CounterKey::Keyed(b"y"), 1), [1]);
+            take_numbers(s, CounterKey::Keyed(b"old"), 1)
         });
-        let here = take(&section, CounterKey::Keyed(b"old"), 2);
-        assert_eq!(merge(grow.join().unwrap(), here), [2, 3, 4]);
+        let here = take_numbers(&section, CounterKey::Keyed(b"old"), 2);
+        assert_eq!(merge_numbers(grow.join().unwrap(), here), [2, 3, 4]);
         for key in [b"x", b"y"] {
             assert_eq!(
                 section.current(CounterKey::Keyed(key)),
@@ -327,14 +328,14 @@ fn keys_stay_found_while_levels_are_added() {
 /// Once a thread saw drained, the next owner may go further: no `current` that begins then answers.
 #[test]
 fn current_of_a_drained_section_is_rejected() {
-    model(|| {
-        let section = dense(10);
-        touch(&section);
+    check_schedules(|| {
+        let section = dense_section(10);
+        touch_chunk(&section);
         let elsewhere = Arc::new(AtomicBool::new(false));
         let go = elsewhere.clone();
-        let owner = spawn(&section, move |s| {
+        let owner = spawn_call(&section, move |s| {
             s.seal();
-            wait_drained(s);
+            wait_until_drained(s);
             go.store(true, Ordering::Release);
         });
         let moved = elsewhere.load(Ordering::Acquire);
