@@ -46,7 +46,7 @@ impl RunStats {
         }
     }
 
-    /// Counts a call that took `latency` and returned so many numbers.
+    /// Counts a call that took `latency` and returned this many numbers.
     pub(crate) fn count_call(&mut self, latency: Duration, numbers: u64) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_MAX_NS);
         self.latency.saturating_record(nanos.max(1));

@@ -100,7 +100,7 @@ pub(super) enum FillResult {
 pub(super) struct TooManyGaps;
 
 impl GapTracker {
-    /// Creates a tracker for so many callers, each with one call in flight at a time.
+    /// Creates a tracker for this many callers, each with one call in flight at a time.
     pub(super) fn new(callers: usize) -> GapTracker {
         GapTracker {
             shards: (0..SHARD_COUNT).map(|_| Mutex::default()).collect(),

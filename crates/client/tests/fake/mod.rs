@@ -35,30 +35,30 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 pub const SLOTS: u16 = 16;
 
-/// The script of a node; changed while it runs.
+/// Script of a node: how it behaves from now on. A test may change it at any time.
 #[derive(Default)]
 pub struct FakeScript {
-    /// Before any answer but Routes.
+    /// Delay of each answer, except to Routes.
     pub delay: Duration,
-    /// Attach deltas from a version the client cannot have.
+    /// Whether it attaches deltas from a version that the client cannot have.
     pub sends_gap: bool,
-    /// Attach the table of this cluster.
+    /// Cluster of the tables that it attaches; None: its own.
     pub table_cluster: Option<u128>,
-    /// Name this cluster at the opening of a Pipe and in answers of RaiseTo; reject nothing.
+    /// Cluster that it names when a Pipe is opened and in answers to RaiseTo. It rejects no call.
     pub cluster_tag: ClusterTag,
-    /// Answer with these first, one a call of Next.
+    /// Errors with which it answers the first calls of Next, one a call.
     pub next_errors: Vec<RpcError>,
     /// Keys that fail once in NextMany, as UNAVAILABLE.
     pub failing_once: BTreeSet<String>,
     /// Keys that fail once in NextMany, with this fault.
     pub rejecting_once: HashMap<String, RpcError>,
-    /// Answer frames of a Pipe in two parts, the second one when this turns true.
+    /// Condition for the second part of its answers to frames; None: an answer is one part.
     pub second_part: Option<watch::Receiver<bool>>,
-    /// Leave the last number out of frames of several items.
+    /// Whether it leaves the last number out of answers to frames of several items.
     pub drops_last_number: bool,
-    /// End the Pipe at the next frame, once.
+    /// Whether it ends the Pipe at the next frame, once.
     pub breaks_pipe: bool,
-    /// Announce to the callers of a Pipe after so many frames that this server stops.
+    /// Number of frames after which it announces to the callers of a Pipe that it stops.
     pub closes_after: Option<u64>,
 }
 

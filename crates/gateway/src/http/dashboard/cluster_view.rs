@@ -135,7 +135,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
         json["served_by"] = json!({ "name": own.name, "address": own.address });
         json["store_error"] = json!(error);
         json["store_age_ms"] = json!(store_age.map(|age| age.as_millis() as u64));
-        // So that the page can tell a new answer from a repeated one, and compute rates.
+        // So that the page can distinguish a new answer from a repeated one, and compute rates.
         json["at_ms"] = json!(self.started_at.elapsed().as_millis() as u64);
         json.to_string().into()
     }
