@@ -52,8 +52,8 @@ pub async fn five_processes() -> ScenarioOutcome {
     assert!(report.ordered_pairs > 1_000_000 && report.concurrency_max > 4);
 
     // 3. The check finds a planted fault in the same history.
-    let whole = std::fs::read_to_string(&path).unwrap();
-    let (a, b) = find_two_ordered_calls(&whole);
+    let history_text = std::fs::read_to_string(&path).unwrap();
+    let (a, b) = find_two_ordered_calls(&history_text);
     for (name, rule, lines) in [
         (
             "duplicate",
@@ -66,7 +66,7 @@ pub async fn five_processes() -> ScenarioOutcome {
             vec![(a, replace_numbers(a, b)), (b, replace_numbers(b, a))],
         ),
     ] {
-        let mut planted = whole.clone();
+        let mut planted = history_text.clone();
         for (old, new) in lines {
             planted = planted.replace(&format!("{old}\n"), &format!("{new}\n"));
         }

@@ -77,8 +77,8 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     let mut outcome = ScenarioOutcome::default();
 
     // 1. Stop a cluster, and start another one.
-    let mut other = ProcessCluster::start(3, 1, 3_000).await;
-    for process in other.all_processes() {
+    let mut other_cluster = ProcessCluster::start(3, 1, 3_000).await;
+    for process in other_cluster.all_processes() {
         process.kill();
     }
     let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
@@ -90,9 +90,9 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     // 2. Restart a store on the other cluster's directory: it logs the mistake and stays out.
     let own = cluster.stores[2].arg("--data-dir").to_owned();
     cluster.kill_store(2);
-    let theirs = other.stores[2].arg("--data-dir").to_owned();
-    let kept = read_identity(&theirs);
-    cluster.stores[2].set_arg("--data-dir", &theirs);
+    let other_dir = other_cluster.stores[2].arg("--data-dir").to_owned();
+    let identity = read_identity(&other_dir);
+    cluster.stores[2].set_arg("--data-dir", &other_dir);
     cluster.stores[2].restart();
     let log = wait_until("the mistake to be named", TEST_TIMEOUT, async || {
         let log = cluster.stores[2].log();
@@ -111,7 +111,11 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
 
     // 4. The foreign directory is unchanged. On its own directory the store is a member again.
     cluster.kill_store(2);
-    assert_eq!(read_identity(&theirs), kept, "the identity is as it was");
+    assert_eq!(
+        read_identity(&other_dir),
+        identity,
+        "the identity is as it was"
+    );
     cluster.stores[2].set_arg("--data-dir", &own);
     cluster.stores[2].restart();
     let leader = cluster.leader().await;
@@ -131,13 +135,13 @@ pub async fn store_on_foreign_directory() -> ScenarioOutcome {
     .await;
 
     // 6. The other cluster has lost nothing.
-    for process in &mut other.stores {
+    for process in &mut other_cluster.stores {
         process.restart();
     }
-    other.allocs[0].restart();
-    let theirs = other.new_client().with_deadline(TEST_TIMEOUT);
+    other_cluster.allocs[0].restart();
+    let other_client = other_cluster.new_client().with_deadline(TEST_TIMEOUT);
     outcome
-        .measure_call(theirs.default_namespace().next(42))
+        .measure_call(other_client.default_namespace().next(42))
         .await;
     outcome
 }

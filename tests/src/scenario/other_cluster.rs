@@ -108,11 +108,11 @@ pub async fn address_reused_forwarder() -> ScenarioOutcome {
     let mut last: BTreeMap<u64, u64> = BTreeMap::new();
     for uid in &uids {
         for _ in 0..50 {
-            let given = take_number(&forwarder, *uid)
+            let number = take_number(&forwarder, *uid)
                 .await
                 .expect("it is forwarded")
                 .first;
-            last.insert(*uid, given);
+            last.insert(*uid, number);
         }
     }
 
@@ -140,8 +140,8 @@ pub async fn address_reused_forwarder() -> ScenarioOutcome {
             match take_number(&forwarder, *uid).await {
                 Ok(response) => {
                     let before = last.insert(*uid, response.first).unwrap_or(0);
-                    let given = response.first;
-                    assert!(given > before, "uid {uid}: {given} after {before}");
+                    let number = response.first;
+                    assert!(number > before, "uid {uid}: {number} after {before}");
                     answered += 1;
                 }
                 Err(_) => failed += 1,
@@ -162,7 +162,7 @@ pub async fn stores_reinitialized() -> ScenarioOutcome {
     // 1. An AllocSvr serves.
     let mut cluster = ProcessCluster::start(3, 1, LEASE.as_millis() as u32).await;
     let server = cluster.alloc_addresses[0].clone();
-    let given = take_number(&server, 1).await.expect("a number").first;
+    let old_first = take_number(&server, 1).await.expect("a number").first;
 
     // 2. One stray store of another cluster ends nothing.
     wipe_store(&mut cluster, 2).await;
@@ -197,12 +197,15 @@ pub async fn stores_reinitialized() -> ScenarioOutcome {
 
     // 4. After a restart it joins the new cluster, whose numbers begin at 1.
     cluster.allocs[0].restart();
-    let first = wait_until("numbers of the new cluster", TEST_TIMEOUT, async || {
+    let new_first = wait_until("numbers of the new cluster", TEST_TIMEOUT, async || {
         take_number(&server, 1).await.ok()
     })
     .await
     .first;
-    assert!(given >= 1 && first == 1, "{given}, then {first}");
+    assert!(
+        old_first >= 1 && new_first == 1,
+        "{old_first}, then {new_first}"
+    );
     outcome
 }
 

@@ -54,13 +54,16 @@ fn bench_modes_all_measure_and_verify() {
     let history = dev.dir.path().join("history");
     let history = history.to_str().unwrap();
 
-    let one = run_bench(&dev, &["--distribution", "zipf", "--history", history]);
-    assert_eq!(json_number(&one, "calls"), json_number(&one, "numbers"));
-    assert!(json_number(&one, "calls") > 100, "{one}");
-    let latency = &one["latency_ns"];
+    let result = run_bench(&dev, &["--distribution", "zipf", "--history", history]);
+    assert_eq!(
+        json_number(&result, "calls"),
+        json_number(&result, "numbers")
+    );
+    assert!(json_number(&result, "calls") > 100, "{result}");
+    let latency = &result["latency_ns"];
     let percentiles = ["p50", "p90", "p99", "p99.9", "max"].map(|p| json_number(latency, p));
     assert!(percentiles.is_sorted() && percentiles[0] > 0, "{latency}");
-    assert!(json_number(&one["cluster"], "numbers_issued") >= json_number(&one, "numbers"));
+    assert!(json_number(&result["cluster"], "numbers_issued") >= json_number(&result, "numbers"));
     let checked = dev.run_client_ok(&["check", history]);
     assert!(checked.contains("no rule is broken"), "{checked}");
 

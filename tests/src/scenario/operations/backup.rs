@@ -131,7 +131,7 @@ pub async fn backup_restore() -> ScenarioOutcome {
     // 1. Load all sequences through every kind of caller.
     let mut cluster = ProcessCluster::start(3, 2, 3_000).await;
     let (callers, client) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
-    let one = TestCaller::Sdk(client.clone());
+    let caller = TestCaller::Sdk(client.clone());
     test_keys::create_third_namespace(&client).await;
     let mut history = History::create(cluster.dir());
     let load = RecordedLoad::start(
@@ -161,18 +161,24 @@ pub async fn backup_restore() -> ScenarioOutcome {
         assert_success(&run_backup(&cluster, &other).await);
     }
     outcome.calls_during_fault = load.answered_calls() - before;
-    let kept = std::fs::read(&file).expect("the backup");
-    let again = run_backup(&cluster, &file).await;
-    assert!(!again.status.success(), "{again:?}");
-    assert!(String::from_utf8_lossy(&again.stderr).contains("never overwritten"));
-    assert_eq!(std::fs::read(&file).expect("the backup"), kept);
+    let backup_bytes = std::fs::read(&file).expect("the backup");
+    let second_backup = run_backup(&cluster, &file).await;
+    assert!(!second_backup.status.success(), "{second_backup:?}");
+    assert!(String::from_utf8_lossy(&second_backup.stderr).contains("never overwritten"));
+    assert_eq!(std::fs::read(&file).expect("the backup"), backup_bytes);
 
     // 3. Take more numbers, of sections in the backup and of others, while the load continues.
     let mut used = fresh_keys(400);
     used.extend_from_slice(&test_keys::all_test_keys()[0][..FRESH_UIDS as usize]);
     let mut reached = Vec::new();
     for _ in 0..ROUNDS {
-        reached = call_recorded(&mut history, &one, TestCall::Next(NUMBERS_PER_CALL), &used).await;
+        reached = call_recorded(
+            &mut history,
+            &caller,
+            TestCall::Next(NUMBERS_PER_CALL),
+            &used,
+        )
+        .await;
     }
     let numbers = used.len() * NUMBERS_PER_CALL as usize * ROUNDS;
     assert_eq!(numbers, 100_000);
@@ -215,13 +221,13 @@ pub async fn backup_restore() -> ScenarioOutcome {
     let small = run_restore(&cluster, &file, &dir, &margins(&low)).await;
     assert_restore_rejected(&small, &dir, &["at least", &window]);
     let damaged = cluster.dir().join("damaged");
-    for at in [0, 20, kept.len() / 2, kept.len() - 1] {
-        let mut bytes = kept.clone();
+    for at in [0, 20, backup_bytes.len() / 2, backup_bytes.len() - 1] {
+        let mut bytes = backup_bytes.clone();
         bytes[at] ^= 4;
         std::fs::write(&damaged, &bytes).expect("written");
         let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
         assert_restore_rejected(&output, &dir, &["no whole backup"]);
-        std::fs::write(&damaged, &kept[..at]).expect("written");
+        std::fs::write(&damaged, &backup_bytes[..at]).expect("written");
         let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
         assert_restore_rejected(&output, &dir, &["no whole backup", "cut short"]);
     }
@@ -235,10 +241,10 @@ pub async fn backup_restore() -> ScenarioOutcome {
     start_restored_cluster(&mut cluster, &dir, 1).await;
     check_surviving_alloc(&mut cluster, &mut history, &used).await;
     let (callers, new) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
-    let one = TestCaller::Sdk(new);
+    let caller = TestCaller::Sdk(new);
 
     // 7. Unused keys have a bound, and used keys continue above their last number.
-    for answer in call_recorded(&mut history, &one, TestCall::Current, &fresh_keys(500)).await {
+    for answer in call_recorded(&mut history, &caller, TestCall::Current, &fresh_keys(500)).await {
         assert!(
             matches!(answer, CallAnswer::AtMost(_)),
             "{answer:?}: an earlier cluster may have used it"
@@ -246,7 +252,7 @@ pub async fn backup_restore() -> ScenarioOutcome {
     }
     for (before, after) in reached
         .iter()
-        .zip(call_recorded(&mut history, &one, TestCall::Next(1), &used).await)
+        .zip(call_recorded(&mut history, &caller, TestCall::Next(1), &used).await)
     {
         let (before, after) = (last_number(before), last_number(&after));
         assert!(after > before, "{after} after {before}");
@@ -301,10 +307,10 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
         cluster.allocs[0].restart();
         cluster.wait_until_assigned(1).await;
     }
-    let seen = outcome
+    let last_issued = outcome
         .measure_call(patient.default_namespace().next(42))
         .await;
-    assert!(seen.last > 50_000_000);
+    assert!(last_issued.last > 50_000_000);
 
     // 2. Lose the cluster, and restore it with the least margins.
     for process in cluster.all_processes() {
@@ -338,9 +344,9 @@ pub async fn restore_with_low_margins() -> ScenarioOutcome {
         ..NextRequest::default()
     };
     for (alarms, request) in [
-        (1, request(Some(seen.last), None)),
-        (2, request(None, Some(seen.epoch))),
-        (3, request(Some(seen.last), Some(seen.epoch))),
+        (1, request(Some(last_issued.last), None)),
+        (2, request(None, Some(last_issued.epoch))),
+        (3, request(Some(last_issued.last), Some(last_issued.epoch))),
     ] {
         let status = plain.next(request).await.expect_err("it must be rejected");
         let fault = RpcError::from_status(&status);

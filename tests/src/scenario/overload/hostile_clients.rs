@@ -157,7 +157,7 @@ async fn make_hostile_call(
     client: &mut SequenceClient<Channel>,
     rng: &mut SmallRng,
 ) -> Result<HostileTally, Status> {
-    let one = HostileTally {
+    let served_tally = HostileTally {
         served: 1,
         ..HostileTally::default()
     };
@@ -171,15 +171,15 @@ async fn make_hostile_call(
     let many = match op {
         HostileOp::Uids => {
             let request = uid(HOSTILE_NAMESPACE, rng.random_range(0..HOSTILE_UIDS), None);
-            return client.next(request).await.map(|_| one);
+            return client.next(request).await.map(|_| served_tally);
         }
         HostileOp::Names => {
             let name = format!("n{:x}", rng.random::<u64>());
-            return client.next(uid(&name, 1, None)).await.map(|_| one);
+            return client.next(uid(&name, 1, None)).await.map(|_| served_tally);
         }
         HostileOp::Floors => {
             let request = uid("default", rng.random_range(0..HOSTILE_UIDS), Some(1 << 60));
-            return client.next(request).await.map(|_| one);
+            return client.next(request).await.map(|_| served_tally);
         }
         HostileOp::Currents => {
             let request = CurrentManyRequest {

@@ -55,18 +55,18 @@ impl SectionChurn {
         };
         let made = client.admin().create_namespace(&spec).await;
         made.expect("the namespace is created");
-        let one = ChurnTask {
+        let task = ChurnTask {
             stop: Arc::default(),
             answered: Arc::default(),
             caller: TestCaller::Sdk(client.clone()),
             history: history.clone(),
         };
-        let raisers = (0..RAISER_TASKS).map(|uid| tokio::spawn(one.clone().take_singles(uid)));
-        let visitor = tokio::spawn(one.clone().visit_sections());
+        let raisers = (0..RAISER_TASKS).map(|uid| tokio::spawn(task.clone().take_singles(uid)));
+        let visitor = tokio::spawn(task.clone().visit_sections());
         SectionChurn {
             tasks: raisers.chain([visitor]).collect(),
-            stop: one.stop,
-            answered: one.answered,
+            stop: task.stop,
+            answered: task.answered,
         }
     }
 

@@ -41,8 +41,8 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
     for _ in 0..2 {
         served.push(connect_caller(address).await);
     }
-    for one in &mut served {
-        one.next(next_request("", 1)).await.unwrap();
+    for caller in &mut served {
+        caller.next(next_request("", 1)).await.unwrap();
     }
     // Rejected at its first call or on connect: the reason may arrive with either.
     let rejection = wait_until("a rejection with the reason", TEST_TIMEOUT, async || {
@@ -54,16 +54,20 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
     })
     .await;
     assert!(rejection.contains("takes 3 at a time"), "{rejection}");
-    for one in &mut served {
-        one.next(next_request("", 1)).await.unwrap();
+    for caller in &mut served {
+        caller.next(next_request("", 1)).await.unwrap();
     }
     served.pop();
-    let mut late = wait_until("the place that is free again", TEST_TIMEOUT, async || {
-        let mut late = SequenceClient::connect(http_url(address)).await.ok()?;
-        late.next(next_request("", 1)).await.ok().map(|_| late)
+    let mut late_caller = wait_until("the place that is free again", TEST_TIMEOUT, async || {
+        let mut late_caller = SequenceClient::connect(http_url(address)).await.ok()?;
+        late_caller
+            .next(next_request("", 1))
+            .await
+            .ok()
+            .map(|_| late_caller)
     })
     .await;
-    late.next(next_request("", 1)).await.unwrap();
+    late_caller.next(next_request("", 1)).await.unwrap();
     drop(served);
     let rejections = wait_until(
         "a place for the counting caller",
@@ -78,7 +82,7 @@ async fn connection_over_limit_is_rejected_and_evicts_no_other() {
     )
     .await;
     assert!(rejections >= 1);
-    drop(late);
+    drop(late_caller);
     cluster.stop(&[alloc]).await;
 }
 
@@ -92,8 +96,8 @@ async fn store_connection_over_limit_is_rejected() {
     .await
     .unwrap();
     let address = store.local_addr();
-    let mut one = StoreClient::connect(http_url(address)).await.unwrap();
-    one.describe(DescribeRequest {}).await.unwrap();
+    let mut first_client = StoreClient::connect(http_url(address)).await.unwrap();
+    first_client.describe(DescribeRequest {}).await.unwrap();
     wait_until("a rejection with the reason", TEST_TIMEOUT, async || {
         let text = match StoreClient::connect(http_url(address)).await {
             Ok(mut more) => format!("{:?}", more.describe(DescribeRequest {}).await.unwrap_err()),
@@ -102,7 +106,7 @@ async fn store_connection_over_limit_is_rejected() {
         text.contains("takes 1 at a time").then_some(())
     })
     .await;
-    one.describe(DescribeRequest {}).await.unwrap();
+    first_client.describe(DescribeRequest {}).await.unwrap();
     store.shutdown().await;
 }
 

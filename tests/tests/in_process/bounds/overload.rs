@@ -50,14 +50,14 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     .await;
     let allocs = [alloc.clone()];
     wait_until_assigned(&allocs).await;
-    let mut one = new_caller(&alloc).await;
-    one.next(next_request("", 7)).await.unwrap();
+    let mut caller = new_caller(&alloc).await;
+    caller.next(next_request("", 7)).await.unwrap();
     cluster.stop_stores().await;
 
     // 2. Each of four connections uses its whole share; its items wait for a store.
     let timeout = Duration::from_secs(6);
     let mut waiting = Vec::new();
-    let mut connections = vec![one.clone()];
+    let mut connections = vec![caller.clone()];
     for n in 1..=4 {
         if n > 1 {
             connections.push(new_caller(&alloc).await);
@@ -73,7 +73,7 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
         })
         .await;
         if n == 1 {
-            let more = one
+            let more = caller
                 .next_many(batch_request(9_000))
                 .await
                 .unwrap()
@@ -110,8 +110,8 @@ async fn queued_items_over_limit_are_rejected_and_loaded_ones_served() {
     assert_eq!(answer.errors.len() as u64, ITEMS - 1);
 
     // 5. The waiting items end at their deadline, and their places are free again.
-    for one in waiting {
-        match one.await.unwrap() {
+    for call in waiting {
+        match call.await.unwrap() {
             Ok(answer) => {
                 let errors = answer.into_inner().errors;
                 assert!(errors.iter().all(|e| e.reason() == Reason::WindowExhausted));

@@ -106,9 +106,9 @@ async fn reflection_and_health_report_the_true_state() {
         of_store.map(String::from).into()
     );
 
-    let whole = |services: &[&'static str]| [&[""], services].concat();
-    wait_for_health(a1, &whole(&of_alloc), ServingStatus::Serving).await;
-    wait_for_health(store, &whole(&of_store), ServingStatus::Serving).await;
+    let with_server = |services: &[&'static str]| [&[""], services].concat();
+    wait_for_health(a1, &with_server(&of_alloc), ServingStatus::Serving).await;
+    wait_for_health(store, &with_server(&of_store), ServingStatus::Serving).await;
     let mut client = HealthClient::new(connect_channel(a1).await);
     let unknown = HealthCheckRequest {
         service: "seqsvr.v1.Store".into(),
@@ -118,9 +118,9 @@ async fn reflection_and_health_report_the_true_state() {
 
     link.cut();
     clock.jump(LEASE);
-    wait_for_health(a1, &whole(&of_alloc), ServingStatus::NotServing).await;
+    wait_for_health(a1, &with_server(&of_alloc), ServingStatus::NotServing).await;
     link.heal();
-    wait_for_health(a1, &whole(&of_alloc), ServingStatus::Serving).await;
+    wait_for_health(a1, &with_server(&of_alloc), ServingStatus::Serving).await;
 
     // A watcher receives the stop before the connection ends.
     let request = HealthCheckRequest::default();

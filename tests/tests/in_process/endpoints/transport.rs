@@ -58,16 +58,16 @@ async fn memory_network_cluster_survives_partition_of_its_leader() {
         let dir = tempfile::tempdir().unwrap();
         stores.push(start_store(&net, id, dir.path()).await);
         dirs.push(dir);
-        let at = test_address(id, 7800).to_string();
-        let who = StoreClient::new(channels.get(&at).unwrap())
+        let address = test_address(id, 7800).to_string();
+        let identity = StoreClient::new(channels.get(&address).unwrap())
             .describe(v1::DescribeRequest {})
             .await
             .unwrap()
             .into_inner();
         members.push(v1::Member {
-            id: who.node,
-            address: who.address,
-            incarnation: who.incarnation,
+            id: identity.node,
+            address: identity.address,
+            incarnation: identity.incarnation,
         });
     }
     let init = v1::InitRequest {

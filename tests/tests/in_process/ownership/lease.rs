@@ -68,7 +68,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     let mut stale = new_caller(&old).await;
     let request = || mark_forwarded(next_request("fenced", 3));
     // Loaded by a caller that may wait for it.
-    let mut given = BTreeSet::from([stale
+    let mut handed_out = BTreeSet::from([stale
         .next(next_request("fenced", 3))
         .await
         .unwrap()
@@ -98,14 +98,14 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     // 4. The old owner serves the rest of its window, and no number twice.
     let (mut mine, mut theirs) = (0, 0);
     let mut lowest_new = first.first;
-    assert!(given.insert(first.first));
+    assert!(handed_out.insert(first.first));
     let fenced = loop {
         let mut timed_request = tonic::Request::new(request());
         timed_request.set_timeout(Duration::from_secs(1));
         match stale.next(timed_request).await {
             Ok(answer) => {
                 let n = answer.into_inner().first;
-                assert!(given.insert(n), "{n} was handed out twice");
+                assert!(handed_out.insert(n), "{n} was handed out twice");
                 assert!(
                     n < lowest_new,
                     "the new owner starts above every older window"
@@ -115,7 +115,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
             Err(status) => break RpcError::from_status(&status),
         }
         let n = served.namespace("fenced").next(3).await.unwrap().first;
-        assert!(given.insert(n), "{n} was handed out twice");
+        assert!(handed_out.insert(n), "{n} was handed out twice");
         lowest_new = lowest_new.min(n);
         theirs += 1;
     };
@@ -131,6 +131,6 @@ async fn owner_with_stopped_clock_repeats_no_number() {
         Some(answer.into_inner().first)
     })
     .await;
-    assert!(given.insert(last) && last > first.first);
+    assert!(handed_out.insert(last) && last > first.first);
     cluster.stop(&[old, new[0].clone()]).await;
 }

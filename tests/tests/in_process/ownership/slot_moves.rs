@@ -175,11 +175,11 @@ async fn slot_moves_under_load_skip_no_number() {
         let done = done.unwrap_or_else(|e| panic!("move {i}, {request:?}: {e}"));
         moved += u64::from(done.into_inner().epoch > 1);
     }
-    let made = read_counter(&allocs[0], "slots_moved").await
+    let slots_moved = read_counter(&allocs[0], "slots_moved").await
         + read_counter(&allocs[1], "slots_moved").await;
     let during = load.answered.load(Relaxed) - before;
-    println!("200 moves requested, {made} made; {during} calls answered during them");
-    assert!(made >= 80 && moved > 0 && during >= 1_000);
+    println!("200 moves requested, {slots_moved} made; {during} calls answered during them");
+    assert!(slots_moved >= 80 && moved > 0 && during >= 1_000);
     load.wait_for_answers(1_000).await;
     let calls = load.stop().await;
     let discarded = read_counter(&allocs[0], "numbers_discarded").await
@@ -300,9 +300,9 @@ async fn joining_alloc_gets_its_share_and_stopping_alloc_returns_it() {
 
     // 4. No call failed and no number was skipped.
     let calls = load.stop().await;
-    let others = read_counter(&first, "numbers_discarded").await
+    let discarded_by_others = read_counter(&first, "numbers_discarded").await
         + read_counter(&third, "numbers_discarded").await;
-    assert_nothing_skipped(&calls, discarded + others);
+    assert_nothing_skipped(&calls, discarded + discarded_by_others);
     cluster.stop(&[first, third]).await;
 }
 

@@ -23,15 +23,15 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
         ..HttpOptions::new(any_port())
     };
     let endpoint = open_endpoint_with(&allocs[0], options, None).await;
-    let at = endpoint.local_addr();
-    let mut http = HttpCaller::connect(at).await;
+    let address = endpoint.local_addr();
+    let mut http = HttpCaller::connect(address).await;
     assert_eq!(http.get("/v1/next?uid=1").await.status, 200);
     // One that sends nothing and one that stops in a head; a fourth is over the limit.
-    let silent = HttpCaller::connect(at).await;
-    let mut half = HttpCaller::connect(at).await;
+    let silent = HttpCaller::connect(address).await;
+    let mut half = HttpCaller::connect(address).await;
     half.send("GET /v1/next?uid=1 HT").await;
     wait_until("a rejection", TEST_TIMEOUT, async || {
-        let response = HttpCaller::connect(at).await.read_to_end().await;
+        let response = HttpCaller::connect(address).await.read_to_end().await;
         (response.starts_with("HTTP/1.1 503 ") && response.ends_with("or wait")).then_some(())
     })
     .await;
@@ -50,7 +50,7 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
             format!("5000\r\n{}\r\n", " ".repeat(0x5000)),
         ),
     ] {
-        let mut large = HttpCaller::connect(at).await;
+        let mut large = HttpCaller::connect(address).await;
         large
             .send(&format!(
                 "POST /v1/next HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n{body}"
@@ -60,13 +60,13 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
         assert_eq!(response.status, 413, "{head}: {response:?}");
     }
     // A caller that shuts down its sending side is still answered.
-    let mut half = HttpCaller::connect(at).await;
+    let mut half = HttpCaller::connect(address).await;
     half.send("GET /v1/next?uid=9&strict HTTP/1.1\r\nhost: x\r\n\r\n")
         .await;
     half.stream.shutdown().await.unwrap();
     let response = half.read_to_end().await;
     assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
-    let mut head = HttpCaller::connect(at).await;
+    let mut head = HttpCaller::connect(address).await;
     head.send(&format!(
         "GET /v1/next?key={} HTTP/1.1\r\nhost: x\r\n\r\n",
         "k".repeat(70_000)
@@ -74,17 +74,17 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
     .await;
     let response = head.read_answer().await;
     assert!(matches!(response.status, 414 | 431), "{response:?}");
-    let mut other = HttpCaller::connect(at).await;
+    let mut other = HttpCaller::connect(address).await;
     other.send("*1\r\n$4\r\nPING\r\n").await;
     let response = other.read_to_end().await;
     assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
 
     // An endpoint that closes answers the request that it has begun to receive.
-    let mut last = HttpCaller::connect(at).await;
+    let mut last = HttpCaller::connect(address).await;
     assert_eq!(last.get("/v1/next?uid=1").await.status, 200);
     last.send("POST /v1/next HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{\"uid\"")
         .await;
-    let mut idle = HttpCaller::connect(at).await;
+    let mut idle = HttpCaller::connect(address).await;
     assert_eq!(idle.get("/v1/next?uid=1").await.status, 200);
     let closing = tokio::spawn(async move { endpoint.shutdown().await });
     assert_eq!(idle.read_to_end().await, "");
@@ -95,7 +95,7 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
         "{response}"
     );
     closing.await.unwrap();
-    TcpStream::connect(at).await.unwrap_err();
+    TcpStream::connect(address).await.unwrap_err();
     cluster.stop(&allocs).await;
 }
 
@@ -111,7 +111,7 @@ async fn http_idle_timeout_counts_head_pieces_but_not_served_requests() {
         ..HttpOptions::new(any_port())
     };
     let endpoint = open_endpoint_with(&allocs[0], options, None).await;
-    let at = endpoint.local_addr();
+    let address = endpoint.local_addr();
     let pieces = async |mut http: HttpCaller, text: &str| -> HttpCaller {
         for piece in text.as_bytes().chunks(1) {
             tokio::time::sleep(idle_timeout / 8).await;
@@ -123,7 +123,7 @@ async fn http_idle_timeout_counts_head_pieces_but_not_served_requests() {
         http
     };
     let body = "{\"uid\":             1}";
-    let mut http = HttpCaller::connect(at).await;
+    let mut http = HttpCaller::connect(address).await;
     http.send(&format!(
         "POST /v1/next HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
         body.len()

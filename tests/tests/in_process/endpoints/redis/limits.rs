@@ -26,8 +26,8 @@ async fn redis_endpoint_enforces_limits_and_closes_in_order() {
         },
     )
     .await;
-    let at = endpoint.local_addr();
-    let mut redis = RespCaller::connect(at).await;
+    let address = endpoint.local_addr();
+    let mut redis = RespCaller::connect(address).await;
     // A command after the password is answered, one before it is not.
     redis
         .send(b"incr a\r\nauth wrong\r\nincr a\r\nauth secret\r\nincr a\r\n")
@@ -36,13 +36,13 @@ async fn redis_endpoint_enforces_limits_and_closes_in_order() {
         let answer = redis.read_answer().await;
         assert!(answer.starts_with(expected), "{answer} for {expected}");
     }
-    let mut other = RespCaller::connect(at).await;
+    let mut other = RespCaller::connect(address).await;
     let hello = other.run("hello 2 auth default secret").await;
     assert!(hello.starts_with("*14\r\n"), "{hello}");
     // A third connection that sends nothing; a fourth is over the limit.
-    let silent = RespCaller::connect(at).await;
+    let silent = RespCaller::connect(address).await;
     let rejection = wait_until("a rejection", TEST_TIMEOUT, async || {
-        let received = RespCaller::connect(at).await.read_to_end().await;
+        let received = RespCaller::connect(address).await.read_to_end().await;
         (received == "-ERR max number of clients reached (--redis-connections-max)\r\n")
             .then_some(())
     });
@@ -58,12 +58,12 @@ async fn redis_endpoint_enforces_limits_and_closes_in_order() {
     let began = Instant::now();
     assert_eq!(silent.read_to_end().await, "");
     assert!(began.elapsed() < Duration::from_secs(15));
-    let mut half = RespCaller::connect(at).await;
+    let mut half = RespCaller::connect(address).await;
     half.send(b"auth secret\r\n*2\r\n$4\r\nINC").await;
     let received = half.read_to_end().await;
     assert!(received.starts_with("+OK\r\n"), "{received}");
     // An endpoint that closes answers the commands that it has received.
-    let mut last = RespCaller::connect(at).await;
+    let mut last = RespCaller::connect(address).await;
     last.run("auth secret").await;
     last.send("incr a\r\n".repeat(1_000).as_bytes()).await;
     let (received, ()) = tokio::join!(last.read_to_end(), endpoint.shutdown());
@@ -72,6 +72,6 @@ async fn redis_endpoint_enforces_limits_and_closes_in_order() {
         received.ends_with("\r\n") && answered <= 1_000,
         "{received:?}"
     );
-    TcpStream::connect(at).await.unwrap_err();
+    TcpStream::connect(address).await.unwrap_err();
     cluster.stop(&allocs).await;
 }
