@@ -93,7 +93,7 @@ impl ReadIndexBatcher {
 }
 
 impl ReadIndexRunner {
-    /// Runs one round at a time for all waiting requests, until `stop` is cancelled. `round` bounds
+    /// Runs one round at a time for all waiting requests, until `stop` is canceled. `round` bounds
     /// its own time. A later round would not succeed where an earlier one waits: any later answer
     /// of a quorum ends both.
     pub async fn run<R, F>(mut self, round: R, stop: CancellationToken)

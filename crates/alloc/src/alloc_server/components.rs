@@ -1,5 +1,5 @@
 //! Builds the components of one AllocSvr, lowest layer first. Each gets what it needs and nothing
-//! else; only the server knows them all.
+//! else; only the server holds them all.
 
 use std::sync::Arc;
 

@@ -56,7 +56,7 @@ pub(crate) struct GrpcServer {
 }
 
 impl GrpcServer {
-    /// Serves until cancelled, then finishes the calls in flight.
+    /// Serves until canceled, then finishes the calls in flight.
     pub(crate) async fn serve(
         self,
         listener: Box<dyn Listener>,

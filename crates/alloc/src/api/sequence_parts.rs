@@ -25,6 +25,6 @@ pub(crate) struct SequenceParts {
     pub(crate) background: BackgroundExecutor,
     /// Maximum items of one NextMany or CurrentMany; a larger request is rejected.
     pub(crate) batch_items_max: usize,
-    /// Cancelled when calls in progress must end.
+    /// Canceled when calls in progress must end.
     pub(crate) stopping: CancellationToken,
 }

@@ -102,7 +102,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// Registers and renews until cancelled. An error is fatal for this process.
+    /// Registers and renews until canceled. An error is fatal for this process.
     pub(crate) async fn run(self, cancel: CancellationToken) -> Result<(), Error> {
         loop {
             let registered = cancel.run_until_cancelled(self.register()).await;

@@ -44,7 +44,7 @@ impl TableWatcher {
         }
     }
 
-    /// Follows the routing table as any store applies it, until cancelled.
+    /// Follows the routing table as any store applies it, until canceled.
     pub(crate) async fn run(self, cancel: CancellationToken) {
         while !cancel.is_cancelled() {
             if let Some(Err(fault)) = cancel.run_until_cancelled(self.follow_table()).await {

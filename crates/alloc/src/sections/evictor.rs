@@ -59,7 +59,7 @@ impl Evictor {
         }
     }
 
-    /// Sweeps until cancelled. A section that is unused for between one and two times
+    /// Sweeps until canceled. A section that is unused for between one and two times
     /// `section_idle_timeout` / 2 is closed.
     pub(crate) async fn run(self, cancel: CancellationToken) {
         let sweep_interval = self.section_idle_timeout / IDLE_SWEEPS;

@@ -107,7 +107,7 @@ impl CommandQueue {
         rx.await.unwrap_or_else(|_| Err(shutting_down()))
     }
 
-    /// Sends until cancelled.
+    /// Sends until canceled.
     pub(crate) async fn run(self, cancel: CancellationToken) {
         while cancel
             .run_until_cancelled(self.ready.notified())

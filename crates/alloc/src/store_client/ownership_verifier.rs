@@ -93,7 +93,7 @@ impl OwnershipVerifier {
         })
     }
 
-    /// Runs confirmation rounds until cancelled.
+    /// Runs confirmation rounds until canceled.
     pub(crate) async fn run(self: Arc<Self>, cancel: CancellationToken) {
         while cancel
             .run_until_cancelled(self.ready.notified())

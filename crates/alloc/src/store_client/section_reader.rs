@@ -79,7 +79,7 @@ impl SectionReader {
         rx.await.map_err(stopping)?
     }
 
-    /// Reads until cancelled.
+    /// Reads until canceled.
     pub(crate) async fn run(self: Arc<Self>, cancel: CancellationToken) {
         while cancel
             .run_until_cancelled(self.ready.notified())

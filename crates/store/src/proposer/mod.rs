@@ -131,7 +131,7 @@ impl Proposer {
         replies.into_iter().next().ok_or(ProposalError::Stopped)
     }
 
-    /// Drains the queue into entries until `stop` is cancelled. `write` commits one entry and
+    /// Drains the queue into entries until `stop` is canceled. `write` commits one entry and
     /// applies it. Only one task may run this.
     pub async fn run<W, F>(&self, write: W, stop: CancellationToken)
     where
