@@ -85,7 +85,7 @@ pub async fn run_command(args: &[&str]) -> Output {
     command.args(args).stdin(Stdio::null());
     tokio::task::spawn_blocking(move || command.output().expect("the binary runs"))
         .await
-        .expect("not cancelled")
+        .expect("not canceled")
 }
 
 /// Returns the first of `n` consecutive free loopback ports. They lie below the range from which
@@ -205,7 +205,7 @@ impl ServerProcess {
     /// Sends a signal: STOP to pause, CONT to continue.
     pub fn signal(&self, signal: Signal) {
         // Not reaped yet, so no other process has this id.
-        kill_process(self.pid(), signal).expect("it can be signalled");
+        kill_process(self.pid(), signal).expect("it can be signaled");
     }
 
     /// Returns whether a STOP has reached every thread, so that none is inside a system call.

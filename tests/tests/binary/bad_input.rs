@@ -106,7 +106,7 @@ fn exhausted_sequence_returns_a_clear_error() {
     assert_eq!(
         dev.run_client_ok(&["next", "2", "-n", "last"]),
         format!("{}\n", i64::MAX - 2),
-        "a neighbour is unharmed"
+        "a neighbor is unharmed"
     );
     assert_eq!(
         dev.run_client_ok(&["current", "1", "-n", "last"]),

@@ -72,7 +72,7 @@ async fn touched_keys_stay_within_memory_per_key() {
     }
     let dense = resident_bytes(dev.pid()) - base;
     let each = dense as f64 / UIDS as f64;
-    println!("{UIDS} neighbouring uids: {dense} bytes beyond the base of {base}, {each:.2} each");
+    println!("{UIDS} neighboring uids: {dense} bytes beyond the base of {base}, {each:.2} each");
 
     let before = resident_bytes(dev.pid());
     for batch in 0..IDS / BATCH_ITEMS {

@@ -23,7 +23,7 @@ async fn run_example(mut command: Command, name: &str) {
     cluster.wait_until_assigned(1).await;
     command.args([&cluster.alloc_addresses[0], name]);
     let ran = tokio::task::spawn_blocking(move || command.output());
-    let ran = ran.await.expect("not cancelled").expect("it starts");
+    let ran = ran.await.expect("not canceled").expect("it starts");
     let output = String::from_utf8_lossy(&ran.stdout);
     let errors = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{name}: {output}{errors}");
@@ -51,7 +51,7 @@ async fn run_example(mut command: Command, name: &str) {
 async fn build_sdk_example(name: &'static str) -> PathBuf {
     let build = move || build_executable(name, &["--workspace", "--example", name]);
     let built = tokio::task::spawn_blocking(build).await;
-    built.expect("not cancelled")
+    built.expect("not canceled")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,7 +86,7 @@ async fn sdk_examples_run_one_after_the_other() {
         let mut command = Command::new(build_sdk_example(name).await);
         command.arg(&cluster.alloc_addresses[0]);
         let ran = tokio::task::spawn_blocking(move || command.output());
-        let ran = ran.await.expect("not cancelled").expect("it starts");
+        let ran = ran.await.expect("not canceled").expect("it starts");
         let output = String::from_utf8_lossy(&ran.stdout);
         let errors = String::from_utf8_lossy(&ran.stderr);
         assert!(ran.status.success(), "{name}: {output}{errors}");

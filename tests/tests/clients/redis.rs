@@ -54,7 +54,7 @@ async fn check_client(client: ClientCommand, library: &str) {
     let (mut cluster, [port, _]) = start_cluster().await;
     let checked = start_script(&client, port, "conform", library);
     let checked = tokio::task::spawn_blocking(|| checked.wait_with_output());
-    let checked = checked.await.expect("not cancelled").expect("it ends");
+    let checked = checked.await.expect("not canceled").expect("it ends");
     assert!(checked.status.success(), "{library}: see above");
 
     let mut running = start_script(&client, port, "run", library);
