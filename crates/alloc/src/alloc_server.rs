@@ -181,7 +181,7 @@ impl AllocServer {
         self.admin.clone()
     }
 
-    /// Whether it holds a valid lease now.
+    /// Returns whether it holds a valid lease now.
     pub fn has_lease(&self) -> bool {
         self.sequence.session.has_lease()
     }

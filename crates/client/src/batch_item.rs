@@ -4,8 +4,8 @@ use bytes::Bytes;
 use seqsvr_core::key::KeyRef;
 use seqsvr_proto::key::KeyBuf;
 
-/// What a call takes or reads numbers of: a uid, a [`Key`](KeyBuf), or a [`NextItem`] to say more.
-/// A type of the caller's that has a uid or a key can be one as it is.
+/// Key of which a call takes or reads numbers: a uid, a [`Key`](KeyBuf), or a [`NextItem`] to say
+/// more. A type of the caller's that has a uid or a key can be one as it is.
 pub trait BatchItem: Sync {
     /// Returns the key of the sequence.
     fn key(&self) -> BatchItemKey<'_>;

@@ -9,7 +9,8 @@ use tonic::Code;
 
 use crate::call::retry_decision::RetryDecision;
 
-/// Why a call failed. The text says what happened and what to do; [`Error::kind`] is for programs.
+/// Reason why a call failed. The text says what happened and what to do; [`Error::kind`] is for
+/// programs.
 ///
 /// The client has already retried where that helps. Another call is always safe: a number that an
 /// unanswered attempt may have taken is skipped, never given twice.
@@ -29,7 +30,7 @@ pub(crate) struct ErrorDetails {
     pub(crate) decision: RetryDecision,
 }
 
-/// What kind of failure an [`Error`] is.
+/// Kind of the failure that an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

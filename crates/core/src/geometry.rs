@@ -13,7 +13,7 @@ pub const KEY_MAX: usize = 128;
 /// Most numbers one call may take.
 pub const COUNT_MAX: u32 = 100_000;
 
-/// How a namespace cuts its uids or keys into sections. Immutable once created.
+/// Division of the uids or keys of a namespace into sections. Immutable once created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Geometry {
     /// Neighboring uids share a section.
@@ -30,7 +30,7 @@ pub enum Geometry {
     },
 }
 
-/// Whether a namespace takes uids or keys.
+/// Kind of a namespace: it takes uids or keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeometryKind {
     /// Takes uids below `max_uid`.

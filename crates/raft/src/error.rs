@@ -7,7 +7,7 @@ use seqsvr_core::ids::ClusterId;
 
 use crate::storage::record::RecordError;
 
-/// Why a node cannot start or cannot make a cluster.
+/// Reason why a node cannot start or cannot make a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another process uses the directory.
@@ -205,7 +205,7 @@ fn remedy_for(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// Why a proposal has no replies.
+/// Reason why a proposal has no replies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
     /// This node does not lead; nothing was written.
@@ -225,7 +225,7 @@ pub enum ProposeError {
     Stopped(String),
 }
 
-/// Why leadership was not confirmed.
+/// Reason why leadership was not confirmed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfirmError {
     /// This node does not lead.
@@ -242,8 +242,8 @@ pub enum ConfirmError {
     Stopped(String),
 }
 
-/// Why a change of the members or of the leader was not completed. Repeating the call is harmless:
-/// a completed change is answered as done.
+/// Reason why a change of the members or of the leader was not completed. Repeating the call is
+/// harmless: a completed change is answered as done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
     /// This node does not lead (any more): call the leader.

@@ -204,7 +204,7 @@ impl BatchRequest {
         }
     }
 
-    /// Whether items have counts. Without counts each item takes one number.
+    /// Returns whether items have counts. Without counts each item takes one number.
     #[inline]
     pub(crate) fn has_counts(&self) -> bool {
         !self.counts.is_empty()

@@ -250,8 +250,8 @@ pub(super) fn refill_if_due(
     }
 }
 
-/// Whether every later number of a key is above `floor`, found without taking one, because counters
-/// never go back.
+/// Returns whether every later number of a key is above `floor`, found without taking one, because
+/// counters never go back.
 #[inline]
 pub(super) fn is_above_floor(
     loaded: &LoadedSection,

@@ -108,7 +108,8 @@ impl LoadedSection {
         }
     }
 
-    /// Whether the slot still has the epoch at which this object was opened, in the same session.
+    /// Returns whether the slot still has the epoch at which this object was opened, in the same
+    /// session.
     pub(crate) fn is_current(&self, table: &RoutingTable) -> bool {
         self.session
             .is_owner_of(self.fence.slot, self.fence.epoch, table)
@@ -129,7 +130,7 @@ impl LoadedSection {
         current
     }
 
-    /// Whether it belongs to the session of this check and is current by its table.
+    /// Returns whether it belongs to the session of this check and is current by its table.
     #[inline]
     pub(crate) fn is_current_in(&self, check: &ServingCheck<'_>) -> bool {
         self.is_current_cached(check.table()) && Arc::ptr_eq(&self.session, check.session())
@@ -150,7 +151,7 @@ impl LoadedSection {
         })
     }
 
-    /// Whether a raise is due: half of the step is used, or a caller waits.
+    /// Returns whether a raise is due: half of the step is used, or a caller waits.
     #[inline]
     pub(crate) fn should_raise(&self) -> bool {
         !self.is_raising.load(Relaxed) && self.is_raise_due()
@@ -161,12 +162,13 @@ impl LoadedSection {
         (low || self.needed_max_seq.load(Relaxed) > self.section.max_seq()) && self.can_grow()
     }
 
-    /// Whether less than a tenth of a step is left, which an earlier raise should have widened.
+    /// Returns whether less than a tenth of a step is left, which an earlier raise should have
+    /// widened.
     pub(crate) fn is_low(&self) -> bool {
         self.section.numbers_remaining() < self.step.load(Relaxed) / 10 && self.can_grow()
     }
 
-    /// Whether any number is left above the window.
+    /// Returns whether any number is left above the window.
     fn can_grow(&self) -> bool {
         let max_seq = self.section.max_seq();
         self.section

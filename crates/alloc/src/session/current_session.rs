@@ -51,7 +51,7 @@ impl CurrentSession {
         self.clock.now()
     }
 
-    /// Whether this process may serve now.
+    /// Returns whether this process may serve now.
     pub(crate) fn has_lease(&self) -> bool {
         self.peek()
             .as_ref()
@@ -68,8 +68,8 @@ impl CurrentSession {
         left.unwrap_or_default()
     }
 
-    /// Whether the lease held at the last check. Only spares numbers that would be discarded, so it
-    /// reads the clock only after a check has failed.
+    /// Returns whether the lease held at the last check. Only spares numbers that would be
+    /// discarded, so it reads the clock only after a check has failed.
     pub(crate) fn may_have_lease(&self) -> bool {
         if !self.lease_lapsed.load(Relaxed) {
             return true;

@@ -50,7 +50,7 @@ impl LeasedSession {
         self.raw_ns.fetch_max(deadline.raw_ns, Release);
     }
 
-    /// Whether this session may serve at a reading made after the request was received.
+    /// Returns whether this session may serve at a reading made after the request was received.
     pub(crate) fn may_serve_at(&self, now: ClockReading) -> bool {
         let is_leased = || now.is_before(self.deadline());
         self.is_alive() && (cfg!(unleased) || planted!(SkipLeaseCheck) || is_leased())
@@ -75,7 +75,7 @@ impl LeasedSession {
         }
     }
 
-    /// Whether this session owns a slot at this epoch, by this table.
+    /// Returns whether this session owns a slot at this epoch, by this table.
     pub(crate) fn is_owner_of(&self, slot: Slot, epoch: Epoch, table: &RoutingTable) -> bool {
         table.route(slot).is_some_and(|route| {
             let owner = route.owner.as_ref();

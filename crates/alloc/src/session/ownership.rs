@@ -2,7 +2,7 @@
 
 use seqsvr_core::ids::{Epoch, SessionId, Slot};
 
-/// What a section object rests on: its slot, at this epoch, is this session's.
+/// Ownership on which a section object rests: its slot, at this epoch, is this session's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SlotOwnership {
     pub(crate) slot: Slot,

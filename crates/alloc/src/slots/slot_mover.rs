@@ -10,7 +10,7 @@
 //! - *An Open is in flight while the slot is frozen*; its object is published after the high-water
 //!   marks were taken, and serves numbers that the next owner hands out as well. Hence freezing
 //!   bars new Opens under the lock that publishes, then waits for those in flight, then seals.
-//! - *The response of the move is lost*; the owner treats the move as failed and continues to serve.
+//! - *The response of the move is lost*; the owner takes it for failed and continues to serve.
 //!   Hence the slot stays frozen until a table shows a later epoch, and the move is repeated until
 //!   then.
 //! - *The session is closed while a move is in progress*: the slot's high-water marks, removed from

@@ -310,8 +310,8 @@ impl Forwarder {
     }
 }
 
-/// Whether to retry an item. One attempt is shorter than the caller's deadline. So an owner that
-/// ran out of its time while it waited for a window has not used up the caller's time.
+/// Returns whether to retry an item. One attempt is shorter than the caller's deadline. So an owner
+/// that ran out of its time while it waited for a window has not used up the caller's time.
 fn should_retry_item(reason: Reason, is_last_attempt: bool) -> bool {
     is_transient(reason) || (reason == Reason::WindowExhausted && !is_last_attempt)
 }

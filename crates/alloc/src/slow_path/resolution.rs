@@ -8,7 +8,7 @@ use crate::batch::item::ItemAnswer;
 /// Index of an item, with its answer, or None if it must be retried.
 pub(crate) type Resolution = (u32, Option<Result<ItemAnswer, RpcError>>);
 
-/// Whether a retry may help.
+/// Returns whether a retry may help.
 pub(crate) fn is_transient(reason: Reason) -> bool {
     matches!(
         reason,

@@ -9,7 +9,7 @@ use seqsvr_proto::v1::Reason;
 use crate::sections::loaded_section::LoadedSection;
 use crate::session::ownership::SlotOwnership;
 
-/// What an item waits for. Items with equal keys wait together.
+/// Event that an item waits for. Items with equal keys wait together.
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) enum WaitKey {
     Open(SectionKey, Slot),

@@ -138,8 +138,8 @@ impl StoreGroupClient {
         answer
     }
 
-    /// Whether every store that answered last, and more than half of all stores, name another
-    /// cluster. One stray store is not enough, even if the others do not answer.
+    /// Returns whether every store that answered last, and more than half of all stores, name
+    /// another cluster. One stray store is not enough, even if the others do not answer.
     pub(crate) fn is_foreign(&self) -> bool {
         let all = self.addresses();
         let mut stores = self.foreign.lock();

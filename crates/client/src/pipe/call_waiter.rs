@@ -16,7 +16,7 @@ pub(super) struct CallWaiter {
     pub(super) deadline: AttemptDeadline,
 }
 
-/// Where the results of a caller go; without a sender once it has them.
+/// Destination of the results of a caller; without a sender once it has them.
 enum ReplySlot {
     Single(Option<oneshot::Sender<ItemResult>>),
     Batch {

@@ -5,7 +5,7 @@
 use super::counter::CounterCell;
 use super::sync::{AtomicU32, Ordering};
 
-/// All levels together hold 50 million keys.
+/// Number of levels, which together hold 50 million keys.
 pub(super) const LEVELS_MAX: usize = if cfg!(loom) { 3 } else { 20 };
 
 /// Returns the entries of a level; the first has 8, 128 bytes. Tiny under loom, so that a test

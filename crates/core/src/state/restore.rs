@@ -43,7 +43,7 @@ const SKIPPED_SESSIONS: u64 = 1 << 32;
 /// Greatest margin.
 pub const MARGIN_MAX: u64 = 1 << 61;
 
-/// How far the old cluster may have continued since the backup, at most.
+/// Maximum by which the old cluster may have continued since the backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreMargins {
     /// Numbers added to any one section that the backup knows.

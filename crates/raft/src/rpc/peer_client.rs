@@ -35,7 +35,7 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = record::BODY_MAX + (64 << 10);
 /// bytes take on such a link, in addition to its limit.
 const BYTES_PER_SECOND_MIN: u32 = 64 << 10;
 
-/// What all clients of one node share.
+/// State that all clients of one node share.
 #[derive(Clone)]
 pub(crate) struct PeerContext {
     pub(super) identity_check: Arc<IdentityCheck>,

@@ -58,7 +58,7 @@ struct BackupHeaderRecord {
     rows: u64,
 }
 
-/// Why a backup file cannot be used.
+/// Reason why a backup file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file is not what was written.

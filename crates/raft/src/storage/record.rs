@@ -21,7 +21,7 @@ pub(crate) const BODY_MAX: usize = 16 << 20;
 const HEADER_BYTES: usize = 9;
 const TRAILER_BYTES: usize = 4;
 
-/// Why a record cannot be read.
+/// Reason why a record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RecordError {
     /// Written by a newer build.

@@ -30,7 +30,7 @@ impl SectionMap {
         true
     }
 
-    /// Whether a slot is frozen at this epoch.
+    /// Returns whether a slot is frozen at this epoch.
     pub(crate) fn is_frozen(&self, slot: Slot, epoch: Epoch) -> bool {
         let transitions = self.transitions.lock();
         let is_frozen = transitions.frozen.get(&slot).is_some_and(|at| *at >= epoch);

@@ -40,7 +40,7 @@ pub(crate) trait KeyCall: Sync {
     ) -> Result<Self::Answer, &'static str>;
 }
 
-/// Where one attempt of a request goes.
+/// Route of one attempt of a request.
 pub(crate) struct KeyRoute {
     pub(crate) snapshot: Arc<OwnerTable>,
     pub(crate) location: KeyLocation,
