@@ -196,7 +196,7 @@ fn spawn_workers(
     callers
 }
 
-/// How the callers of a connection send their calls.
+/// Way in which the callers of a connection send their calls.
 enum WorkerClient {
     /// Each caller sends its own calls.
     Calls(CallClient),

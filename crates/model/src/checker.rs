@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 use crate::scenario::table::find_scenario;
 use crate::world::action::WorldAction;
 
-/// What one check found.
+/// Result of one check.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckOutcome {
     /// Distinct states visited.

@@ -5,7 +5,7 @@ pub(crate) const LEASE_TICKS: u8 = 2;
 /// The takeover wait W, as the fastest arbiter clock measures it: 1.25 D / 1.1 > D / 0.9.
 pub(crate) const TAKEOVER_WAIT_TICKS: u8 = 2;
 
-/// How clocks behave in a scenario.
+/// Behavior of the clocks in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClockBehavior {
     /// Clocks are stopped: a lease that holds at the start holds permanently, and no session

@@ -6,7 +6,7 @@ use crate::rules::rule_removals::RULE_REMOVALS;
 use crate::scenario::deep_scenarios::deep_scenarios;
 use crate::scenario::table::{SCENARIOS, find_scenario};
 
-/// What to check, and how to print it.
+/// Options of a run: what to check, and how to print it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Use larger bounds for the protocol as designed.

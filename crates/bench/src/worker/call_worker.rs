@@ -12,7 +12,7 @@ use crate::call_recorder::{CallRecorder, CallTally};
 use crate::run_state::CallItems;
 use crate::settings::CallMode;
 
-/// How a caller sends its calls.
+/// Way in which a caller sends its calls.
 #[derive(Clone)]
 pub(crate) enum CallClient {
     /// Through the SDK, which merges the calls of many callers: a handle for each namespace.

@@ -55,7 +55,7 @@ struct PipeCall {
 /// Future of a caller's next due time; None: the run is over.
 type DueFuture = BoxFuture<'static, (usize, Option<Instant>)>;
 
-/// Why a Pipe ended.
+/// Reason why a Pipe ended.
 enum PipeEnd {
     /// The run is over.
     RunOver,

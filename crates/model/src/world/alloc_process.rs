@@ -9,7 +9,7 @@ use crate::rules::{Rule, RuleSet};
 use crate::world::replicated_state::{ReplicatedState, SlotState};
 use crate::world::store_command::{HighWaterReport, SessionId, session_bit};
 
-/// What a call requests.
+/// Operation that a call requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CallOperation {
     /// The next number.

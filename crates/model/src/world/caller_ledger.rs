@@ -7,7 +7,7 @@
 /// Clusters that can follow one another at the same addresses.
 const CLUSTERS_MAX: usize = 2;
 
-/// What the callers of one cluster have seen.
+/// Values that the callers of one cluster have seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CallerLedger {
     /// Numbers that were handed out, one bit each.

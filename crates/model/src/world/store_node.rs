@@ -19,7 +19,7 @@ pub(crate) struct LogEnd {
     pub(crate) uncommitted: Option<(u8, StoreCommand)>,
 }
 
-/// What a node has applied.
+/// State that a node has applied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AppliedView {
     /// Version of the state.
@@ -112,7 +112,7 @@ pub(crate) struct QuorumRound {
     pub(crate) index: u8,
 }
 
-/// Where a renewal is.
+/// Position of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RenewalPosition {
     /// At a node, which may become leader only later, with the round that confirmed it.

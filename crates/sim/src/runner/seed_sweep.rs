@@ -16,7 +16,7 @@ use crate::world::RunOutcome;
 /// runs starved.
 const STARVATION_RUNS_MIN: u64 = 40;
 
-/// How a sweep runs a plan.
+/// Options of a sweep: how it runs a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SweepOptions {
     /// Prints every event.

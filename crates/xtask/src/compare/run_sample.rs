@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::error::CompareError;
 
-/// What one run of a workload measured.
+/// Measured values of one run of a workload.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunSample {
     /// Numbers per second.

@@ -183,7 +183,7 @@ impl Testbed {
     }
 }
 
-/// Whether a workload runs on a cluster of seqsvr.
+/// Returns whether a workload runs on a cluster of seqsvr.
 pub(super) fn needs_seqsvr(workload: Workload) -> bool {
     Requirement::of_workload(workload) == Requirement::Seqsvr
 }

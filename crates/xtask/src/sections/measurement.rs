@@ -42,14 +42,14 @@ pub(super) struct SectionsMeasurement {
 }
 
 impl SectionsMeasurement {
-    /// Whether the targets are met.
+    /// Returns whether the targets are met.
     pub(super) fn meets_targets(&self) -> bool {
         self.is_caught_up_in_time()
             && self.observed.elections == 0
             && self.memory_ratio() <= MEMORY_RATIO_MAX
     }
 
-    /// Whether the replacement caught up within the target time.
+    /// Returns whether the replacement caught up within the target time.
     pub(super) fn is_caught_up_in_time(&self) -> bool {
         self.caught_up <= CAUGHT_UP_MAX
     }

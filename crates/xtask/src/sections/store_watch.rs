@@ -15,7 +15,7 @@ const COUNTERS_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two requests of status and dashboard; that of an open dashboard.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a watch observed.
+/// Observations of a watch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StoreObservation {
     /// Number of elections.
@@ -39,7 +39,7 @@ pub(super) struct StoreWatch {
     requests: JoinHandle<Result<StoreObservation, String>>,
 }
 
-/// Where a watch reads.
+/// Group that a watch reads.
 struct WatchedGroup {
     client: Client,
     /// Stores that vote when the watch begins.

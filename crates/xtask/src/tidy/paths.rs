@@ -67,7 +67,8 @@ fn quoted_paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a file has this path or ends with it. The folder `src` of a crate may be left out.
+/// Returns whether a file has this path or ends with it. The folder `src` of a crate may be left
+/// out.
 fn is_known(known: &BTreeSet<&str>, path: &str) -> bool {
     if known.contains(path) {
         return true;

@@ -61,7 +61,7 @@ pub(super) fn find_banned(tree: &SourceTree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a line has a word or phrase that is not part of a longer word.
+/// Returns whether a line has a word or phrase that is not part of a longer word.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {

@@ -48,7 +48,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Whether a measured value reaches the target.
+    /// Returns whether a measured value reaches the target.
     pub(super) fn is_reached_by(self, value: f64) -> bool {
         match self {
             Target::RatioMin(min)
