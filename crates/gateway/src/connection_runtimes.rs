@@ -102,20 +102,20 @@ mod tests {
             (served.recv().await.unwrap(), end)
         };
         let (first, _first) = connect().await;
-        let (second, well) = connect().await;
+        let (second, end_well) = connect().await;
         assert_ne!(first, second);
         let (third, _third) = connect().await;
-        let (fourth, badly) = connect().await;
+        let (fourth, end_in_panic) = connect().await;
         assert_eq!((third, fourth), (first, second));
-        well.send(true).unwrap();
-        badly.send(false).unwrap();
-        let left = &runtimes.0[1].connections;
-        let gone = async {
-            while left.load(Relaxed) > 0 {
+        end_well.send(true).unwrap();
+        end_in_panic.send(false).unwrap();
+        let remaining = &runtimes.0[1].connections;
+        let all_ended = async {
+            while remaining.load(Relaxed) > 0 {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        timeout(Duration::from_secs(10), gone).await.unwrap();
+        timeout(Duration::from_secs(10), all_ended).await.unwrap();
         assert_eq!(connect().await.0, second);
         drop(running);
     }

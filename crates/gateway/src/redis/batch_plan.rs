@@ -136,7 +136,7 @@ fn add_item<'a>(
         let kind = group.keys.first().map(std::mem::discriminant);
         group.namespace == key.namespace && kind == Some(std::mem::discriminant(&key.key))
     };
-    // Usually there is one.
+    // Usually there is one group.
     let group = match groups.iter().position(is_same_group) {
         Some(group) => group,
         None if groups.len() == NAMESPACE_GROUPS_MAX => return None,

@@ -87,7 +87,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         let batches = split_batches(groups, self.batch_items_max);
         let mut outcomes = Vec::with_capacity(batches.len());
         for in_flight in batches.chunks(self.batches_in_flight_max(&batches)) {
-            // Usually there is one.
+            // Usually there is one call.
             if let [(group, items)] = in_flight {
                 outcomes.push(send(&groups[*group], items.clone()).await);
             } else {
