@@ -126,7 +126,7 @@ pub fn parse_server_address(text: &str, default_port: u16) -> Result<String, Bad
     if bare.is_empty() || !bare.bytes().all(good) {
         return Err(bad("no host, or characters that no host has"));
     }
-    // An IPv6 address is in brackets, so that a colon behind them (or the only one) leads a port.
+    // An IPv6 address is in brackets. A colon after them, or the only colon, precedes a port.
     let (host, port) = match bare.rfind(':') {
         Some(colon) if !bare.ends_with(']') => (&bare[..colon], &bare[colon + 1..]),
         _ => (bare, ""),
@@ -136,7 +136,7 @@ pub fn parse_server_address(text: &str, default_port: u16) -> Result<String, Bad
         return Err(bad("no host, or an IPv6 address without brackets"));
     }
     let port = match port {
-        "" if bare.ends_with(':') => return Err(bad("no port behind the colon")),
+        "" if bare.ends_with(':') => return Err(bad("no port after the colon")),
         "" => default_port,
         port => match port.parse::<u16>() {
             Ok(port) if port > 0 => port,

@@ -21,13 +21,13 @@ use seqsvr_proto::v1::{NextManyRequest, Reason};
 
 const PREFIX: &str = "/seqsvr.v1.Sequence/";
 
-/// A body that sends this and then, unless it ends, nothing more.
-struct Sent {
+/// A body that sends `data`, and then ends or sends nothing more.
+struct TestBody {
     data: VecDeque<Bytes>,
     ends: bool,
 }
 
-impl http_body::Body for Sent {
+impl http_body::Body for TestBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -44,7 +44,7 @@ impl http_body::Body for Sent {
 }
 
 /// Collects a request, fails as its body fails, and answers with as many bytes.
-async fn echo(request: Request<Body>) -> Result<Response<Body>, Status> {
+async fn echo_body(request: Request<Body>) -> Result<Response<Body>, Status> {
     let mut body = request.into_body();
     let mut data = VecDeque::new();
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
@@ -53,27 +53,27 @@ async fn echo(request: Request<Body>) -> Result<Response<Body>, Status> {
             Err(status) => return Ok(status.into_http()),
         }
     }
-    Ok(Response::new(Body::new(Sent { data, ends: true })))
+    Ok(Response::new(Body::new(TestBody { data, ends: true })))
 }
 
-fn request(share: &ConnectionQuota, bytes: usize, ends: bool) -> Request<Body> {
-    request_of("NextMany", share, bytes, ends)
+fn next_many_request(share: &ConnectionQuota, bytes: usize, ends: bool) -> Request<Body> {
+    request_to("NextMany", share, bytes, ends)
 }
 
-fn request_of(method: &str, share: &ConnectionQuota, bytes: usize, ends: bool) -> Request<Body> {
+fn request_to(method: &str, share: &ConnectionQuota, bytes: usize, ends: bool) -> Request<Body> {
     let data = [Bytes::from(vec![0; bytes])].into();
     let uri = format!("{PREFIX}{method}");
-    let mut request = Request::new(Body::new(Sent { data, ends }));
+    let mut request = Request::new(Body::new(TestBody { data, ends }));
     *request.uri_mut() = uri.parse().unwrap();
     request.extensions_mut().insert(share.clone());
     request
 }
 
-fn share() -> ConnectionQuota {
+fn new_quota() -> ConnectionQuota {
     ConnectionQuota::new("127.0.0.1:1".parse().unwrap())
 }
 
-fn code(answer: &Response<Body>) -> Option<Code> {
+fn status_code(answer: &Response<Body>) -> Option<Code> {
     let status = Status::from_header_map(answer.headers());
     status.map(|status| status.code())
 }
@@ -81,9 +81,9 @@ fn code(answer: &Response<Body>) -> Option<Code> {
 #[tokio::test(start_paused = true)]
 async fn half_a_request_times_out_and_reserves_nothing() {
     let calls = CallLimiter::new(PREFIX, "Pipe");
-    let mut service = calls.layer(service_fn(echo));
-    let share = share();
-    let half = service.call(request(&share, 1_000, false));
+    let mut service = calls.layer(service_fn(echo_body));
+    let share = new_quota();
+    let half = service.call(next_many_request(&share, 1_000, false));
     tokio::pin!(half);
     assert!(timeout(REQUEST_READ_TIMEOUT / 2, &mut half).await.is_err());
     assert_eq!(
@@ -91,7 +91,7 @@ async fn half_a_request_times_out_and_reserves_nothing() {
         (1, 1_000)
     );
     let answer = half.await.unwrap();
-    assert_eq!(code(&answer), Some(Code::DeadlineExceeded));
+    assert_eq!(status_code(&answer), Some(Code::DeadlineExceeded));
     drop(answer);
     assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
@@ -99,21 +99,30 @@ async fn half_a_request_times_out_and_reserves_nothing() {
 #[tokio::test]
 async fn bytes_of_one_connection_are_bounded_separately() {
     let calls = CallLimiter::new(PREFIX, "Pipe");
-    let mut service = calls.layer(service_fn(echo));
-    let (greedy, other) = (share(), share());
+    let mut service = calls.layer(service_fn(echo_body));
+    let (greedy, other) = (new_quota(), new_quota());
     let most = CONNECTION_BUFFERED_BYTES_MAX;
     // An answer that the caller does not take.
-    let kept = service.call(request(&greedy, most, true)).await.unwrap();
+    let kept = service
+        .call(next_many_request(&greedy, most, true))
+        .await
+        .unwrap();
     assert_eq!(calls.buffered_bytes(), most as u64);
-    let rejection = service.call(request(&greedy, 1, true)).await.unwrap();
+    let rejection = service
+        .call(next_many_request(&greedy, 1, true))
+        .await
+        .unwrap();
     let fault = RpcError::from_status(&Status::from_header_map(rejection.headers()).unwrap());
     assert_eq!(
         (fault.code, fault.reason()),
         (Code::ResourceExhausted, Reason::Overloaded)
     );
     assert!(fault.detail.retry_after_ms > 0, "no hint: {fault}");
-    let served = service.call(request(&other, 1, true)).await.unwrap();
-    assert_eq!(code(&served), None);
+    let served = service
+        .call(next_many_request(&other, 1, true))
+        .await
+        .unwrap();
+    assert_eq!(status_code(&served), None);
     drop((kept, rejection, served));
     assert_eq!(
         (
@@ -123,16 +132,19 @@ async fn bytes_of_one_connection_are_bounded_separately() {
         ),
         (0, 0, 1)
     );
-    let again = service.call(request(&greedy, most, true)).await.unwrap();
-    assert_eq!(code(&again), None);
+    let again = service
+        .call(next_many_request(&greedy, most, true))
+        .await
+        .unwrap();
+    assert_eq!(status_code(&again), None);
 }
 
 /// Twenty thousand keys without a byte come as 40 KB and take 640 KB as long as their call lasts.
 #[tokio::test]
 async fn connection_bytes_count_decoded_requests() {
     let calls = CallLimiter::new(PREFIX, "Pipe");
-    let mut service = calls.layer(service_fn(echo));
-    let share = share();
+    let mut service = calls.layer(service_fn(echo_body));
+    let share = new_quota();
     let keys = vec![Bytes::new(); 2 * ITEMS_MAX - 1];
     let becomes = size_of_val(&keys[..]);
     let request = NextManyRequest {
@@ -145,7 +157,7 @@ async fn connection_bytes_count_decoded_requests() {
     let mut held = Vec::new();
     let rejection = loop {
         let data = [sent.clone()].into();
-        let mut request = Request::new(Body::new(Sent { data, ends: false }));
+        let mut request = Request::new(Body::new(TestBody { data, ends: false }));
         *request.uri_mut() = format!("{PREFIX}NextMany").parse().unwrap();
         request.extensions_mut().insert(share.clone());
         let mut call = service.call(request);
@@ -159,7 +171,7 @@ async fn connection_bytes_count_decoded_requests() {
             "beyond the bound"
         );
     };
-    assert_eq!(code(&rejection), Some(Code::ResourceExhausted));
+    assert_eq!(status_code(&rejection), Some(Code::ResourceExhausted));
     assert!(held.len() > 50, "after {}", held.len());
     drop((held, rejection));
     assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
@@ -183,8 +195,8 @@ async fn stream_messages_are_bounded_one_by_one() {
             Ok::<_, Status>(Response::new(body))
         }
     }));
-    let share = share();
-    let whole = request_of("Pipe", &share, 1_000, false);
+    let share = new_quota();
+    let whole = request_to("Pipe", &share, 1_000, false);
     let mut body = taking.call(whole).await.unwrap().into_body();
     assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (1, 0));
     // The kept part counts separately, and is bounded.
@@ -208,24 +220,30 @@ async fn stream_messages_are_bounded_one_by_one() {
     drop(body);
     assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 
-    let mut keeping = calls.layer(service_fn(echo));
-    let half = request_of("Pipe", &share, 1_000, false);
+    let mut keeping = calls.layer(service_fn(echo_body));
+    let half = request_to("Pipe", &share, 1_000, false);
     let answer = keeping.call(half).await.unwrap();
-    assert_eq!(code(&answer), Some(Code::DeadlineExceeded));
-    let most = request_of("Pipe", &share, CONNECTION_BUFFERED_BYTES_MAX + 1, true);
+    assert_eq!(status_code(&answer), Some(Code::DeadlineExceeded));
+    let most = request_to("Pipe", &share, CONNECTION_BUFFERED_BYTES_MAX + 1, true);
     let answer = keeping.call(most).await.unwrap();
-    assert_eq!(code(&answer), Some(Code::ResourceExhausted));
+    assert_eq!(status_code(&answer), Some(Code::ResourceExhausted));
     drop(answer);
     assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn connection_is_stalled_when_no_response_is_taken() {
-    let mut service = CallLimiter::new(PREFIX, "Pipe").layer(service_fn(echo));
-    let share = share();
+    let mut service = CallLimiter::new(PREFIX, "Pipe").layer(service_fn(echo_body));
+    let share = new_quota();
     tokio::time::sleep(2 * WRITE_STALL_TIMEOUT).await;
-    let first = service.call(request(&share, 10, true)).await.unwrap();
-    let second = service.call(request(&share, 10, true)).await.unwrap();
+    let first = service
+        .call(next_many_request(&share, 10, true))
+        .await
+        .unwrap();
+    let second = service
+        .call(next_many_request(&share, 10, true))
+        .await
+        .unwrap();
     assert!(!share.is_stuck(), "nothing is late yet");
     tokio::time::sleep(WRITE_STALL_TIMEOUT).await;
     drop(first);

@@ -6,13 +6,14 @@ use seqsvr_proto::v1::{
     CurrentManyRequest, NextManyRequest, NextRequest, PipeRequest, next_request, pipe_request,
 };
 
-fn message(body: &[u8]) -> Vec<u8> {
+/// Returns a gRPC message: its prefix and its body.
+fn encode_message(body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32).to_be_bytes();
     [&[0], &length[..], body].concat()
 }
 
-/// Returns the bytes read when it was rejected; None: it was not. It is read in pieces of this
-/// size.
+/// Reads a request in pieces of `piece` bytes. Returns how many bytes were read until it was
+/// rejected; None: it was not rejected.
 fn find_rejection(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, Status)> {
     let mut entries = EntryScanner::new(frames);
     let mut read = 0;
@@ -29,7 +30,7 @@ fn find_rejection(frames: bool, bytes: &[u8], piece: usize) -> Option<(usize, St
     None
 }
 
-fn full() -> NextManyRequest {
+fn request_with_all_columns() -> NextManyRequest {
     NextManyRequest {
         namespace: "a".repeat(64),
         uids: vec![u64::MAX; ITEMS_MAX],
@@ -43,14 +44,14 @@ fn full() -> NextManyRequest {
     }
 }
 
-fn keyed(n: usize, bytes: usize) -> NextManyRequest {
+fn request_with_keys(n: usize, bytes: usize) -> NextManyRequest {
     NextManyRequest {
         keys: vec![vec![7; bytes].into(); n],
         ..NextManyRequest::default()
     }
 }
 
-fn frame(next: NextManyRequest) -> PipeRequest {
+fn to_pipe_frame(next: NextManyRequest) -> PipeRequest {
     PipeRequest {
         id: u64::MAX,
         timeout_ms: u32::MAX,
@@ -71,22 +72,36 @@ fn largest_requests_pass_in_any_pieces() {
         floor: Some(1),
         ..NextRequest::default()
     };
-    let mut requests = vec![full().encode_to_vec(), current.encode_to_vec()];
-    requests.extend([keyed(ITEMS_MAX, 128), keyed(ITEMS_MAX, 0)].map(|r| r.encode_to_vec()));
+    let mut requests = vec![
+        request_with_all_columns().encode_to_vec(),
+        current.encode_to_vec(),
+    ];
+    requests.extend(
+        [
+            request_with_keys(ITEMS_MAX, 128),
+            request_with_keys(ITEMS_MAX, 0),
+        ]
+        .map(|r| r.encode_to_vec()),
+    );
     requests.extend([one.encode_to_vec(), Vec::new()]);
-    let all: Vec<u8> = requests.iter().flat_map(|body| message(body)).collect();
+    let all: Vec<u8> = requests
+        .iter()
+        .flat_map(|body| encode_message(body))
+        .collect();
     let operation = pipe_request::Operation::Current(current);
     let frames = [
-        frame(full()),
-        frame(keyed(ITEMS_MAX, 128)),
-        frame(keyed(2, 0)),
-        frame(NextManyRequest::default()),
+        to_pipe_frame(request_with_all_columns()),
+        to_pipe_frame(request_with_keys(ITEMS_MAX, 128)),
+        to_pipe_frame(request_with_keys(2, 0)),
+        to_pipe_frame(NextManyRequest::default()),
         PipeRequest {
             operation: Some(operation),
             ..PipeRequest::default()
         },
     ];
-    let frames = frames.map(|frame| message(&frame.encode_to_vec())).concat();
+    let frames = frames
+        .map(|frame| encode_message(&frame.encode_to_vec()))
+        .concat();
     for piece in [1, 2, 5, 7, 1_000, 16_384, usize::MAX] {
         for (is_pipe, bytes) in [(false, &all), (true, &frames)] {
             if let Some((at, status)) = find_rejection(is_pipe, bytes, piece) {
@@ -100,8 +115,8 @@ fn largest_requests_pass_in_any_pieces() {
 fn oversized_request_is_rejected_by_its_first_bytes() {
     let crowd = |next: NextManyRequest| {
         [
-            (false, message(&next.encode_to_vec())),
-            (true, message(&frame(next).encode_to_vec())),
+            (false, encode_message(&next.encode_to_vec())),
+            (true, encode_message(&to_pipe_frame(next).encode_to_vec())),
         ]
     };
     let uids = |n| NextManyRequest {
@@ -126,25 +141,33 @@ fn oversized_request_is_rejected_by_its_first_bytes() {
         }
     }
     // The error of a unary call names the number of items.
-    let (at, status) = find_rejection(false, &message(&uids(10_001).encode_to_vec()), 1).unwrap();
+    let (at, status) =
+        find_rejection(false, &encode_message(&uids(10_001).encode_to_vec()), 1).unwrap();
     assert!(at < 100 && status.message().contains("at most 10000 items, not 10001"));
-    assert!(find_rejection(true, &message(&frame(uids(10_001)).encode_to_vec()), 1).is_none());
+    assert!(
+        find_rejection(
+            true,
+            &encode_message(&to_pipe_frame(uids(10_001)).encode_to_vec()),
+            1
+        )
+        .is_none()
+    );
     // Each is an entry of its own.
     for (n, bytes, most) in [(1_000_000, 0, 41_000), (20_001, 100, 2_100_000)] {
-        for (is_pipe, sent) in crowd(keyed(n, bytes)) {
+        for (is_pipe, sent) in crowd(request_with_keys(n, bytes)) {
             let (at, _) = find_rejection(is_pipe, &sent, 1_024).expect("it is rejected");
             assert!(at < most, "after {at}");
         }
     }
     // Not packed, and repeated requests of a frame: all of them count for one message.
-    let one_by_one = message(&[0x11, 1, 0, 0, 0, 0, 0, 0, 0].repeat(ITEMS_MAX * 2 + 1));
+    let one_by_one = encode_message(&[0x11, 1, 0, 0, 0, 0, 0, 0, 0].repeat(ITEMS_MAX * 2 + 1));
     assert!(find_rejection(false, &one_by_one, 999).is_some());
     for again in [
         &[0x1a, 2, 0x1a, 0][..],
         &[0x1a, 0],
         &[0x22, 3, 0x18, 1, 0x18],
     ] {
-        let sent = message(&again.repeat(ITEMS_MAX * 2 + 1));
+        let sent = encode_message(&again.repeat(ITEMS_MAX * 2 + 1));
         assert!(find_rejection(true, &sent, 999).is_some(), "{again:?}");
     }
 }
@@ -152,7 +175,7 @@ fn oversized_request_is_rejected_by_its_first_bytes() {
 #[test]
 fn entry_count_restarts_with_each_message() {
     for _ in 0..3 {
-        let sent = message(&keyed(ITEMS_MAX, 1).encode_to_vec()).repeat(5);
+        let sent = encode_message(&request_with_keys(ITEMS_MAX, 1).encode_to_vec()).repeat(5);
         assert!(find_rejection(false, &sent, 4_096).is_none());
     }
 }
@@ -171,7 +194,8 @@ fn malformed_message_is_rejected_with_a_reason() {
         &[0x11, 1, 2, 3],
     ] {
         for piece in [1, 3, 100] {
-            let rejection = find_rejection(false, &[&message(bad)[..], &[0; 9]].concat(), piece);
+            let rejection =
+                find_rejection(false, &[&encode_message(bad)[..], &[0; 9]].concat(), piece);
             let (_, status) = rejection.unwrap_or_else(|| panic!("{bad:?} passed"));
             assert_eq!(RpcError::from_status(&status).reason(), Reason::Invalid);
         }
@@ -201,7 +225,7 @@ fn request_does_not_end_within_a_field() {
     ];
     for bytes in crossing {
         for piece in [1, 2, 100] {
-            let rejection = find_rejection(true, &message(bytes), piece);
+            let rejection = find_rejection(true, &encode_message(bytes), piece);
             let (_, status) = rejection.unwrap_or_else(|| panic!("{bytes:x?} passed"));
             assert_eq!(RpcError::from_status(&status).reason(), Reason::Invalid);
         }
@@ -215,7 +239,7 @@ fn empty_entries_are_counted() {
     for field in [1u8, 2, 4, 5, 6, 10, 14] {
         let entries = [field << 3 | 2, 0].repeat(2 * ITEMS_MAX + 1);
         assert!(
-            find_rejection(false, &message(&entries), 4_096).is_some(),
+            find_rejection(false, &encode_message(&entries), 4_096).is_some(),
             "{field}"
         );
     }
@@ -231,9 +255,9 @@ fn message_memory_is_counted_before_decoding() {
         request
     };
     let requests = [
-        full(),
-        keyed(ITEMS_MAX, 128),
-        keyed(ITEMS_MAX * 2 - 1, 0),
+        request_with_all_columns(),
+        request_with_keys(ITEMS_MAX, 128),
+        request_with_keys(ITEMS_MAX * 2 - 1, 0),
         few(|r| r.uids = vec![0; ITEMS_MAX]),
         few(|r| r.counts = vec![1; 300_000]),
         few(|r| r.epochs = vec![1; 300_000]),
@@ -256,7 +280,7 @@ fn message_memory_is_counted_before_decoding() {
         };
         for (is_pipe, body) in [(false, body), (true, framed.encode_to_vec())] {
             let mut entries = EntryScanner::new(is_pipe);
-            let bytes = message(&body);
+            let bytes = encode_message(&body);
             let counted: usize = bytes
                 .chunks(1_000)
                 .map(|piece| piece.len() + entries.read(piece).unwrap())
