@@ -57,7 +57,7 @@ async fn owner_past_its_lease_answers_nothing_until_renewed() {
     cluster.stop(&[alloc]).await;
 }
 
-/// The clock stops, the opposite schedule: the old owner never sees its lease end.
+/// The opposite schedule: the clock stops, so the lease of the old owner never ends by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owner_with_stopped_clock_repeats_no_number() {
     // 1. An owner serves.
@@ -96,7 +96,7 @@ async fn owner_with_stopped_clock_repeats_no_number() {
     assert_eq!(code, Code::Unavailable, "{text}");
 
     // 4. The old owner serves the rest of its window, and no number twice.
-    let (mut mine, mut theirs) = (0, 0);
+    let (mut old_count, mut new_count) = (0, 0);
     let mut lowest_new = first.first;
     assert!(handed_out.insert(first.first));
     let fenced = loop {
@@ -110,17 +110,17 @@ async fn owner_with_stopped_clock_repeats_no_number() {
                     n < lowest_new,
                     "the new owner starts above every older window"
                 );
-                mine += 1;
+                old_count += 1;
             }
             Err(status) => break RpcError::from_status(&status),
         }
         let n = served.namespace("fenced").next(3).await.unwrap().first;
         assert!(handed_out.insert(n), "{n} was handed out twice");
         lowest_new = lowest_new.min(n);
-        theirs += 1;
+        new_count += 1;
     };
-    println!("stopped clock: old owner {mine} numbers, new {theirs}, then: {fenced}");
-    assert!(mine > 0 && mine < 100, "at most its window");
+    println!("stopped clock: old owner {old_count} numbers, new {new_count}, then: {fenced}");
+    assert!(old_count > 0 && old_count < 100, "at most its window");
     assert_eq!(fenced.reason(), Reason::WindowExhausted);
 
     // 5. Heal the link and the clock: the old owner forwards.

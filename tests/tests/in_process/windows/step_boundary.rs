@@ -48,11 +48,11 @@ async fn refill_ahead_avoids_waits_at_step_boundaries() {
 
 /// Makes one attempt. Returns false if the lease was lost during it.
 async fn cross_boundaries() -> bool {
+    // 1. Measure the rate of one uid, on a window that never ends.
     let mut cluster = InProcessCluster::start_alone(3, LEASE).await;
     let [alloc] = cluster.start_allocs(["a1"]).await;
     let allocs = [alloc.clone()];
 
-    // Measures the rate of one uid here, on a window that never ends.
     create_namespace(&allocs, &dense_namespace("pace", 1_000, 1_000, 1 << 30)).await;
     let rate_time = Duration::from_secs(3);
     let measured = run_load(&alloc, "pace", 1, StopCondition::After(rate_time)).await;
@@ -62,6 +62,7 @@ async fn cross_boundaries() -> bool {
     let count = (f64::from(step) / (rate * WINDOW_TARGET.as_secs_f64())) as u32;
     let count = count.clamp(1, step / CALLERS as u32);
 
+    // 2. Take the numbers of many windows, and measure.
     create_namespace(&allocs, &dense_namespace("pinned", 1_000, 1_000, step)).await;
     let before = read_counters(alloc.local_addr()).await;
     assert_eq!(before["window_waits"], 0);
@@ -78,6 +79,8 @@ async fn cross_boundaries() -> bool {
         measured_load.greatest / u64::from(step),
         after["window_waits"],
     );
+
+    // 3. No call waited, and the history holds.
     if after["sessions_opened"] > before["sessions_opened"] {
         cluster.stop(&allocs).await;
         return false;
@@ -90,7 +93,7 @@ async fn cross_boundaries() -> bool {
     let report = check_history("step boundary", &measured_load.calls);
     assert!(report.concurrency_max >= CALLERS as u64 * 9 / 10);
 
-    // Without stores the window ends, and the counter of waits rises.
+    // 4. Stop the stores: the window ends, and the counter of waits rises.
     cluster.stop_stores().await;
     let starved = run_load(&alloc, "pinned", count, StopCondition::Waited).await;
     let waited = read_counters(alloc.local_addr()).await["window_waits"];
