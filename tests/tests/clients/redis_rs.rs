@@ -121,6 +121,8 @@ async fn incr_next_to_redis_benchmark_is_exact() {
         return println!("SKIPPED: no redis-benchmark (Debian: redis-tools)");
     }
     let _alone = CLUSTER_LOCK.lock().await;
+
+    // 1. Take numbers with the crate, through both AllocSvrs.
     // A lease that no stall of the machine outlasts: an epoch that ends skips the rest of its
     // windows.
     let cluster = ProcessCluster::start(3, 2, LEASE_MS).await;
@@ -169,6 +171,8 @@ async fn incr_next_to_redis_benchmark_is_exact() {
             }
         });
     }
+
+    // 2. Run redis-benchmark during that time.
     for pipeline in ["1", "16", "100"] {
         let calls = match pipeline {
             "1" => BENCHMARK_CALLS / 15,
@@ -193,6 +197,8 @@ async fn incr_next_to_redis_benchmark_is_exact() {
         let output = String::from_utf8_lossy(&ran.stdout);
         assert!(ran.status.success() && output.contains("INCR"), "{ran:?}");
     }
+
+    // 3. The numbers of the crate are in order.
     stop.store(true, Relaxed);
     while let Some(ended) = callers.join_next().await {
         ended.expect("every number came");
@@ -204,6 +210,7 @@ async fn incr_next_to_redis_benchmark_is_exact() {
         "{taken} numbers: {report}"
     );
 
+    // 4. The sum over all keys is the count of all numbers.
     let mut r = connect(other, "").await.expect("a connection");
     let mut sum = 0;
     for begin in (0..KEYS).step_by(MGET_KEYS as usize) {
@@ -214,7 +221,7 @@ async fn incr_next_to_redis_benchmark_is_exact() {
     assert_eq!(
         sum,
         BENCHMARK_CALLS + taken,
-        "what all keys have is what was taken"
+        "the sum over all keys is the count of all numbers"
     );
     println!("{taken} numbers checked one by one, {BENCHMARK_CALLS} of redis-benchmark counted");
 }

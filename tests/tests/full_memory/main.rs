@@ -55,6 +55,7 @@ fn fill_memory() -> Vec<Section> {
 /// crash would skip all of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_for_new_keys_wait_for_memory() {
+    // 1. Start an AllocSvr with a small budget.
     let cluster = InProcessCluster::start(1, LEASE).await;
     let alloc = start_alloc(seqsvr_alloc::Options {
         memory_budget: 1 << 20,
@@ -72,6 +73,7 @@ async fn calls_for_new_keys_wait_for_memory() {
     let first = plain.next(next_request("full", 7)).await.unwrap();
     assert_eq!(first.into_inner().first, 1);
 
+    // 2. Fill the memory: a touched chunk is served, a new one is rejected at the deadline.
     let filled = fill_memory();
     assert!(counter_memory().is_tight());
     let second = plain.next(next_request("full", 8)).await.unwrap();
@@ -87,9 +89,11 @@ async fn calls_for_new_keys_wait_for_memory() {
     );
     assert!(text.contains("--section-memory-mib"), "{text}");
 
-    let sent_on = mark_forwarded(next_request("full", 30_000));
+    // 3. A forwarded call waits, and so does a RaiseTo whose caller goes away.
+    let forwarded = mark_forwarded(next_request("full", 30_000));
     let mut other = plain.clone();
-    let waits = tokio::spawn(async move { other.next(with_timeout(sent_on, CALL_TIMEOUT)).await });
+    let waits =
+        tokio::spawn(async move { other.next(with_timeout(forwarded, CALL_TIMEOUT)).await });
     let raises = read_counter(&alloc, "raises").await;
     let raise = v1::RaiseToRequest {
         namespace: "full".into(),
@@ -112,6 +116,7 @@ async fn calls_for_new_keys_wait_for_memory() {
     )
     .await;
 
+    // 4. Free the memory: the call is answered, and the counter of the RaiseTo is set.
     drop(filled);
     let answered = waits.await.unwrap().unwrap().into_inner();
     assert_eq!(answered.first, 1);

@@ -30,7 +30,8 @@ async fn hang_at(address: &str) -> tokio::task::JoinHandle<()> {
     })
 }
 
-async fn confirm(nodes: &[RunningNode]) {
+/// Checks that a quorum confirms the leader.
+async fn check_leadership(nodes: &[RunningNode]) {
     let node: &RaftNode = &nodes[leader(nodes).await].node;
     node.confirm_leadership().await.expect("a quorum answers");
 }
@@ -51,13 +52,13 @@ async fn hung_member_can_be_removed_and_group_continues() {
     let removed =
         tokio::time::timeout(TEST_TIMEOUT, nodes[led].node.remove_member(hung.node)).await;
     removed.expect("the leader hangs").expect("removed");
-    confirm(&nodes).await;
+    check_leadership(&nodes).await;
     let mut names: Vec<String> = Vec::new();
     for i in 0..20 {
         names.push(format!("after-{i}"));
         write_session(&nodes, &names[i]).await;
     }
-    confirm(&nodes).await;
+    check_leadership(&nodes).await;
     wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
     hanging.abort();
 }

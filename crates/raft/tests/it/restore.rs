@@ -77,6 +77,7 @@ pub(crate) async fn close_section(node: &RaftNode) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backup_is_restored_as_new_cluster() {
+    // 1. Back up a cluster, and read the file.
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(&dir.path().join("old"), 3, |_| {}).await;
     write_session(&nodes, "a1").await;
@@ -94,6 +95,7 @@ async fn backup_is_restored_as_new_cluster() {
     std::fs::write(&file, &bytes).unwrap();
     assert_eq!(backup::read_backup_file(&file).unwrap(), taken);
 
+    // 2. Restore it to a new directory.
     let margins = RestoreMargins {
         max_seq: 1_000,
         start: 10_000,
@@ -108,6 +110,7 @@ async fn backup_is_restored_as_new_cluster() {
     let again = restore::prepare_data_dir(&state, &options).await;
     assert!(matches!(again, Err(Error::Options(text)) if text.contains("not empty")));
 
+    // 3. The node leads a cluster of its own, and continues above the margin.
     let mut new = vec![RunningNode::start(options, listener).await.unwrap()];
     wait_until("the restored node to lead", || new[0].is_ready_leader()).await;
     assert_eq!(new[0].node.identity(), identity);
@@ -117,7 +120,7 @@ async fn backup_is_restored_as_new_cluster() {
     assert_eq!(base, state.section(test_section()).unwrap().max_seq);
     assert!(base >= 1_100);
 
-    // It starts again, and other nodes join it.
+    // 4. It starts again, and other nodes join it.
     let options = new.remove(0).kill().await;
     new.push(RunningNode::restart(options).await.unwrap());
     write_session(&new, "b2").await;
@@ -129,7 +132,7 @@ async fn backup_is_restored_as_new_cluster() {
     added.await.unwrap();
     wait_until_equal(&new, ["b1", "b2"].into_iter()).await;
 
-    // A node of the old cluster does not join the new one.
+    // 5. A node of the old cluster does not join the new one.
     let member = nodes[0].member();
     let rejection = new[0]
         .node

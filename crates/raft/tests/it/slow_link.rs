@@ -256,6 +256,7 @@ async fn slow_votes_elect_leader_with_longer_election_timeout() {
 /// would send the next snapshot, and the one after that, for as long as entries come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_snapshot_is_followed_by_entries() {
+    // 1. Stop the third node, and write more than the leader keeps in its log.
     let dir = tempfile::tempdir().unwrap();
     let (mut nodes, link) = start_three_with_slow_link(dir.path(), |o| {
         o.snapshot_interval_entries = 40;
@@ -280,13 +281,16 @@ async fn slow_snapshot_is_followed_by_entries() {
         };
         leading.propose(batch).await.unwrap();
     }
+
+    // 2. Restart it behind a slow link: it receives a snapshot.
     link.set_rate(64 << 10);
     options.address.clone_from(&link.target);
     let begun_at = leading.counters().last_log_index;
     let mut late = RunningNode::restart(options).await.unwrap();
     late.options.address.clone_from(&link.address);
     let installs = late.node.counters().snapshots_installed;
-    // It catches up although entries come without a pause.
+
+    // 3. It catches up although entries come without a pause.
     let deadline = tokio::time::Instant::now() + TEST_TIMEOUT;
     let mut installed_at = None;
     loop {
@@ -306,6 +310,8 @@ async fn slow_snapshot_is_followed_by_entries() {
             now.applied_index
         );
     }
+
+    // 4. It received one snapshot, during which many entries came.
     let entries_during_send = installed_at.unwrap() - begun_at;
     println!("{entries_during_send} entries came while the snapshot was on its way");
     assert!(

@@ -275,6 +275,7 @@ async fn closed_session_hands_over_its_slots() {
 
 #[tokio::test]
 async fn session_with_valid_proof_supersedes_at_once() {
+    // 1. A session opens and gets all slots.
     let cluster = start_cluster(1).await;
     let mut store = cluster.store_client(0).await;
     let observer = FakeAlloc::open("observer", &cluster.addresses)
@@ -313,12 +314,16 @@ async fn session_with_valid_proof_supersedes_at_once() {
         routes.owner_indexes.iter().all(|o| *o == 1).then_some(())
     })
     .await;
+
+    // 2. Half a proof and a wrong one are rejected.
     again.proof_session = Some(old);
     let status = store.open_session(again.clone()).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "half a proof");
     again.proof_nonce = nonce(3);
     let status = store.open_session(again.clone()).await.unwrap_err();
     assert_eq!(RpcError::from_status(&status).reason(), Reason::NameTaken);
+
+    // 3. With the right proof a new session gets the slots at once, and the old one has ended.
     again.proof_nonce = nonce(1);
     let new = store
         .open_session(again)

@@ -274,6 +274,7 @@ async fn bad_pipe_frames_are_rejected_and_the_pipe_continues() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pipe_of_stopping_alloc_answers_received_frames() {
+    // 1. Send frames through a pipe to an AllocSvr that will stop.
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1", "a2"]).await;
     let [leaving, staying] = allocs.clone();
@@ -304,17 +305,23 @@ async fn pipe_of_stopping_alloc_answers_received_frames() {
     assert_eq!(got, 120);
     assert!(read_counter(&leaving, "forwarded").await > 0);
 
-    // The end of the pipe that the SDK uses does not disturb it.
+    // 2. Take numbers through the SDK, which uses a pipe as well.
     let sdk = new_client(&allocs);
     for uid in &uids {
         sdk.default_namespace().next(*uid).await.unwrap();
     }
+
+    // 3. Stop the AllocSvr: it announces that, and still answers a frame that is sent afterwards.
     let stop = tokio::spawn({
         let leaving = leaving.clone();
         async move { leaving.shutdown().await }
     });
-    while !pipe.read_answer().await.expect("the word to stop").go_away {}
-    // Sent too late, and still answered.
+    while !pipe
+        .read_answer()
+        .await
+        .expect("the notice that it stops")
+        .go_away
+    {}
     let (id, frame) = all(9);
     pipe.send(id, frame).await;
     let PipeCaller { frames, answers } = pipe;
@@ -333,6 +340,8 @@ async fn pipe_of_stopping_alloc_answers_received_frames() {
         answered += next.firsts.len();
     }
     assert_eq!(answered, uids.len());
+
+    // 4. The SDK continues at the other AllocSvr.
     timeout(Duration::from_secs(3), stop)
         .await
         .expect("nothing keeps it")

@@ -67,6 +67,7 @@ impl Drop for KilledOnDrop {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failing_sync_acknowledges_nothing_and_stops_the_node() {
+    // 1. Build the library whose syncs fail.
     let dir = tempfile::tempdir().unwrap();
     let (source, library) = (dir.path().join("sync.c"), dir.path().join("sync.so"));
     std::fs::write(&source, LIBRARY_SOURCE).unwrap();
@@ -82,6 +83,8 @@ async fn failing_sync_acknowledges_nothing_and_stops_the_node() {
         std::io::stderr().write_all(line.as_bytes()).unwrap();
         return;
     }
+
+    // 2. Start a node in a child process that uses it.
     let fails = dir.path().join("fails");
     let child = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -106,6 +109,8 @@ async fn failing_sync_acknowledges_nothing_and_stops_the_node() {
             }
         }
     });
+
+    // 3. Let the syncs fail after 200 acknowledged writes. The node stops, with the reason.
     let (mut acked, mut after, mut last, mut gone) = (0, 0, String::new(), false);
     while let Some(line) = tokio::time::timeout(Duration::from_secs(30), rx.recv())
         .await
@@ -123,7 +128,7 @@ async fn failing_sync_acknowledges_nothing_and_stops_the_node() {
         gone |= line == "gone";
     }
     println!("{acked} acknowledged; last line: {last}");
-    assert!(gone, "it did not let go of its directory");
+    assert!(gone, "it did not release its directory");
     assert!(
         last.contains("Input/output error") && last.contains("/1/log"),
         "{last}"
@@ -135,6 +140,7 @@ async fn failing_sync_acknowledges_nothing_and_stops_the_node() {
         "{after} acknowledged without a sync"
     );
 
+    // 4. Start the node again: it has all acknowledged writes.
     let mut options = seqsvr_raft::Options::new(1, "", dir.path().join("1"));
     let (listener, address) = crate::support::running_node::bind_loopback().await;
     options.address = address;
