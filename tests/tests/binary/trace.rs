@@ -50,8 +50,8 @@ async fn trace_of_a_call_is_logged_by_all_its_servers() {
                 .iter()
                 .filter(|line| *line == "\"answered\" \"Next\"")
                 .count();
-            let sent_on = owner.iter().any(|line| line == "\"answered\" \"NextMany\"");
-            (answered == 20 && sent_on).then_some(())
+            let is_answered_by_owner = owner.iter().any(|line| line == "\"answered\" \"NextMany\"");
+            (answered == 20 && is_answered_by_owner).then_some(())
         },
     )
     .await;
