@@ -6,10 +6,10 @@ use super::common::{ClientArgs, ListArgs};
 
 #[derive(Subcommand)]
 pub(crate) enum MemberCommand {
-    /// List the StoreSvrs: id, address, role, lag and last contact.
+    /// List the StoreSvrs: id, address, role, lag and last ack.
     ///
-    /// The lag is the number of log entries behind the leader. The last contact is the age of the
-    /// last answer to the leader.
+    /// The lag is the number of log entries that the store is behind the leader. The last ack is the
+    /// time since the leader sent the last message that the store acknowledged.
     #[command(after_help = MEMBER_LIST_HELP)]
     List(ListArgs),
     /// Add a StoreSvr that runs on a new data directory.
