@@ -32,7 +32,7 @@ pub(crate) use value_parsers::{parse_store_member, resolve_address};
 
 use crate::output::log::LogFormat;
 
-/// The next number of every user: unique, rising, never lost.
+/// A sequence service: unique and rising numbers for every user.
 ///
 /// Start with `seqsvr dev`, then `seqsvr next 42` in another shell.
 #[derive(Parser)]
