@@ -31,8 +31,8 @@ pub(crate) struct BackupArgs {
 pub(super) const RESTORE_HELP: &str = "\
 Use it only if a majority of the StoreSvrs is lost permanently. Stop everything of the old cluster
 first. Numbers issued after the backup are issued again unless the margins cover them. Without
-margins the command fails, and prints what the backup has that helps to choose them. A margin that
-is too large only makes every sequence skip ahead. The data directory must be new or empty.
+margins the command fails, and prints the facts of the backup that help to choose them. A margin
+that is too large only makes every sequence skip ahead. The data directory must be new or empty.
 
 Example, in two shells; then grow with `seqsvr member add`:
   seqsvr restore FILE --id 1 --listen 127.0.0.1:7801 --data-dir data/r1 \\

@@ -54,7 +54,7 @@ pub(crate) struct BenchArgs {
     /// Distribution of the calls over the uids or keys.
     #[arg(long, value_enum, default_value_t = KeyDistribution::Uniform)]
     pub(crate) distribution: KeyDistribution,
-    /// Namespaces, with as many calls each. Default: `default`, or `keys`.
+    /// Namespaces, with the same number of calls each. Default: `default` or `keys`.
     ///
     /// The default is `keys` with --key-bytes.
     #[arg(

@@ -66,7 +66,7 @@ pub(crate) struct DevArgs {
     /// The others get the following ports. Default: 7880, or none if that port is in use.
     #[arg(long, help_heading = PORTS_HEADING)]
     pub(crate) store_http_port: Option<u16>,
-    /// Lease D in milliseconds, fixed when the data directory is created.
+    /// Lease D in milliseconds, 300 to 60,000; fixed when the cluster is created.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
 }
@@ -169,12 +169,12 @@ pub(crate) struct InitArgs {
     /// All StoreSvrs of the new cluster, as id=address.
     #[arg(long, required = true, value_delimiter = ',', value_name = "ID=ADDR,…")]
     pub(crate) stores: Vec<String>,
-    /// Lease D in milliseconds.
+    /// Lease D in milliseconds, 300 to 60,000.
     ///
     /// Other AllocSvrs serve the keys of a dead AllocSvr after about 1.25 D.
     #[arg(long, default_value_t = 3_000)]
     pub(crate) lease_ms: u32,
-    /// Number of slots of the cluster.
+    /// Number of slots of the cluster, 1 to 16,384.
     #[arg(long, default_value_t = 1_024)]
     pub(crate) slots: u32,
     /// Maximum wait for answers of the stores.
@@ -224,7 +224,7 @@ pub(crate) struct AllocArgs {
     /// The process waits at least three times the takeover wait.
     #[arg(long, default_value = "20s", value_parser = parse_duration)]
     pub(crate) name_conflict_timeout: Duration,
-    /// Time after which an unused section is unloaded.
+    /// Time after which an unused section is closed.
     #[arg(
         long,
         help_heading = LIMITS_HEADING,
@@ -232,7 +232,7 @@ pub(crate) struct AllocArgs {
         value_parser = parse_duration
     )]
     pub(crate) section_idle_timeout: Duration,
-    /// Maximum memory for counters in MiB. Above it, busy sections are unloaded too.
+    /// Maximum memory for counters in MiB. Above it, sections in use are closed too.
     #[arg(long, help_heading = LIMITS_HEADING, default_value_t = 8_192)]
     pub(crate) section_memory_mib: u64,
     #[command(flatten)]
