@@ -5,7 +5,7 @@ use seqsvr_core::state::restore::OpenWindows;
 use seqsvr_store::backup::StateBackup;
 
 /// Advice for the margins of a restore when the backup has no rates.
-pub(super) const UNKNOWN_RATE_ADVICE: &str = "the pace is not known. Take the most numbers a second from your own graphs, or the number of callers times the most that each can take. Multiply it by the seconds from the backup until the last call, and double it.";
+pub(super) const UNKNOWN_RATE_ADVICE: &str = "the rate is not known. Take the highest rate (numbers a second) from your own graphs, or the number of callers times the highest rate of one caller. Multiply it by the seconds from the backup until the last call, and double it.";
 
 /// Returns a line for each namespace: its open windows and its rates.
 pub(super) fn namespace_lines(backup: &StateBackup) -> Vec<String> {
@@ -13,8 +13,8 @@ pub(super) fn namespace_lines(backup: &StateBackup) -> Vec<String> {
     let line = |n: &seqsvr_core::namespace::Namespace| {
         let OpenWindows { open, largest } = windows.get(&n.id).copied().unwrap_or_default();
         let name = &n.spec.name;
-        let pace = describe_rate(backup, n.id);
-        format!("namespace {name}: {open} sections open, largest window {largest} numbers, {pace}")
+        let rate = describe_rate(backup, n.id);
+        format!("namespace {name}: {open} sections open, largest window {largest} numbers, {rate}")
     };
     backup.state.namespaces().map(line).collect()
 }
@@ -22,7 +22,7 @@ pub(super) fn namespace_lines(backup: &StateBackup) -> Vec<String> {
 /// Describes the rate of a namespace while the store measured it.
 fn describe_rate(backup: &StateBackup, id: NamespaceId) -> String {
     if !has_rates(backup) {
-        return String::from("the pace is not known");
+        return String::from("the rate is not known");
     }
     let average = average_rate(backup, id);
     let peak = match peak_numbers(backup, id) {
@@ -104,7 +104,7 @@ mod tests {
         );
         assert!(!directory.is_empty());
         for line in directory {
-            assert!(line.ends_with("the pace is not known"), "{line}");
+            assert!(line.ends_with("the rate is not known"), "{line}");
         }
         let known = "5.0 numbers added a second on average, the peak is unknown";
         assert!(

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is created unless the operator gives margins for everything that the old
 //! cluster can have done after the backup. Only the operator can know that; the command prints
-//! what the backup has to help. Why the margins suffice: `seqsvr_core::state::restore`.
+//! the facts of the backup that help. Why the margins suffice: `seqsvr_core::state::restore`.
 
 use std::time::{Duration, SystemTime};
 
@@ -106,13 +106,13 @@ fn margin_advice(backup: &StateBackup) -> String {
     let highest_peak = peaks.flatten().max();
     let mut lines = vec![
         format!(
-            "The backup was made {} ago by the clock of this machine, at log index {}, of cluster {}. The store that made it had watched for {}.",
+            "The backup was made {} ago by the clock of this machine, at log index {}, of cluster {}. The store that made it had measured rates for {}.",
             format_age(age_seconds),
             backup.header.index,
             backup.header.cluster,
             format_age(usage.watched_secs)
         ),
-        String::from("What that store saw:"),
+        String::from("Windows and rates of that store:"),
     ];
     lines.extend(
         namespace_lines(backup)
@@ -120,7 +120,7 @@ fn margin_advice(backup: &StateBackup) -> String {
             .map(|line| format!("  {line}")),
     );
     lines.extend(highest_peak.map(|highest| format!(
-        "If every minute since then was like the busiest one that it saw, {} numbers were added, if all of them went to one section. A minute before it watched, or after the backup, may have been busier.",
+        "If every minute since the backup was like the busiest minute that was measured, and all numbers went to one section, {} numbers were added to it. A minute before the measurement, or after the backup, may have been busier.",
         u128::from(highest) * u128::from(age_seconds.div_ceil(60).max(1))
     )));
     if !has_rates(backup) {
@@ -129,15 +129,15 @@ fn margin_advice(backup: &StateBackup) -> String {
         ));
     }
     lines.push(format!(
-        "  --max-seq-margin N  numbers added to any one section since: at least {}",
+        "  --max-seq-margin N  numbers added to any one section since the backup: at least {}",
         least.max_seq
     ));
     lines.push(format!(
-        "  --start-margin N    numbers added to any one section first used since: at least {}",
+        "  --start-margin N    numbers added to any one section first used after the backup: at least {}",
         least.start
     ));
     lines.push(format!(
-        "  --epoch-margin N    changes of owner of any one slot since (each death, move and restart is one or two): at least {}",
+        "  --epoch-margin N    changes of owner of any one slot since the backup (each death, move and restart is one or two): at least {}",
         least.epoch
     ));
     lines.join("\n")
