@@ -148,7 +148,9 @@ fn read_contents(command: &Command, path: &Path) -> Result<ConfigContents, BadIn
             _ if !SERVER_TABLES.contains(&&*table) && table != CLIENT_TABLE => {
                 let text = match value {
                     Value::Table(_) => format!("no table [{table}]; there are {known_tables}"),
-                    _ => format!("{table} stands outside of a table; put it under {known_tables}"),
+                    _ => {
+                        format!("{table} is outside of a table; put it under one of {known_tables}")
+                    }
                 };
                 contents.issues.push(table_issue(text));
             }

@@ -48,7 +48,7 @@ fn main() {
         runtime.event_interval(EVENT_INTERVAL);
     }
     let runtime = runtime.enable_all().build().unwrap_or_else(|error| {
-        let text = format!("cannot start: {error}");
+        let text = format!("cannot start the runtime: {error}; check `ulimit -u` and `ulimit -n`");
         log::exit_with_error(text, exit_code::FAILED_CODE)
     });
     let result = runtime.block_on(commands::run(cli));
@@ -93,7 +93,7 @@ fn parse_args() -> CommandLine {
         .unwrap_or_else(|error| exit_with_usage(&error, config_path))
 }
 
-/// Prints what clap has to say, and ends the process.
+/// Prints the message of clap, and ends the process.
 fn exit_with_usage(error: &clap::Error, config_path: Option<PathBuf>) -> ! {
     if !error.use_stderr() {
         // Help, or the version.

@@ -90,7 +90,7 @@ fn config_file_errors_name_the_key() {
     let file = ConfigFile::new();
     let path = file.path().display().to_string();
     for (text, words) in [
-        ("name = 1\n", "name stands outside of a table"),
+        ("name = 1\n", "name is outside of a table"),
         ("[aloc]\n", "no table [aloc]; there are [dev]"),
         ("[alloc]\nnme = \"a\"\n", "[alloc] has no nme; its keys are"),
         ("[client]\nport = 1\n", "[client] has no port"),
@@ -228,7 +228,7 @@ timeout = \"soon\"
         assert_eq!(output.lines().count(), faults.len(), "{output}");
         let path = file.path().display().to_string();
         assert!(
-            errors_text.contains(&path) && errors_text.contains("12 place"),
+            errors_text.contains(&path) && errors_text.contains("12 mistake"),
             "{errors_text}"
         );
     }

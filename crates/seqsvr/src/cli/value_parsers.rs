@@ -23,13 +23,13 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| "use a number and a unit, such as 1500ms, 20s, 10m".to_owned())?;
     n.checked_mul(unit)
         .map(Duration::from_millis)
-        .ok_or_else(|| "too long".into())
+        .ok_or_else(|| "the time is too long; use a shorter one".into())
 }
 
 /// Parses a duration that must be more than 0.
 pub(super) fn parse_nonzero_duration(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
-        Duration::ZERO => Err("it must be more than 0".into()),
+        Duration::ZERO => Err("the time must be more than 0".into()),
         time => Ok(time),
     }
 }

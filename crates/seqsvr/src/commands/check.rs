@@ -10,14 +10,14 @@ pub(crate) fn run(args: &cli::CheckArgs) -> anyhow::Result<()> {
     stdout::print_line(&report)?;
     if !report.is_ok() {
         bail!(
-            "{} breaks the guarantees: {} violations",
+            "the calls in {} break the guarantees: {} violations; see the report on stdout",
             args.file.display(),
             report.violations_total()
         );
     }
     if report.answered_calls() == 0 {
         bail!(
-            "{} has no answered call, so it proves nothing",
+            "{} has no answered call, so it proves nothing; record calls that succeed",
             args.file.display()
         );
     }

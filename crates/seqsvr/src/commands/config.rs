@@ -36,12 +36,12 @@ pub(crate) fn check_config(
         for setting in &contents.settings {
             stdout::print_line(setting_line(setting))?;
         }
-        stdout::print_line(format_args!("{}: good", path.display()))?;
+        stdout::print_line(format_args!("{}: valid", path.display()))?;
     }
     match issues.len() {
         0 => Ok(()),
         n => bail!(BadInput(format!(
-            "{}: wrong in {n} place(s)",
+            "{}: the file has {n} mistake(s); correct them",
             path.display()
         ))),
     }

@@ -49,7 +49,7 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     .await?;
     let address = alloc.local_addr();
     let state_dir = args.state_dir.map_or_else(
-        || "none: a restart waits for the old session".to_owned(),
+        || "none: a restarted process waits until the old session expires".to_owned(),
         |dir| dir.display().to_string(),
     );
     let (redis, http) = (endpoints.redis_addr(), endpoints.http_addr());

@@ -35,7 +35,11 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
                 u16::try_from(u64::from(first) + i).map(|port| SocketAddr::new(LOOPBACK, port))
             })
             .collect::<Result<_, _>>()
-            .map_err(|_| BadInput(format!("{flag} {first} leaves no room for {n} ports")))
+            .map_err(|_| {
+                BadInput(format!(
+                    "{flag} {first} leaves no room for {n} ports; choose a lower port"
+                ))
+            })
     };
     let store_addrs = port_range(args.store_port, args.stores, "--store-port")?;
     let alloc_addrs = port_range(args.port, args.allocs, "--port")?;

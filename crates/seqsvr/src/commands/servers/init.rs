@@ -57,7 +57,9 @@ pub(crate) async fn create_cluster(
     let cluster = match cluster_ids.as_slice() {
         [] => u128_to_bytes(rand::rng().random()),
         [one] => one.clone(),
-        _ => bail!("these stores belong to different clusters already; nothing was changed"),
+        _ => bail!(
+            "these stores belong to different clusters; nothing was changed; correct --stores"
+        ),
     };
     let members = described
         .iter()

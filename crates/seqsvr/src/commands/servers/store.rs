@@ -59,11 +59,11 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
                 .with_security(is_loopback)
                 .with_commands(&[
                     format!(
-                        "seqsvr init --stores {}={address}    # a new cluster: all of 1=A,2=B,3=C",
+                        "seqsvr init --stores {}={address}    # a new cluster; list all its stores: 1=A,2=B,3=C",
                         identity_args.id
                     ),
                     format!(
-                        "seqsvr member add {}={address}    # one more for a cluster there is",
+                        "seqsvr member add {}={address}    # or join an existing cluster",
                         identity_args.id
                     ),
                 ]);
