@@ -65,7 +65,7 @@ func run(address, name string) error {
 	defer cancel()
 	key := []byte(name)
 
-	// The next number of one key. A number as key (NextRequest_Uid) is of the namespace `default`, others of `keys`.
+	// The next number of one key. A uid (NextRequest_Uid) belongs to the namespace `default`, a key to `keys`.
 	next := func(namespace string) (uint64, error) {
 		var answer *pb.NextResponse
 		err := ask(ctx, func(ctx context.Context) (err error) {

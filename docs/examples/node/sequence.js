@@ -67,7 +67,7 @@ async function main(address, name) {
   const client = new seqsvr.v1.Sequence(address, grpc.credentials.createInsecure());
   const key = Buffer.from(name);
 
-  // The next number of one key. A number as key (`uid: 42`) is of the namespace `default`, others of `keys`.
+  // The next number of one key. A uid (`uid: 42`) belongs to the namespace `default`, a key to `keys`.
   console.log('next', (await ask(client, 'Next', { key })).first);
 
   // Many keys in one call: one, five and one of them. Each item has an answer or an error of its own.

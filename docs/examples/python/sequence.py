@@ -68,7 +68,7 @@ def main(address, key):
     sequence = Sequence(address)
     key = key.encode()
 
-    # The next number of one key. A number as key (`uid=42`) is of the namespace `default`, others of `keys`.
+    # The next number of one key. A uid (`uid=42`) belongs to the namespace `default`, a key to `keys`.
     print("next", sequence.ask("Next", key=key).first)
 
     # Many keys in one call: one, five and one of them. Each item has an answer or an error of its own.
