@@ -1,7 +1,8 @@
 //! Every process is restarted in turn, as in an upgrade: no call fails.
 //!
 //! No fault is injected. In an acceptance run the new processes are a rebuilt binary. A cluster of
-//! the newest build of format level 1 is upgraded as well.
+//! the newest build of format level 1 is upgraded as well, and one of any earlier build if its
+//! binary is given.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,24 +20,31 @@ use crate::scenario::ScenarioOutcome;
 const CALLS_PER_PHASE: u64 = 1_000;
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Environment variable with the path of an earlier release binary of the present format level.
+const PREVIOUS_BINARY: &str = "SEQSVR_PREVIOUS_BINARY";
+
 /// Restarts three stores and three AllocSvrs in turn: SIGTERM, exit, start, wait until the cluster
 /// is complete.
 pub async fn rolling_restart() -> ScenarioOutcome {
     let mut outcome = ScenarioOutcome::default();
-    let to = match release_binary() == upgrade_binary() {
+    let (from, to) = match std::env::var_os(PREVIOUS_BINARY) {
+        Some(previous) => {
+            let previous: &'static Path = Box::leak(PathBuf::from(previous).into_boxed_path());
+            (previous, release_binary())
+        }
+        None => (release_binary(), upgrade_binary()),
+    };
+    let target = match from == to {
         true => "the same build",
         false => {
-            let (old, new) = (
-                std::fs::read(release_binary()),
-                std::fs::read(upgrade_binary()),
-            );
+            let (old, new) = (std::fs::read(from), std::fs::read(to));
             assert!(old.unwrap() != new.unwrap(), "a copy is no rebuilt binary");
             "another build"
         }
     };
 
     // 1. Load all sequences, and probe for skipped numbers.
-    let mut cluster = ProcessCluster::start(3, 3, 3_000).await;
+    let mut cluster = ProcessCluster::start_with_binary(from, 3, 3).await;
     let (callers, client) = crate::scenario::new_retrying_callers(&cluster);
     test_keys::create_third_namespace(&client).await;
     let history = History::create(cluster.dir());
@@ -54,20 +62,20 @@ pub async fn rolling_restart() -> ScenarioOutcome {
 
     // 2. Restart each store; it catches up.
     for store in 0..3 {
-        restart_upgraded(&mut cluster.stores[store]).await;
+        restart_with_binary(&mut cluster.stores[store], to).await;
         cluster.wait_until_caught_up(store).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
 
     // 3. Restart each AllocSvr; it gets its share.
     for alloc in 0..3 {
-        restart_upgraded(&mut cluster.allocs[alloc]).await;
+        restart_with_binary(&mut cluster.allocs[alloc], to).await;
         cluster.wait_until_assigned(3).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
     outcome.calls_during_fault = load.answered_calls() - before;
     outcome.note(format!(
-        "six processes restarted to {to} in {:.1?}",
+        "six processes restarted to {target} in {:.1?}",
         began.elapsed()
     ));
 
@@ -182,10 +190,6 @@ async fn read_format_levels(cluster: &ProcessCluster) -> Vec<Option<u64>> {
         levels.push(status.and_then(|s| s.counters.get("raft_format_level").copied()));
     }
     levels
-}
-
-async fn restart_upgraded(process: &mut ServerProcess) {
-    restart_with_binary(process, upgrade_binary()).await;
 }
 
 async fn restart_with_binary(process: &mut ServerProcess, to: &'static Path) {
