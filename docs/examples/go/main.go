@@ -31,15 +31,17 @@ func details(err error) (reason string, pause time.Duration) {
 	return reason, pause
 }
 
-// ask calls a method and retries temporary errors until the context ends. A number that an unanswered call may
+// callWithRetry calls a method and retries temporary errors until the context ends. A number that an unanswered call may
 // have taken is skipped, never given twice, so a retry is always safe.
-func ask(ctx context.Context, call func(context.Context) error) error {
+func callWithRetry(ctx context.Context, call func(context.Context) error) error {
 	for {
 		err := call(ctx)
-		if code := status.Code(err); code != codes.Unavailable && code != codes.ResourceExhausted {
+		reason, pause := details(err)
+		code := status.Code(err)
+		overloaded := code == codes.ResourceExhausted && reason == "OVERLOADED"
+		if code != codes.Unavailable && !overloaded {
 			return err
 		}
-		_, pause := details(err)
 		if pause == 0 {
 			pause = 50 * time.Millisecond
 		}
@@ -68,7 +70,7 @@ func run(address, name string) error {
 	// The next number of one key. A uid (NextRequest_Uid) belongs to the namespace `default`, a key to `keys`.
 	next := func(namespace string) (uint64, error) {
 		var answer *pb.NextResponse
-		err := ask(ctx, func(ctx context.Context) (err error) {
+		err := callWithRetry(ctx, func(ctx context.Context) (err error) {
 			request := &pb.NextRequest{Namespace: namespace, KeyKind: &pb.NextRequest_Key{Key: key}}
 			answer, err = client.Next(ctx, request)
 			return err
@@ -84,7 +86,7 @@ func run(address, name string) error {
 	// Many keys in one call: one, five and one of them. Each item has an answer or an error of its own.
 	keys := [][]byte{[]byte(name + "/a"), []byte(name + "/b"), []byte(name + "/c")}
 	var many *pb.NextManyResponse
-	err = ask(ctx, func(ctx context.Context) (err error) {
+	err = callWithRetry(ctx, func(ctx context.Context) (err error) {
 		many, err = client.NextMany(ctx, &pb.NextManyRequest{Keys: keys, Counts: []uint32{1, 5, 1}})
 		return err
 	})
@@ -105,7 +107,7 @@ func run(address, name string) error {
 
 	// The last number given out, without taking one.
 	var current *pb.CurrentResponse
-	err = ask(ctx, func(ctx context.Context) (err error) {
+	err = callWithRetry(ctx, func(ctx context.Context) (err error) {
 		current, err = client.Current(ctx, &pb.CurrentRequest{KeyKind: &pb.CurrentRequest_Key{Key: key}})
 		return err
 	})
@@ -116,7 +118,7 @@ func run(address, name string) error {
 
 	// Every later number is above 1000.
 	var raised *pb.RaiseToResponse
-	err = ask(ctx, func(ctx context.Context) (err error) {
+	err = callWithRetry(ctx, func(ctx context.Context) (err error) {
 		request := &pb.RaiseToRequest{KeyKind: &pb.RaiseToRequest_Key{Key: key}, Value: 1000}
 		raised, err = client.RaiseTo(ctx, request)
 		return err

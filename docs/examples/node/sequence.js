@@ -46,16 +46,18 @@ function details(error) {
 
 // Calls a method and retries temporary errors until the timeout in milliseconds. A number that an unanswered call
 // may have taken is skipped, never given twice, so a retry is always safe.
-async function ask(client, method, request, within = 5000) {
+async function callWithRetry(client, method, request, within = 5000) {
   const deadline = Date.now() + within;
   for (;;) {
     try {
       const call = promisify(client[method].bind(client));
       return await call(request, { deadline });
     } catch (error) {
-      if (error.code !== grpc.status.UNAVAILABLE && error.code !== grpc.status.RESOURCE_EXHAUSTED) throw error;
+      const { reason, retryMs } = details(error);
+      const overloaded = error.code === grpc.status.RESOURCE_EXHAUSTED && reason === 'OVERLOADED';
+      if (error.code !== grpc.status.UNAVAILABLE && !overloaded) throw error;
       // Wait as long as the server requests, plus a little random time, so that clients do not retry together.
-      const pause = (details(error).retryMs ?? 50) * (1 + Math.random() / 2);
+      const pause = (retryMs ?? 50) * (1 + Math.random() / 2);
       if (Date.now() + pause > deadline) throw error;
       await sleep(pause);
     }
@@ -68,26 +70,26 @@ async function main(address, name) {
   const key = Buffer.from(name);
 
   // The next number of one key. A uid (`uid: 42`) belongs to the namespace `default`, a key to `keys`.
-  console.log('next', (await ask(client, 'Next', { key })).first);
+  console.log('next', (await callWithRetry(client, 'Next', { key })).first);
 
   // Many keys in one call: one, five and one of them. Each item has an answer or an error of its own.
   const keys = ['a', 'b', 'c'].map((part) => Buffer.from(`${name}/${part}`));
-  const many = await ask(client, 'NextMany', { keys, counts: [1, 5, 1] });
+  const many = await callWithRetry(client, 'NextMany', { keys, counts: [1, 5, 1] });
   const failed = new Map(many.errors.map((error) => [error.index, error.message]));
   many.firsts.forEach((first, n) => {
     console.log('many', keys[n].toString(), failed.get(n) ?? `${first} to ${many.lasts[n]}`);
   });
 
   // The last number given out, without taking one.
-  console.log('current', (await ask(client, 'Current', { key })).value);
+  console.log('current', (await callWithRetry(client, 'Current', { key })).value);
 
   // Every later number is above 1000.
-  const raised = await ask(client, 'RaiseTo', { key, value: 1000 });
-  console.log('raised to', raised.value, 'next', (await ask(client, 'Next', { key })).first);
+  const raised = await callWithRetry(client, 'RaiseTo', { key, value: 1000 });
+  console.log('raised to', raised.value, 'next', (await callWithRetry(client, 'Next', { key })).first);
 
   // An error has a code, a text that says what to do, and a reason that a program can rely on.
   try {
-    await ask(client, 'Next', { namespace: 'nowhere', key });
+    await callWithRetry(client, 'Next', { namespace: 'nowhere', key });
   } catch (error) {
     console.log('rejected', details(error).reason, grpc.status[error.code], error.details);
   }

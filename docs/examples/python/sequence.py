@@ -45,7 +45,7 @@ class Sequence:
                 )
                 self.calls[method.name] = (request, call)
 
-    def ask(self, method, within=5.0, **request):
+    def call_with_retry(self, method, within=5.0, **request):
         """Calls a method and retries temporary errors until the timeout in seconds. A number that an unanswered
         call may have taken is skipped, never given twice, so a retry is always safe."""
         message, call = self.calls[method]
@@ -54,10 +54,11 @@ class Sequence:
             try:
                 return call(message(**request), timeout=max(deadline - time.monotonic(), 0.001))
             except grpc.RpcError as error:
-                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
+                reason, seconds = details(error)
+                overloaded = error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and reason == "OVERLOADED"
+                if error.code() != grpc.StatusCode.UNAVAILABLE and not overloaded:
                     raise
                 # Wait as long as the server requests, plus a little random time, so that clients do not retry together.
-                _, seconds = details(error)
                 pause = (seconds or 0.05) * random.uniform(1, 1.5)
                 if time.monotonic() + pause > deadline:
                     raise
@@ -69,25 +70,25 @@ def main(address, key):
     key = key.encode()
 
     # The next number of one key. A uid (`uid=42`) belongs to the namespace `default`, a key to `keys`.
-    print("next", sequence.ask("Next", key=key).first)
+    print("next", sequence.call_with_retry("Next", key=key).first)
 
     # Many keys in one call: one, five and one of them. Each item has an answer or an error of its own.
     keys = [key + b"/a", key + b"/b", key + b"/c"]
-    many = sequence.ask("NextMany", keys=keys, counts=[1, 5, 1])
+    many = sequence.call_with_retry("NextMany", keys=keys, counts=[1, 5, 1])
     failed = {error.index: error.message for error in many.errors}
     for index, (first, last) in enumerate(zip(many.firsts, many.lasts)):
         print("many", keys[index].decode(), failed.get(index) or f"{first} to {last}")
 
     # The last number given out, without taking one.
-    print("current", sequence.ask("Current", key=key).value)
+    print("current", sequence.call_with_retry("Current", key=key).value)
 
     # Every later number is above 1000.
-    raised = sequence.ask("RaiseTo", key=key, value=1000).value
-    print("raised to", raised, "next", sequence.ask("Next", key=key).first)
+    raised = sequence.call_with_retry("RaiseTo", key=key, value=1000).value
+    print("raised to", raised, "next", sequence.call_with_retry("Next", key=key).first)
 
     # An error has a code, a text that says what to do, and a reason that a program can rely on.
     try:
-        sequence.ask("Next", namespace="nowhere", key=key)
+        sequence.call_with_retry("Next", namespace="nowhere", key=key)
     except grpc.RpcError as error:
         reason, _ = details(error)
         print("rejected", reason, error.code().name, error.details())
