@@ -168,7 +168,7 @@ fn config_check_shows_no_secrets() {
 
     let (code, output, _) = run_check(file.command_with(GOOD_FILE, &["config", "check", "--json"]));
     let output: Value = serde_json::from_str(&output).unwrap();
-    assert_eq!((code, &output["good"]), (Some(0), &Value::Bool(true)));
+    assert_eq!((code, &output["valid"]), (Some(0), &Value::Bool(true)));
     let settings = output["settings"].as_array().unwrap();
     let password = settings.iter().find(|s| s["key"] == "redis-password");
     assert!(password.unwrap()["values"].is_null(), "{output}");
@@ -234,9 +234,9 @@ timeout = \"soon\"
     }
     let (code, output, _) = run_check(file.command_with(text, &["config", "check", "--json"]));
     let output: Value = serde_json::from_str(&output).unwrap();
-    assert_eq!((code, &output["good"]), (Some(2), &Value::Bool(false)));
+    assert_eq!((code, &output["valid"]), (Some(2), &Value::Bool(false)));
     let named = |f: &Value| f["table"] == "dev" && f["key"] == "port";
-    assert!(output["faults"].as_array().unwrap().iter().any(named));
+    assert!(output["issues"].as_array().unwrap().iter().any(named));
 
     // The error names the line and does not show it, because it may contain the password.
     let (code, output, errors_text) =

@@ -72,7 +72,7 @@ fn contents_json(path: &Path, contents: &ConfigContents) -> Value {
     let issues = contents.issues.iter();
     let issues = issues.map(|f| json!({ "table": f.table, "key": f.key, "text": f.text }));
     json!({
-        "file": path, "good": contents.issues.is_empty(),
-        "settings": settings.collect::<Vec<_>>(), "faults": issues.collect::<Vec<_>>(),
+        "file": path, "valid": contents.issues.is_empty(),
+        "settings": settings.collect::<Vec<_>>(), "issues": issues.collect::<Vec<_>>(),
     })
 }
