@@ -1,4 +1,4 @@
-//! Paths in texts and comments exist.
+//! Paths in texts and comments, and relative links of Markdown files, exist.
 
 use std::collections::BTreeSet;
 
@@ -26,11 +26,11 @@ pub(super) fn find_dead(tree: &SourceTree) -> Vec<Finding> {
             rest = end;
         }
     }
+    let mut findings = find_dead_links(tree);
     let has_paths = |file: &&SourceFile| {
         let is_text = file.path.ends_with(".rs") || file.path.ends_with(".md");
         is_text && !EXEMPT.iter().any(|start| file.path.starts_with(start))
     };
-    let mut findings = Vec::new();
     for file in tree.files.iter().filter(has_paths) {
         for (index, line) in file.text.lines().enumerate() {
             let text = match file.path.ends_with(".rs") {
@@ -50,6 +50,56 @@ pub(super) fn find_dead(tree: &SourceTree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Finds relative links that lead to no file and no folder.
+fn find_dead_links(tree: &SourceTree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        for (index, line) in file.text.lines().enumerate() {
+            for link in relative_links(line) {
+                let target = resolve_link(&file.path, link);
+                let leads = |known: &SourceFile| {
+                    let rest = known.path.strip_prefix(&target);
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                };
+                if !target.is_empty() && !tree.files.iter().any(leads) {
+                    findings.push(Finding {
+                        rule: "path",
+                        path: file.path.clone(),
+                        line: index + 1,
+                        text: format!("the link `{link}` leads to no file"),
+                    });
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Returns the link targets within the repository, without their anchors. Pictures are left out:
+/// the tree holds texts only.
+fn relative_links(line: &str) -> impl Iterator<Item = &str> {
+    let targets = line.split("](").skip(1);
+    let targets = targets.filter_map(|rest| rest.split([')', '#', ' ']).next());
+    targets
+        .filter(|target| !target.is_empty() && !target.contains(':') && !target.ends_with(".png"))
+}
+
+/// Returns the path from the root of the repository to which a link of the file `from` leads.
+fn resolve_link(from: &str, link: &str) -> String {
+    let mut folders: Vec<&str> = from.split('/').collect();
+    folders.pop();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                folders.pop();
+            }
+            name => folders.push(name),
+        }
+    }
+    folders.join("/")
 }
 
 fn comment_of(line: &str) -> &str {

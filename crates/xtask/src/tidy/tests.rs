@@ -168,6 +168,17 @@ fn dead_paths_are_found_in_texts_and_comments() {
 }
 
 #[test]
+fn dead_links_are_found_in_markdown() {
+    let page = "[a](other.md#b) [c](../crates/d) [web](https://e) [here](#f)\n[dead](gone.md)\n";
+    let findings = paths::find_dead(&make_tree(&[
+        ("docs/page.md", page),
+        ("docs/other.md", ""),
+        ("crates/d/src/lib.rs", ""),
+    ]));
+    assert_eq!(locations(&findings), [("docs/page.md", 2)]);
+}
+
+#[test]
 fn allowed_findings_only_shrink() {
     let finding = |line| Finding {
         rule: "line",
