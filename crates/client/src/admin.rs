@@ -34,7 +34,7 @@ impl BackupStream {
     /// Returns the next bytes; None at the end. An error or 30 s of silence ends it: start again.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let to_error = |code, text: String| {
-            let text = format!("the backup broke off: {text}; start it again");
+            let text = format!("the backup was interrupted: {text}; start it again");
             Error::new(code, Reason::Unreachable, text)
         };
         match timeout(BACKUP_IDLE_TIMEOUT, self.0.message()).await {

@@ -121,7 +121,7 @@ impl Error {
     }
 
     /// Returns how many requests were sent for this call. 0: its arguments were rejected before the
-    /// first one, or a stream that had begun broke off.
+    /// first one, or a stream that had begun was interrupted.
     pub fn attempts(&self) -> u32 {
         self.0.attempts
     }

@@ -312,7 +312,7 @@ pub enum CommandRejection {
     },
     /// The raise goes above the bound of its cause.
     #[error(
-        "the raise to {to} is above the limit of {bound}; request less, alter the namespace's raise-to-max, or use force"
+        "the raise to {to} is above the limit of {bound}; request less, alter raise-to-max of the namespace, or force it"
     )]
     JumpTooLarge {
         /// Value of the raise.

@@ -61,7 +61,7 @@ pub enum Error {
     },
     /// A file is not what was written.
     #[error(
-        "{file} is damaged ({what}). Nothing was changed. Restore the directory's disk if you can; else, if the other nodes are well, move the directory away, remove this node from the cluster and add it again under a new id"
+        "{file} is damaged ({what}). Nothing was changed. Restore the directory's disk if you can; else, if the other nodes work, move the directory away, remove this node from the cluster and add it again under a new id"
     )]
     Damaged {
         /// The file or directory.
@@ -71,7 +71,7 @@ pub enum Error {
     },
     /// The log lacks something that was durable in it.
     #[error(
-        "{log} is an older copy or lost its end ({what} was durable in it and is gone). Nothing was changed, but that a half-written record at its end is dropped. Restore the newer log if you can; else, if the other nodes are well, move the data directory away, remove this node from the cluster and add it again under a new id"
+        "{log} is an older copy or lost its end ({what} was durable in it and is gone). Nothing was changed, except that a half-written record at its end is dropped. Restore the newer log if you can; else, if the other nodes work, move the data directory away, remove this node from the cluster and add it again under a new id"
     )]
     LogLost {
         /// The log.
@@ -200,7 +200,7 @@ fn remedy_for(kind: io::ErrorKind) -> &'static str {
             "something of another kind is there: check --data-dir, or move it away"
         }
         _ => {
-            "the system log may have the reason. Once the disk works, start this node again; if it stays broken and the other nodes are well, remove this node from the cluster and add a new one under a new id"
+            "the system log may have the reason. Once the disk works, start this node again; if it stays broken and the other nodes work, remove this node from the cluster and add a new one under a new id"
         }
     }
 }

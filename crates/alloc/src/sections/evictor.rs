@@ -59,8 +59,8 @@ impl Evictor {
         }
     }
 
-    /// Sweeps until canceled. A section that is unused for between one and two times
-    /// `section_idle_timeout` / 2 is closed.
+    /// Sweeps until canceled. A section is closed once it was unused for between
+    /// `section_idle_timeout` and one and a half times of it.
     pub(crate) async fn run(self, cancel: CancellationToken) {
         let sweep_interval = self.section_idle_timeout / IDLE_SWEEPS;
         let mut next_sweep = Instant::now() + sweep_interval;

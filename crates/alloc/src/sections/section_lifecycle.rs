@@ -296,7 +296,7 @@ mod tests {
             fence.section,
             result_sender,
         ));
-        let fault = waits.await.expect_err("it broke off");
+        let fault = waits.await.expect_err("the close was interrupted");
         assert_eq!(fault.reason(), Reason::Unreachable);
         sections.wait_until_idle(fence.slot).await;
         assert!(sections.begin_transition(fence).is_ok());

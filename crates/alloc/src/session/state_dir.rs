@@ -133,8 +133,9 @@ impl StateDir {
 
     fn reject_proof(&self, why: &str) -> Option<SessionProof> {
         tracing::warn!(
-            "the state directory {} proves nothing: {why}; an older session under this name is waited for",
-            self.dir.display()
+            state_dir = %self.dir.display(),
+            cause = why,
+            "session proof not usable; waiting for an older session of this name to expire"
         );
         None
     }

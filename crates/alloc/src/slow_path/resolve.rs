@@ -84,7 +84,7 @@ impl SlowPath {
                     }
                     Ok(OwnershipVerdict::Current) => {
                         self.counters.causality_violations.add(1);
-                        let text = "floor or epoch is ahead of this cluster; if the value is genuine, data was lost (an old backup was restored): contact an operator";
+                        let text = "floor or epoch is ahead of this cluster; if the value is genuine, data was lost (an old backup was restored): see docs/operations/backup.md";
                         resolve_all(members, &Err(RpcError::new(Reason::FloorAhead, text)))
                     }
                     Err(fault) => self.retry_or_fail(members, Err(fault)).await,

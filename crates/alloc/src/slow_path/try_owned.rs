@@ -235,7 +235,7 @@ impl SlowPath {
             // The earlier process at this address is gone. A request to it would reach this
             // process.
             Some(owner) if owner.address == self.identity.address => wait(format!(
-                "slot {} is held by an earlier session of AllocSvr {:?} until its lease has run out",
+                "slot {} is held by an earlier session of AllocSvr {:?} until its lease expires",
                 location.slot, owner.name
             )),
             Some(owner) => Err(MissReason::Remote(owner.address.clone())),

@@ -113,7 +113,7 @@ impl Drop for FlushCallback {
             return;
         }
         self.complete(Err(io::Error::other(
-            "the log's writer stopped, the lines above say why",
+            "the log's writer stopped; the lines above name the cause",
         )));
     }
 }

@@ -85,7 +85,7 @@ impl GroupMembers {
             }
             Some(_) => {
                 return refuse(format!(
-                    "store {id} is a member with another data directory: the one at {} was wiped, replaced or mixed up. It may have lost what it acknowledged, so it stays out, and ids are never reused. Bring the old directory back; or run `seqsvr member remove {id}`, start with an empty --data-dir and a new --id, such as {free}, and run `seqsvr member add {free}={}`",
+                    "store {id} is a member with another data directory: the one at {} was wiped, replaced or exchanged with another. It may have lost what it acknowledged, so it stays out, and ids are never reused. Bring the old directory back; or run `seqsvr member remove {id}`, start with an empty --data-dir and a new --id, such as {free}, and run `seqsvr member add {free}={}`",
                     candidate.address, candidate.address
                 ));
             }

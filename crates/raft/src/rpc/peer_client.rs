@@ -201,7 +201,7 @@ impl PeerClient {
                 node = self.target,
                 address = %self.peer.address,
                 %error,
-                "snapshot not accepted as whole; checking the own file"
+                "follower rejected the snapshot; checking the local snapshot file"
             );
         }
         self.context.snapshot_suspicions.notify_one();

@@ -62,7 +62,7 @@ struct BackupHeaderRecord {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file is not what was written.
-    #[error("{file} is no whole backup ({what}): use another copy or an older backup")]
+    #[error("{file} is not a complete backup ({what}): use another copy or an older backup")]
     Damaged {
         /// The file.
         file: PathBuf,

@@ -265,7 +265,7 @@ impl Arbiter {
 impl fmt::Display for TimerRestart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TimerRestart::NewTerm(term) => write!(f, "leading in a new term, {term}"),
+            TimerRestart::NewTerm(term) => write!(f, "leading in new term {term}"),
             TimerRestart::QuorumRegained => f.write_str("a quorum answers again"),
             TimerRestart::LateTick(late) => {
                 write!(f, "its own tick was {} ms late", late.as_millis())

@@ -63,7 +63,8 @@ pub(super) async fn start_backup(
         };
         if let Err(error) = backup.write(&mut out).and_then(|()| out.flush()) {
             tracing::warn!(%error, "backup was not sent completely");
-            let status = Status::unavailable(format!("the backup broke off: {error}; repeat it"));
+            let status =
+                Status::unavailable(format!("the backup was interrupted: {error}; repeat it"));
             // A receiver that is gone, or takes nothing, does not receive the reason.
             let _ = out.sender.try_send(Err(status));
         }

@@ -226,10 +226,10 @@ pub async fn backup_restore() -> ScenarioOutcome {
         bytes[at] ^= 4;
         std::fs::write(&damaged, &bytes).expect("written");
         let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
-        assert_restore_rejected(&output, &dir, &["no whole backup"]);
+        assert_restore_rejected(&output, &dir, &["not a complete backup"]);
         std::fs::write(&damaged, &backup_bytes[..at]).expect("written");
         let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
-        assert_restore_rejected(&output, &dir, &["no whole backup", "cut short"]);
+        assert_restore_rejected(&output, &dir, &["not a complete backup", "cut short"]);
     }
     let taken = PathBuf::from(cluster.stores[0].arg("--data-dir"));
     let over = run_restore(&cluster, &file, &taken, &margins(COVERING_MARGIN)).await;

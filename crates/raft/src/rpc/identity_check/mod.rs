@@ -239,7 +239,7 @@ impl IdentityCheck {
                 %cluster,
                 expected = format!("{:016x}", header.target_incarnation),
                 have = format!("{:016x}", ours.incarnation),
-                "this data directory is not the one that the cluster has recorded as node {}: it was wiped, replaced or mixed up. It stays out, so that no acknowledged write is lost. Bring the old directory back, or: stop this process, run `seqsvr member remove {}`, start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`",
+                "this data directory is not the one that the cluster has recorded as node {}: it was wiped, replaced or exchanged with another. It stays out, so that no acknowledged write is lost. Bring the old directory back, or: stop this process, run `seqsvr member remove {}`, start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`",
                 ours.node,
                 ours.node
             ),
