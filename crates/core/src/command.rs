@@ -271,7 +271,7 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum CommandRejection {
     /// No `Init` was applied yet.
-    #[error("the cluster is not initialised: run `seqsvr init`")]
+    #[error("the cluster is not initialized: run `seqsvr init`")]
     NotInitialized,
     /// `Init` with another id.
     #[error("this is already cluster {0}")]

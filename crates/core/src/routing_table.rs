@@ -54,7 +54,7 @@ pub struct RoutingDelta {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingUpdateError {
     /// The delta is of another cluster, whose table must never mix with this one.
-    #[error("the routing table is of cluster {theirs}, ours is {ours}")]
+    #[error("the routing table is of cluster {theirs}, this one is {ours}")]
     OtherCluster {
         /// Cluster of this table.
         ours: ClusterId,
@@ -63,7 +63,7 @@ pub enum RoutingUpdateError {
     },
     /// The delta builds on a version that this table does not have yet: the caller needs the full
     /// table.
-    #[error("the delta builds on version {base}, ours is {ours}")]
+    #[error("the delta builds on version {base}, this table has {ours}")]
     MissingVersions {
         /// Version of this table.
         ours: u64,

@@ -117,7 +117,7 @@ impl SlotOperations {
                     }
                 }
                 Some(_) if request.forwarded => {
-                    let text = format!("slot {slot} has another owner by now");
+                    let text = format!("slot {slot} has another owner now");
                     return Err(RpcError::new(Reason::NotOwner, text));
                 }
                 Some(owner) => {
@@ -185,7 +185,7 @@ impl SlotOperations {
         if request.name != self.identity.name {
             let named = self.find_session(&request.name).await?;
             if request.forwarded || named.address == self.identity.address {
-                let text = format!("AllocSvr {:?} is not here any more; retry", request.name);
+                let text = format!("AllocSvr {:?} no longer runs here; retry", request.name);
                 return Err(RpcError::new(Reason::NotOwner, text));
             }
             let request = DrainRequest {
@@ -268,7 +268,7 @@ impl SlotOperations {
                 Some(cause) => unreachable(&cause),
                 None => RpcError::from_status(&status),
             }),
-            Err(_) => Err(unreachable("it took too long")),
+            Err(_) => Err(unreachable("it did not answer in time")),
         }
     }
 }

@@ -116,7 +116,10 @@ impl StateDir {
             ));
         };
         if stored.name != name {
-            return self.reject_proof(&format!("it is of an AllocSvr named {:?}", stored.name));
+            return self.reject_proof(&format!(
+                "it belongs to an AllocSvr named {:?}",
+                stored.name
+            ));
         }
         if stored.place.boot != self.binding.boot {
             return self

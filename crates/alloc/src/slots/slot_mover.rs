@@ -177,7 +177,7 @@ impl SlotMover {
         let _permit = self.tracker.permits.acquire().await;
         let collecting = self.tracker.collecting.read().await;
         if !self.is_slot_owner(session, slot, epoch) || !self.sections.freeze_slot(slot, epoch) {
-            let text = format!("slot {slot} is not at epoch {epoch} any more, or moving already");
+            let text = format!("slot {slot} is no longer at epoch {epoch}, or is already moving");
             return Err(RpcError::new(Reason::NotOwner, text));
         }
         let high_water_marks = self.collect_high_water_marks(slot, epoch).await;

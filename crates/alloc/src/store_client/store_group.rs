@@ -233,7 +233,7 @@ impl StoreGroupClient {
                 };
             if Instant::now() + delay >= deadline {
                 let text = format!(
-                    "no store answered ({}) after {attempts} tries: {fault}",
+                    "no store answered ({}) after {attempts} attempts: {fault}",
                     self.address_list()
                 );
                 return Err(RpcError::new(Reason::Unreachable, text));

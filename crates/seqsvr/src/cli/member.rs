@@ -8,8 +8,8 @@ use super::common::{ClientArgs, ListArgs};
 pub(crate) enum MemberCommand {
     /// List the StoreSvrs: id, address, role, lag and last ack.
     ///
-    /// The lag is the number of log entries that the store is behind the leader. The last ack is the
-    /// time since the leader sent the last message that the store acknowledged.
+    /// The lag is the number of log entries that the store is behind the leader. The last ack is
+    /// the time since the leader sent the last message that the store acknowledged.
     #[command(after_help = MEMBER_LIST_HELP)]
     List(ListArgs),
     /// Add a StoreSvr that runs on a new data directory.
