@@ -22,7 +22,7 @@ pub(crate) struct NamespaceLimitArgs {
     /// Maximum numbers that one raise adds, --step to 1,073,741,824.
     ///
     /// If it equals --step, the step never changes. Default of a new namespace: 134,217,728, or
-    /// --step if that is greater.
+    /// the step if that is greater.
     #[arg(long)]
     pub(crate) step_max: Option<u32>,
     /// Maximum sum of the jumps of `raise-to` in one section, without --force.
