@@ -3,6 +3,11 @@
 //! Every route and namespace carries the table version of its last change. So a delta from any base
 //! is the rows changed since, and deltas applied late, twice or out of order never bring an old
 //! route back.
+//!
+//! Invariant: a table takes a version only if versions above it are left, and a row only if its
+//! version is covered by the version of the delta. Schedule that breaks it: a process answers with
+//! a table of version 2^64-1, or with one row of that version. No table of a store is ever newer,
+//! so the false owners stay until a restart.
 
 use hashbrown::HashMap;
 
@@ -10,6 +15,9 @@ use crate::geometry::{Geometry, GeometryKind, slot_of, uid_as_key};
 use crate::ids::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
 use crate::key::KeyRef;
 use crate::namespace::Namespace;
+
+/// Table versions are below this. A cluster gets there by no number of changes.
+pub const TABLE_VERSION_END: u64 = 1 << 63;
 
 /// Owner of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +81,17 @@ pub enum RoutingUpdateError {
     /// The delta names a slot outside the table.
     #[error("slot {0} is outside the table")]
     SlotNotFound(Slot),
+    /// The version of the delta is one that no cluster reaches.
+    #[error("table version {0} is not below 2^63, which no cluster reaches")]
+    VersionOutOfRange(u64),
+    /// A row of the delta is newer than the delta.
+    #[error("a row of version {row} is newer than its table of version {table}")]
+    RowNewerThanTable {
+        /// Version of the row.
+        row: u64,
+        /// Version of the delta.
+        table: u64,
+    },
 }
 
 /// A routing table at one version.
@@ -132,6 +151,9 @@ impl RoutingTable {
                 theirs: delta.cluster,
             });
         }
+        if delta.version >= TABLE_VERSION_END {
+            return Err(RoutingUpdateError::VersionOutOfRange(delta.version));
+        }
         if delta.base > self.version {
             return Err(RoutingUpdateError::MissingVersions {
                 ours: self.version,
@@ -147,6 +169,14 @@ impl RoutingTable {
             .find(|(slot, _)| usize::from(slot.0) >= self.routes.len())
         {
             return Err(RoutingUpdateError::SlotNotFound(*slot));
+        }
+        let row_versions = delta.routes.iter().map(|(_, route)| route.version);
+        let mut row_versions = row_versions.chain(delta.namespaces.iter().map(|n| n.version));
+        if let Some(row) = row_versions.find(|row| *row > delta.version) {
+            return Err(RoutingUpdateError::RowNewerThanTable {
+                row,
+                table: delta.version,
+            });
         }
         for namespace in delta.namespaces {
             match self.namespaces.iter_mut().find(|n| n.id == namespace.id) {
@@ -302,3 +332,6 @@ fn section_or_error(namespace: &Namespace, key: KeyRef<'_>) -> Result<SectionId,
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

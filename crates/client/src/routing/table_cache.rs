@@ -153,7 +153,11 @@ impl<C: Default> TableCache<C> {
                 self.missed_update.store(true, Ordering::Relaxed);
                 Ok(false)
             }
-            Err(e @ RoutingUpdateError::SlotNotFound(_)) => {
+            Err(
+                e @ (RoutingUpdateError::SlotNotFound(_)
+                | RoutingUpdateError::VersionOutOfRange(_)
+                | RoutingUpdateError::RowNewerThanTable { .. }),
+            ) => {
                 tracing::warn!(error = %e, "ignoring invalid routing table");
                 Ok(false)
             }
