@@ -178,7 +178,7 @@ impl AllocComponents {
                 channels.clone(),
                 own_cluster.clone(),
                 table.clone(),
-                table_updater.clone(),
+                renewals.clone(),
                 counters.clone(),
                 random.clone(),
             ),

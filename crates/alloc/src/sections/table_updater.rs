@@ -1,4 +1,8 @@
 //! Applies newer routes and drops the sections of slots that changed hands.
+//!
+//! Invariant: the routes come from a StoreSvr, by a renewal or a Watch. Schedule that breaks it: a
+//! process that has the address of an owner answers a forwarded call, and attaches a table of a
+//! high version that names itself as the owner of every slot. Each later call goes there.
 
 use std::sync::Arc;
 
@@ -34,7 +38,7 @@ impl TableUpdater {
         }
     }
 
-    /// Applies routes that came with a response.
+    /// Applies routes that a StoreSvr sent.
     ///
     /// # Errors
     /// After the call the table is older than the routes: they are of another cluster, malformed,
@@ -78,12 +82,5 @@ impl TableUpdater {
             }
         }
         Ok(newer)
-    }
-
-    /// Applies routes that another AllocSvr attached.
-    pub(crate) fn apply_attached_routes(&self, routes: Option<&v1::RoutingTable>) {
-        if let Err(error) = self.apply_routes(routes) {
-            tracing::warn!(%error, "attached routes not applied");
-        }
     }
 }

@@ -1,4 +1,7 @@
 //! Forwards items to their owner, for callers that have no routes. Never forwards an item twice.
+//!
+//! Invariant: a table that the owner attaches is not applied; see `table_updater`. Its version is a
+//! hint: if it is above ours, a renewal brings the table of a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +25,7 @@ use crate::batch::request_context::RequestContext;
 use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
-use crate::sections::table_updater::TableUpdater;
+use crate::session::renewal_signal::RenewalSignal;
 use crate::session::routing_table_cell::RoutingTableCell;
 use crate::slow_path::resolution::{Resolution, is_transient, resolve_all, retry_all};
 
@@ -44,7 +47,7 @@ pub(crate) struct Forwarder {
     channels: ChannelPool,
     own_cluster: Arc<OwnCluster>,
     table: Arc<RoutingTableCell>,
-    table_updater: Arc<TableUpdater>,
+    renewals: Arc<RenewalSignal>,
     counters: Arc<AllocCounters>,
     random: RandomSource,
 }
@@ -54,7 +57,7 @@ impl Forwarder {
         channels: ChannelPool,
         own_cluster: Arc<OwnCluster>,
         table: Arc<RoutingTableCell>,
-        table_updater: Arc<TableUpdater>,
+        renewals: Arc<RenewalSignal>,
         counters: Arc<AllocCounters>,
         random: RandomSource,
     ) -> Forwarder {
@@ -62,7 +65,7 @@ impl Forwarder {
             channels,
             own_cluster,
             table,
-            table_updater,
+            renewals,
             counters,
             random,
         }
@@ -108,32 +111,50 @@ impl Forwarder {
             Ok(OwnerResponse {
                 results, routes, ..
             }) => {
-                self.table_updater.apply_attached_routes(routes.as_ref());
+                let is_behind = self.is_newer(routes.as_ref());
                 return self
-                    .resolve_forwarded(members, results, is_last_attempt)
+                    .resolve_forwarded(call, members, results, is_last_attempt, is_behind)
                     .await;
             }
             Err(fault) => fault,
         };
-        // Applied here once, not by each item.
-        self.table_updater
-            .apply_attached_routes(fault.detail.routes.take().as_ref());
+        // Taken here, so that no item passes it on to the caller.
+        let is_behind = self.is_newer(fault.detail.routes.take().as_ref());
         if should_retry_item(fault.reason(), is_last_attempt)
             || fault.reason() == Reason::Unspecified
         {
             // The owner may be gone. The next table shows it.
             tracing::debug!(%address, %fault, "forwarding failed");
-            self.random.back_off().await;
+            self.wait_before_retry(call, is_behind).await;
             return retry_all(members);
         }
         resolve_all(members, &Err(fault))
     }
 
+    /// Whether an attached table has a version above that of ours.
+    fn is_newer(&self, attached: Option<&RoutingTable>) -> bool {
+        attached.is_some_and(|attached| attached.version > self.table.version())
+    }
+
+    /// Waits for a renewal if the owner has a newer table than this process, or else for a moment.
+    async fn wait_before_retry(&self, call: &RequestContext, is_behind: bool) {
+        let version = self.table.version();
+        if is_behind {
+            self.renewals.renew_and_wait(call.deadline).await;
+        }
+        // A false hint brings no newer table: the retry must not come at once.
+        if self.table.version() == version {
+            self.random.back_off().await;
+        }
+    }
+
     async fn resolve_forwarded(
         &self,
+        call: &RequestContext,
         members: Vec<u32>,
         results: Vec<Result<ItemAnswer, RpcError>>,
         is_last_attempt: bool,
+        is_behind: bool,
     ) -> Vec<Resolution> {
         let mut outcomes = Vec::with_capacity(members.len());
         let mut retry = false;
@@ -148,7 +169,9 @@ impl Forwarder {
             outcomes.push((index, outcome));
         }
         if retry {
-            self.random.back_off().await;
+            self.wait_before_retry(call, is_behind).await;
+        } else if is_behind {
+            self.renewals.request_renewal();
         }
         outcomes
     }
@@ -359,3 +382,6 @@ fn set_item_errors(results: &mut [Result<ItemAnswer, RpcError>], errors: Vec<Ite
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
