@@ -16,6 +16,7 @@ use crate::call::retry_decision::RetryDecision;
 use crate::call::wait_status::WaitStatus;
 use crate::error::Error;
 use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
+use crate::routing::jump_check::{JumpCheck, JumpVerdict};
 use crate::routing::locate::{RouteOwner, route_owner};
 use crate::routing::server_set::ServerSet;
 use crate::routing::table_cache::{TableCache, TableSnapshot};
@@ -30,6 +31,7 @@ pub(crate) struct ClientCore {
     pub(crate) pipes: PipePool,
     pub(crate) servers: ServerSet,
     pub(crate) table: TableCache<ArcSwapOption<PipeConnection>>,
+    pub(crate) jump_check: JumpCheck,
     pub(crate) wait_status: WaitStatus,
     /// Maximum items of one frame.
     pub(crate) frame_items_max: usize,
@@ -52,6 +54,7 @@ impl ClientCore {
             channels,
             servers,
             table: TableCache::default(),
+            jump_check: JumpCheck::default(),
             wait_status: WaitStatus::new(),
             frame_items_max,
             last_fetch: Mutex::new(None),
@@ -114,6 +117,21 @@ impl ClientCore {
         Some(owner.address.clone())
     }
 
+    /// Returns whether to take a table whose version is far above ours from this server.
+    fn may_jump(&self, address: &str) -> bool {
+        let snapshot = self.table.snapshot();
+        let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
+        let knows_other = self.servers.has_other_than(address, addresses);
+        match self.jump_check.judge(address, knows_other) {
+            JumpVerdict::Apply => true,
+            JumpVerdict::Ignore => false,
+            JumpVerdict::AskAnother => {
+                self.table.mark_missed_update();
+                false
+            }
+        }
+    }
+
     /// Completes the failure of a request about a slot with what the table says now.
     /// `previous_owner` is the route by which the request was sent.
     pub(crate) fn with_route_context(
@@ -156,7 +174,8 @@ impl PipeObserver for ClientCore {
     }
 
     fn learn_routes(&self, address: &str, routes: &RoutingTable) -> Result<(), AttemptError> {
-        let is_newer = self.table.apply_update(routes).map_err(|other| {
+        let may_jump = || self.may_jump(address);
+        let is_newer = self.table.apply_update(routes, may_jump).map_err(|other| {
             self.servers.mark_foreign(address);
             AttemptError::foreign_cluster(address, other.theirs, other.ours)
         })?;

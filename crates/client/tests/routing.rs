@@ -217,3 +217,41 @@ async fn concurrent_first_calls_share_one_table_fetch() {
     }
     assert_eq!(node.fetched_bases.lock().len(), 1);
 }
+
+/// Schedule: one server sends a table of a version far above, which names it as the owner of every
+/// slot. Taken, it would stay: the tables of all others are older.
+#[tokio::test]
+async fn table_of_far_higher_version_needs_two_servers() {
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
+    let owner = |slot: u16| match slot.is_multiple_of(2) {
+        true => address_a.clone(),
+        false => address_b.clone(),
+    };
+    let routes = routing_table(5, |slot| Some((owner(slot), 1)));
+    let far = routing_table(1 << 62, |_| Some((address_a.clone(), 2)));
+    let (alloc_a, alloc_b) = (
+        FakeAlloc::start(listener_a, &Arc::default(), &routes),
+        FakeAlloc::start(listener_b, &Arc::default(), &routes),
+    );
+    let client = new_client(&[&address_b]);
+    let version = async || client.routes().await.unwrap().version();
+    client.default_namespace().next(0u64).await.unwrap();
+    assert_eq!(version().await, 5);
+    *alloc_a.table.lock() = far.clone();
+    for uid in spread_uids() {
+        client.default_namespace().next(uid).await.unwrap();
+    }
+    assert_eq!(version().await, 5, "no other server has confirmed it");
+    assert!(alloc_b.next_requests.lock().len() > 10, "B is still used");
+    let fetches = |alloc: &FakeAlloc| alloc.fetched_bases.lock().len();
+    assert_eq!(
+        (fetches(&alloc_a), fetches(&alloc_b)),
+        (0, 2),
+        "one request to B"
+    );
+    *alloc_b.table.lock() = far;
+    for uid in spread_uids() {
+        client.default_namespace().next(uid).await.unwrap();
+    }
+    assert_eq!(version().await, 1 << 62);
+}

@@ -30,7 +30,7 @@ pub(crate) async fn get_table(
         Some(snapshot) if !missed_update => snapshot,
         _ => fetch_table(core, 0, budget).await.inspect_err(|_| {
             if missed_update {
-                core.table.restore_missed_update();
+                core.table.mark_missed_update();
             }
         })?,
     };
@@ -62,9 +62,11 @@ pub(crate) async fn fetch_table(
     };
     if core.fetches_ended.load(Ordering::Acquire) == fetches_at_start {
         let snapshot = core.table.snapshot();
+        let addresses = snapshot.as_ref().map_or(&[][..], |k| &k.addresses);
+        let claimant = core.jump_check.claimant();
         let address = core
             .servers
-            .pick_server(snapshot.as_ref().map_or(&[], |k| k.addresses.as_slice()));
+            .pick_server_except(addresses, claimant.as_deref());
         let request = v1::RoutesRequest {
             base,
             ..v1::RoutesRequest::default()

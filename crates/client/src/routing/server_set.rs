@@ -65,6 +65,12 @@ impl ServerSet {
         self.configured.iter().any(|a| a == address)
     }
 
+    /// Returns whether the client knows a server other than the one at `address`.
+    pub(crate) fn has_other_than(&self, address: &str, table_addresses: &[String]) -> bool {
+        let mut all = self.configured.iter().chain(table_addresses);
+        all.any(|other| other != address)
+    }
+
     /// Records that a server could not be reached or did not respond.
     pub(crate) fn mark_unresponsive(&self, address: &str) {
         self.add_suspicion(address, Suspicion::Unresponsive(Instant::now()));
@@ -129,9 +135,22 @@ impl ServerSet {
     /// Returns a random server of the configured ones and the table's. If all are suspect, returns
     /// the one that failed longest ago, so that repeated calls try all of them in turn.
     pub(crate) fn pick_server(&self, table_addresses: &[String]) -> String {
+        self.pick_server_except(table_addresses, None)
+    }
+
+    /// Returns a server as [`ServerSet::pick_server`] does, but not the one at `except` unless it
+    /// is the only one.
+    pub(crate) fn pick_server_except(
+        &self,
+        table_addresses: &[String],
+        except: Option<&str>,
+    ) -> String {
         let all: Vec<&String> = {
             let more = table_addresses.iter().filter(|a| !self.is_configured(a));
-            self.configured.iter().chain(more).collect()
+            let all: Vec<_> = self.configured.iter().chain(more).collect();
+            let kept = all.iter().copied();
+            let kept: Vec<_> = kept.filter(|a| Some(a.as_str()) != except).collect();
+            if kept.is_empty() { all } else { kept }
         };
         let fresh: Vec<&&String> = all.iter().filter(|a| !self.is_suspect(a)).collect();
         if !fresh.is_empty() {

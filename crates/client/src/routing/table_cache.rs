@@ -15,6 +15,8 @@ use seqsvr_core::routing_table::{RoutingDelta, RoutingTable, RoutingUpdateError,
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1;
 
+use crate::routing::jump_check::VERSION_JUMP_MAX;
+
 /// Routing table at one version, indexed for calls.
 pub(crate) struct TableSnapshot<C> {
     pub(crate) table: Arc<RoutingTable>,
@@ -106,11 +108,16 @@ impl<C: Default> TableCache<C> {
         self.missed_update.load(Ordering::Relaxed)
     }
 
-    /// Merges a table or delta. Returns whether it was newer.
+    /// Merges a table or delta. Returns whether it was newer. `may_jump` decides about a version
+    /// far above: see [`crate::routing::jump_check`].
     ///
     /// # Errors
     /// The table is that of another cluster.
-    pub(crate) fn apply_update(&self, wire: &v1::RoutingTable) -> Result<bool, ForeignCluster> {
+    pub(crate) fn apply_update(
+        &self,
+        wire: &v1::RoutingTable,
+        may_jump: impl FnOnce() -> bool,
+    ) -> Result<bool, ForeignCluster> {
         let delta = match RoutingDelta::try_from(wire) {
             Ok(delta) => delta,
             Err(e) => {
@@ -126,6 +133,15 @@ impl<C: Default> TableCache<C> {
                     return Err(ForeignCluster::new(ours, delta.cluster));
                 }
                 if delta.version <= snapshot.table.version() {
+                    return Ok(false);
+                }
+                let is_jump = delta.version - snapshot.table.version() > VERSION_JUMP_MAX;
+                if is_jump && !may_jump() {
+                    tracing::warn!(
+                        version = delta.version,
+                        ours = snapshot.table.version(),
+                        "routing table set aside: its version is far above; another server must confirm it"
+                    );
                     return Ok(false);
                 }
                 let mut table = RoutingTable::clone(&snapshot.table);
@@ -170,8 +186,8 @@ impl<C: Default> TableCache<C> {
         self.has_missed_update() && self.missed_update.swap(false, Ordering::Relaxed)
     }
 
-    /// Sets the mark again after a failed fetch of the full table: another call must fetch it.
-    pub(crate) fn restore_missed_update(&self) {
+    /// Sets the mark: the next call must fetch the full table.
+    pub(crate) fn mark_missed_update(&self) {
         self.missed_update.store(true, Ordering::Relaxed);
     }
 
@@ -220,18 +236,22 @@ mod tests {
         })
     }
 
+    fn apply(table: &TableCache<()>, wire: &v1::RoutingTable) -> Result<bool, ForeignCluster> {
+        table.apply_update(wire, || true)
+    }
+
     #[test]
     fn table_update_is_applied_only_if_newer_and_of_own_cluster() {
         let table = TableCache::<()>::default();
-        assert!(!table.apply_update(&table_delta(1, 3, 4, "a:1")).unwrap());
+        assert!(!apply(&table, &table_delta(1, 3, 4, "a:1")).unwrap());
         assert!(table.snapshot().is_none() && table.take_missed_update());
-        assert!(table.apply_update(&table_delta(1, 0, 4, "a:1")).unwrap());
-        assert!(!table.apply_update(&table_delta(1, 0, 3, "b:1")).unwrap());
-        assert!(table.apply_update(&table_delta(2, 0, 9, "b:1")).is_err());
-        assert!(!table.apply_update(&table_delta(1, 6, 7, "b:1")).unwrap());
+        assert!(apply(&table, &table_delta(1, 0, 4, "a:1")).unwrap());
+        assert!(!apply(&table, &table_delta(1, 0, 3, "b:1")).unwrap());
+        assert!(apply(&table, &table_delta(2, 0, 9, "b:1")).is_err());
+        assert!(!apply(&table, &table_delta(1, 6, 7, "b:1")).unwrap());
         assert!(table.take_missed_update() && !table.take_missed_update());
         assert_eq!(table.snapshot().unwrap().addresses, ["a:1"]);
-        assert!(table.apply_update(&table_delta(1, 4, 7, "b:1")).unwrap());
+        assert!(apply(&table, &table_delta(1, 4, 7, "b:1")).unwrap());
         assert_eq!(table.snapshot().unwrap().addresses, ["b:1"]);
     }
 
@@ -240,7 +260,7 @@ mod tests {
         let table = TableCache::<()>::default();
         table.observe_epoch(Slot(1), 5);
         assert_eq!(table.epoch_seen(Slot(1)), 0, "no table, no slots");
-        table.apply_update(&table_delta(1, 0, 4, "a:1")).unwrap();
+        apply(&table, &table_delta(1, 0, 4, "a:1")).unwrap();
         table.observe_epoch(Slot(1), 5);
         table.observe_epoch(Slot(1), 3);
         assert_eq!(
