@@ -10,9 +10,9 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
+use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
 use crate::call_reservation::{CallCounters, CallReservation, reserve_call};
 use crate::connection_quota::ConnectionQuota;
-use crate::limited_body::{RequestBody, ResponseStream, buffer_response};
 
 /// Bounds and counts of one server's calls; as a layer it enforces them. It bounds the calls of the
 /// service whose paths begin with its prefix. These must be unary except the one named stream. It
@@ -153,5 +153,6 @@ where
     }
 }
 
+mod limited_body;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,6 @@ mod connection_quota;
 mod entry_scanner;
 #[cfg(fuzzing)]
 pub mod fuzz;
-mod limited_body;
 mod local_sequence;
 mod tcp;
 mod transport;
