@@ -10,29 +10,26 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
+pub use crate::call_limiter::call_shape::CallShape;
 use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
 use crate::call_reservation::{CallCounters, CallReservation, reserve_call};
 use crate::connection_quota::ConnectionQuota;
 
-/// Bounds and counts of one server's calls; as a layer it enforces them. It bounds the calls of the
-/// service whose paths begin with its prefix. These must be unary except the one named stream. It
-/// only counts other calls.
+/// Bounds and counts of one server's calls; as a layer it enforces them, each call by its
+/// [`CallShape`].
 #[derive(Clone, Debug)]
 pub struct CallLimiter {
-    prefix: &'static str,
-    stream: &'static str,
+    shape_of: fn(&str) -> CallShape,
     counters: Arc<CallCounters>,
 }
 
 impl CallLimiter {
-    /// Makes the bounds of a service. `prefix`: such as `/seqsvr.v1.Sequence/`; `stream`: the
-    /// method that takes and answers a stream of messages. That method reports each message that it
-    /// took by the [`StreamMeter`] in its request's extensions.
-    pub fn new(prefix: &'static str, stream: &'static str) -> CallLimiter {
+    /// Makes the bounds of a server: `bytes_max` bytes of messages in all connections. `shape_of`
+    /// returns the shape of a call by its path, such as `/seqsvr.v1.Sequence/Next`.
+    pub fn new(bytes_max: usize, shape_of: fn(&str) -> CallShape) -> CallLimiter {
         CallLimiter {
-            prefix,
-            stream,
-            counters: Arc::default(),
+            shape_of,
+            counters: Arc::new(CallCounters::new(bytes_max)),
         }
     }
 
@@ -120,39 +117,37 @@ where
             Ok(reservation) => reservation,
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
-        let method = request.uri().path().strip_prefix(self.limiter.prefix);
-        if method == Some(self.limiter.stream) {
-            let counted = reservation.clone();
-            let mut request = request.map(|body| Body::new(RequestBody::new_stream(body, counted)));
-            request
-                .extensions_mut()
-                .insert(StreamMeter(reservation.clone()));
-            let answering = self.inner.call(request);
-            return Box::pin(async move {
-                let answer = answering.await?;
-                Ok(answer.map(|body| Body::new(ResponseStream::new(body, reservation))))
-            });
-        }
-        if method.is_none() {
-            let answering = self.inner.call(request);
-            return Box::pin(async move {
-                let _reservation = reservation;
-                answering.await
-            });
-        }
+        let shape = (self.limiter.shape_of)(request.uri().path());
         let counted = reservation.clone();
-        let request = request.map(|body| Body::new(RequestBody::new(body, counted)));
+        let mut request = match shape {
+            CallShape::Counted => request,
+            _ => request.map(|body| Body::new(RequestBody::new(body, counted, shape))),
+        };
+        if shape.has_request_stream() {
+            let meter = StreamMeter(reservation.clone());
+            request.extensions_mut().insert(meter);
+        }
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = answering.await?;
-            Ok(match buffer_response(answer, reservation).await {
-                Ok(answer) => answer,
-                Err(status) => status.into_http(),
+            Ok(match shape {
+                // Its answer is not counted.
+                CallShape::Counted => answer,
+                CallShape::Pipe | CallShape::RequestStream | CallShape::ResponseStream => {
+                    answer.map(|body| Body::new(ResponseStream::new(body, reservation)))
+                }
+                CallShape::Sequence | CallShape::Unary => {
+                    match buffer_response(answer, reservation).await {
+                        Ok(answer) => answer,
+                        Err(status) => status.into_http(),
+                    }
+                }
             })
         })
     }
 }
 
+mod call_shape;
 mod limited_body;
 #[cfg(test)]
 mod tests;

@@ -21,22 +21,32 @@ use crate::connection_quota::{ConnectionQuota, UnsentResponse, add_within};
 
 /// Most calls of one server at a time.
 pub const CALLS_IN_FLIGHT_MAX: usize = 131_072;
-/// Most bytes of messages one server holds: requests received and not answered, answers not taken.
-pub const BUFFERED_BYTES_MAX: usize = 512 << 20;
 /// Most bytes of messages one connection holds in the server.
 pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
 /// Delay after which a rejected call may be retried.
 const RETRY_AFTER_MS: u32 = 100;
 
 /// Counts of one server's calls.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CallCounters {
+    /// Most bytes of messages the server holds: requests received and not answered, answers not
+    /// taken.
+    bytes_max: usize,
     calls_in_flight: AtomicUsize,
     buffered_bytes: AtomicUsize,
     calls_rejected: AtomicU64,
 }
 
 impl CallCounters {
+    pub(crate) fn new(bytes_max: usize) -> CallCounters {
+        CallCounters {
+            bytes_max,
+            calls_in_flight: AtomicUsize::new(0),
+            buffered_bytes: AtomicUsize::new(0),
+            calls_rejected: AtomicU64::new(0),
+        }
+    }
+
     pub(crate) fn calls_in_flight(&self) -> u64 {
         self.calls_in_flight.load(Relaxed) as u64
     }
@@ -102,7 +112,8 @@ impl CallReservation {
                 "this connection has too many bytes of requests and answers in flight; read the answers, or retry later",
             ));
         }
-        if !add_within(&self.counters.buffered_bytes, n, BUFFERED_BYTES_MAX) {
+        let counters = &self.counters;
+        if !add_within(&counters.buffered_bytes, n, counters.bytes_max) {
             if let Some(quota) = &self.quota {
                 quota.buffered_bytes().fetch_sub(n, Relaxed);
             }

@@ -19,10 +19,8 @@ mod local_sequence;
 mod tcp;
 mod transport;
 
-pub use call_limiter::{CallLimiter, LimitedService, RetainedBytes, StreamMeter};
-pub use call_reservation::{
-    BUFFERED_BYTES_MAX, CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX,
-};
+pub use call_limiter::{CallLimiter, CallShape, LimitedService, RetainedBytes, StreamMeter};
+pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX};
 pub use channel_pool::{BadAddress, CHANNELS_MAX, ChannelPool, parse_server_address};
 pub use connection_limiter::{ConnectionLimiter, LimitedConnection, accept_connections};
 pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};

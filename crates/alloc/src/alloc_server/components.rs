@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::alloc_identity::AllocIdentity;
 use crate::api::admin_service::AdminService;
-use crate::api::grpc_server::GrpcServer;
+use crate::api::grpc_server::{BUFFERED_BYTES_MAX, GrpcServer, call_shape};
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::slot_operations::SlotOperations;
 use crate::background_executor::BackgroundExecutor;
@@ -214,7 +214,7 @@ impl AllocComponents {
 
         // Metrics and services.
         let connections = ConnectionLimiter::new(options.connections_max);
-        let calls = CallLimiter::new("/seqsvr.v1.Sequence/", "Pipe");
+        let calls = CallLimiter::new(BUFFERED_BYTES_MAX, call_shape);
         let collector = AllocCollector::new(
             identity.clone(),
             session.clone(),

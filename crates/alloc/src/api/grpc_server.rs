@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{CallLimiter, ConnectionLimiter, Listener, accept_connections};
+use seqsvr_net::{CallLimiter, CallShape, ConnectionLimiter, Listener, accept_connections};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
@@ -28,6 +28,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// first are read. Enough for a batch of 10,000 uids with counts and floors. A request that is
 /// rejected by its first bytes costs no more than this.
 const STREAM_WINDOW: u32 = 256 << 10;
+/// Maximum bytes of requests and answers in all connections; above it calls are rejected.
+pub(crate) const BUFFERED_BYTES_MAX: usize = 512 << 20;
 
 /// Interval at which the health service checks the lease.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
@@ -41,6 +43,16 @@ const REFLECTED_SERVICES: [&str; 5] = [
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 ];
+
+/// Returns what is bounded of a call: all that a call of `Sequence` holds, and the number of
+/// others.
+pub(crate) fn call_shape(path: &str) -> CallShape {
+    match path.strip_prefix("/seqsvr.v1.Sequence/") {
+        Some("Pipe") => CallShape::Pipe,
+        Some(_) => CallShape::Sequence,
+        None => CallShape::Counted,
+    }
+}
 
 /// gRPC server of one AllocSvr.
 pub(crate) struct GrpcServer {

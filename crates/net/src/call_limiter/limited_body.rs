@@ -14,6 +14,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::Response;
 
+use crate::call_limiter::call_shape::CallShape;
 use crate::call_reservation::CallReservation;
 use crate::connection_quota::UnsentResponse;
 use crate::entry_scanner::EntryScanner;
@@ -29,25 +30,26 @@ pub(crate) struct RequestBody {
     read_timer: Option<Pin<Box<Sleep>>>,
     /// Whether it has many messages; the wait between them may be without end.
     is_stream: bool,
-    entries: EntryScanner,
+    /// Counter of the items; None: messages of other services than `Sequence`.
+    entries: Option<EntryScanner>,
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Body, reservation: Arc<CallReservation>) -> RequestBody {
+    pub(crate) fn new(
+        body: Body,
+        reservation: Arc<CallReservation>,
+        shape: CallShape,
+    ) -> RequestBody {
         RequestBody {
             body,
             reservation,
             read_timer: None,
-            is_stream: false,
-            entries: EntryScanner::new(false),
-        }
-    }
-
-    pub(crate) fn new_stream(body: Body, reservation: Arc<CallReservation>) -> RequestBody {
-        RequestBody {
-            is_stream: true,
-            entries: EntryScanner::new(true),
-            ..RequestBody::new(body, reservation)
+            is_stream: shape.has_request_stream(),
+            entries: match shape {
+                CallShape::Sequence => Some(EntryScanner::new(false)),
+                CallShape::Pipe => Some(EntryScanner::new(true)),
+                _ => None,
+            },
         }
     }
 }
@@ -66,7 +68,10 @@ impl http_body::Body for RequestBody {
                     self.read_timer = None;
                 }
                 let data = frame.data_ref().map_or(&[][..], |data| data);
-                let kept = self.entries.read(data);
+                let kept = match &mut self.entries {
+                    Some(entries) => entries.read(data),
+                    None => Ok(0),
+                };
                 let held = kept.and_then(|kept| self.reservation.reserve(data.len() + kept));
                 Poll::Ready(Some(held.map(|()| frame)))
             }

@@ -21,6 +21,17 @@ use seqsvr_proto::v1::{NextManyRequest, Reason};
 
 const PREFIX: &str = "/seqsvr.v1.Sequence/";
 
+fn new_limiter() -> CallLimiter {
+    CallLimiter::new(512 << 20, |path| match path.strip_prefix(PREFIX) {
+        Some("Pipe") => CallShape::Pipe,
+        Some("InstallSnapshot") => CallShape::RequestStream,
+        Some("Watch") => CallShape::ResponseStream,
+        Some("Append") => CallShape::Unary,
+        Some(_) => CallShape::Sequence,
+        None => CallShape::Counted,
+    })
+}
+
 /// A body that sends `data`, and then ends or sends nothing more.
 struct TestBody {
     data: VecDeque<Bytes>,
@@ -80,7 +91,7 @@ fn status_code(answer: &Response<Body>) -> Option<Code> {
 
 #[tokio::test(start_paused = true)]
 async fn half_a_request_times_out_and_reserves_nothing() {
-    let calls = CallLimiter::new(PREFIX, "Pipe");
+    let calls = new_limiter();
     let mut service = calls.layer(service_fn(echo_body));
     let share = new_quota();
     let half = service.call(next_many_request(&share, 1_000, false));
@@ -98,7 +109,7 @@ async fn half_a_request_times_out_and_reserves_nothing() {
 
 #[tokio::test]
 async fn bytes_of_one_connection_are_bounded_separately() {
-    let calls = CallLimiter::new(PREFIX, "Pipe");
+    let calls = new_limiter();
     let mut service = calls.layer(service_fn(echo_body));
     let (greedy, other) = (new_quota(), new_quota());
     let most = CONNECTION_BUFFERED_BYTES_MAX;
@@ -142,7 +153,7 @@ async fn bytes_of_one_connection_are_bounded_separately() {
 /// Twenty thousand keys without a byte come as 40 KB and take 640 KB as long as their call lasts.
 #[tokio::test]
 async fn connection_bytes_count_decoded_requests() {
-    let calls = CallLimiter::new(PREFIX, "Pipe");
+    let calls = new_limiter();
     let mut service = calls.layer(service_fn(echo_body));
     let share = new_quota();
     let keys = vec![Bytes::new(); 2 * ITEMS_MAX - 1];
@@ -180,7 +191,7 @@ async fn connection_bytes_count_decoded_requests() {
 /// A stream lives as long as its caller keeps it; half a message in it does not.
 #[tokio::test(start_paused = true)]
 async fn stream_messages_are_bounded_one_by_one() {
-    let calls = CallLimiter::new(PREFIX, "Pipe");
+    let calls = new_limiter();
     let messages = Arc::new(Mutex::new(None));
     let given = messages.clone();
     let mut taking = calls.layer(service_fn(move |request: Request<Body>| {
@@ -233,7 +244,7 @@ async fn stream_messages_are_bounded_one_by_one() {
 
 #[tokio::test(start_paused = true)]
 async fn connection_is_stalled_when_no_response_is_taken() {
-    let mut service = CallLimiter::new(PREFIX, "Pipe").layer(service_fn(echo_body));
+    let mut service = new_limiter().layer(service_fn(echo_body));
     let share = new_quota();
     tokio::time::sleep(2 * WRITE_STALL_TIMEOUT).await;
     let first = service
@@ -253,4 +264,48 @@ async fn connection_is_stalled_when_no_response_is_taken() {
     assert!(share.is_stuck());
     drop(second);
     assert!(!share.is_stuck(), "none is due");
+}
+
+/// Schedule: half of a message of each of thousands of calls, or of a stream, of a server's own
+/// services. The bytes are no items: a message of any form passes.
+#[tokio::test(start_paused = true)]
+async fn messages_of_other_services_are_bounded_by_bytes_and_time() {
+    let calls = new_limiter();
+    let mut service = calls.layer(service_fn(echo_body));
+    let share = new_quota();
+    for method in ["Append", "InstallSnapshot", "Watch"] {
+        let half = service.call(request_of(method, &share, 1_000, false));
+        tokio::pin!(half);
+        assert!(timeout(REQUEST_READ_TIMEOUT / 2, &mut half).await.is_err());
+        assert_eq!(calls.buffered_bytes(), 1_000, "{method}");
+        let answer = half.await.unwrap();
+        assert_eq!(code(&answer), Some(Code::DeadlineExceeded), "{method}");
+        let large = request_of(method, &share, CONNECTION_BUFFERED_BYTES_MAX + 1, true);
+        let answer = service.call(large).await.unwrap();
+        assert_eq!(code(&answer), Some(Code::ResourceExhausted), "{method}");
+        let whole = request_of(method, &share, 40_000, true);
+        let answer = service.call(whole).await.unwrap();
+        assert_eq!(code(&answer), None, "{method}");
+    }
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
+}
+
+/// Schedule: more connections than a server has room for, each below its own bound.
+#[tokio::test]
+async fn bytes_of_all_connections_are_bounded() {
+    let most = 3 * CONNECTION_BUFFERED_BYTES_MAX / 2;
+    let calls = CallLimiter::new(most, |_| CallShape::Unary);
+    let mut service = calls.layer(service_fn(echo_body));
+    let (first, second) = (new_quota(), new_quota());
+    let full = CONNECTION_BUFFERED_BYTES_MAX;
+    let kept = service.call(next_many_request(&first, full, true)).await.unwrap();
+    let refused = service.call(next_many_request(&second, full, true)).await.unwrap();
+    assert_eq!(code(&refused), Some(Code::ResourceExhausted));
+    let served = service
+        .call(next_many_request(&second, full / 2, true))
+        .await
+        .unwrap();
+    assert_eq!(code(&served), None);
+    drop((kept, refused, served));
+    assert_eq!(calls.buffered_bytes(), 0);
 }
