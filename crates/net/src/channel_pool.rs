@@ -62,6 +62,11 @@ impl ChannelPool {
         }
     }
 
+    /// Creates an empty pool over the same transport: its channels have connections of their own.
+    pub fn separate(&self) -> ChannelPool {
+        ChannelPool::with_transport(self.transport.clone())
+    }
+
     /// Returns the channel of `host:port`, made if there is none; connecting happens at its first
     /// call. Must be called inside a tokio runtime.
     pub fn get(&self, address: &str) -> Result<Channel, BadAddress> {

@@ -94,12 +94,14 @@ impl AllocComponents {
         let session = Arc::new(CurrentSession::new(clock.clone()));
         let table = Arc::new(RoutingTableCell::new(own_cluster.clone()));
         let renewals = Arc::new(RenewalSignal::new());
-        let stores = StoreGroupClient::new(
+        let lease_stores = StoreGroupClient::new(
             &options.stores,
-            channels.clone(),
+            channels.separate(),
             random.clone(),
             own_cluster.clone(),
         );
+        let stores = lease_stores.on_own_connections();
+        let relay_stores = lease_stores.for_relayed_calls();
         let command_queue = CommandQueue::new(stores.clone());
         let ownership_verifier = Arc::new(OwnershipVerifier::new(stores.clone(), counters.clone()));
         let section_reader = Arc::new(SectionReader::new(stores.clone()));
@@ -192,7 +194,7 @@ impl AllocComponents {
             options.name_conflict_timeout,
             state_dir,
             clock,
-            stores.clone(),
+            lease_stores.clone(),
             own_cluster.clone(),
             session.clone(),
             table.clone(),
@@ -205,7 +207,7 @@ impl AllocComponents {
             tasks.clone(),
         );
         let table_watcher = TableWatcher::new(
-            stores.clone(),
+            lease_stores,
             own_cluster.clone(),
             table.clone(),
             table_updater,
@@ -234,7 +236,7 @@ impl AllocComponents {
             session.clone(),
             table.clone(),
             renewals.clone(),
-            stores.clone(),
+            relay_stores.clone(),
             channels,
             slot_mover.clone(),
             random,
@@ -242,7 +244,7 @@ impl AllocComponents {
         );
         let admin = AdminService::new(
             own_cluster.clone(),
-            stores.clone(),
+            relay_stores,
             renewals.clone(),
             slot_operations,
             collector.clone(),

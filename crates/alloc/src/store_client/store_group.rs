@@ -1,5 +1,10 @@
 //! Calls to the StoreSvr group: finds the leader, and retries within a time limit.
 //!
+//! Invariant: a renewal waits behind no call of another kind. Renewals and the Watch have
+//! connections of their own, and so have the commands of this process and the calls that it relays.
+//! Schedule that breaks it: a caller floods this process with status calls. All of them are streams
+//! of the connection on which the renewal waits for its turn, beyond the end of the lease.
+//!
 //! Every request sent through here is idempotent or fenced (DESIGN section 4), so a retry after a
 //! lost answer is harmless.
 
@@ -61,6 +66,24 @@ impl StoreGroupClient {
             random,
             cluster,
             foreign: Arc::default(),
+        }
+    }
+
+    /// Creates a client of the same group with connections of its own.
+    pub(crate) fn on_own_connections(&self) -> StoreGroupClient {
+        StoreGroupClient {
+            channels: self.channels.separate(),
+            ..self.clone()
+        }
+    }
+
+    /// Creates a client for calls that this process relays. It finds the leader by itself: a
+    /// relayed call that times out does not send the next renewal to another store.
+    pub(crate) fn for_relayed_calls(&self) -> StoreGroupClient {
+        let preferred = self.preferred.lock().clone();
+        StoreGroupClient {
+            preferred: Arc::new(Mutex::new(preferred)),
+            ..self.on_own_connections()
         }
     }
 
@@ -315,6 +338,38 @@ mod tests {
             stores.is_foreign(),
             "two of three, and none of this cluster"
         );
+    }
+
+    /// Schedule: callers relay as many calls as a connection to the store takes at a time, and the
+    /// store does not answer them. On one connection the renewal would wait without end.
+    #[tokio::test]
+    async fn full_connection_delays_no_call_of_another_kind() {
+        let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = incoming.local_addr().unwrap().to_string();
+        let (_reporter, health) = tonic_health::server::health_reporter();
+        tokio::spawn(
+            Server::builder()
+                .max_concurrent_streams(1)
+                .add_service(health)
+                .serve_with_incoming(incoming),
+        );
+        let lease = stores([&address, "b:1", "c:1"]);
+        let (commands, relayed) = (lease.on_own_connections(), lease.for_relayed_calls());
+        let mut held = Vec::new();
+        for group in [relayed.clone(), commands] {
+            let (_, channel) = group.preferred_channel().unwrap();
+            let mut client = HealthClient::new(channel);
+            let watch = client.watch(HealthCheckRequest::default());
+            held.push(watch.await.expect("the only stream of its connection"));
+        }
+        let (_, channel) = lease.preferred_channel().unwrap();
+        let mut client = HealthClient::new(channel);
+        let check = client.check(HealthCheckRequest::default());
+        let answer = tokio::time::timeout(Duration::from_secs(5), check).await;
+        answer.expect("it waits behind no other call").unwrap();
+        relayed.prefer_next(&address, "");
+        assert_eq!(relayed.preferred_channel().unwrap().0, "b:1");
+        assert_eq!(lease.preferred_channel().unwrap().0, address);
     }
 
     /// Schedule: a command from the background is the first to connect to a new leader; then the
