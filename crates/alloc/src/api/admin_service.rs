@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
 use crate::api::relay_client::{RelayClient, relay_client};
+use crate::api::shared_relay::SharedRelay;
 use crate::api::slot_operations::SlotOperations;
 use crate::metrics::collector::AllocCollector;
 use crate::own_cluster::OwnCluster;
@@ -41,6 +42,8 @@ pub(crate) struct AdminService {
     stores: StoreGroupClient,
     renewals: Arc<RenewalSignal>,
     slot_operations: Arc<SlotOperations>,
+    cluster_status: Arc<SharedRelay<ClusterStatusResponse>>,
+    namespaces: Arc<SharedRelay<ListNamespacesResponse>>,
     collector: AllocCollector,
     /// Permit to walk over all sections for a status request: one walk at a time.
     status_permit: Arc<Semaphore>,
@@ -59,6 +62,8 @@ impl AdminService {
             stores,
             renewals,
             slot_operations: Arc::new(slot_operations),
+            cluster_status: Arc::new(SharedRelay::new()),
+            namespaces: Arc::new(SharedRelay::new()),
             collector,
             status_permit: Arc::new(Semaphore::new(1)),
         }
@@ -132,20 +137,26 @@ impl Admin for AdminService {
         &self,
         request: Request<ListNamespacesRequest>,
     ) -> Result<Response<ListNamespacesResponse>, Status> {
-        self.relay(request, |mut store, request| async move {
+        let relay = self.relay(request, |mut store, request| async move {
             store.list_namespaces(request).await
-        })
-        .await
+        });
+        let answer = self
+            .namespaces
+            .call(async { Ok(relay.await?.into_inner()) });
+        Ok(Response::new(answer.await?))
     }
 
     async fn cluster_status(
         &self,
         request: Request<ClusterStatusRequest>,
     ) -> Result<Response<ClusterStatusResponse>, Status> {
-        self.relay(request, |mut store, request| async move {
+        let relay = self.relay(request, |mut store, request| async move {
             store.cluster_status(request).await
-        })
-        .await
+        });
+        let answer = self
+            .cluster_status
+            .call(async { Ok(relay.await?.into_inner()) });
+        Ok(Response::new(answer.await?))
     }
 
     async fn move_slot(

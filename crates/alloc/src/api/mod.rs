@@ -6,4 +6,5 @@ pub(crate) mod pipe_responses;
 pub(crate) mod relay_client;
 pub(crate) mod sequence_parts;
 pub(crate) mod sequence_service;
+pub(crate) mod shared_relay;
 pub(crate) mod slot_operations;
