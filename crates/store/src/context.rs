@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::arbiter::Arbiter;
 use crate::clock::ArbiterClock;
 use crate::proposer::{ProposalError, Proposer};
-use crate::read_index::{ReadIndexBatcher, ReadIndexError};
+use crate::read_index::{ConfirmedRequest, ReadIndexBatcher, ReadIndexError};
 use crate::rpc_errors;
 
 /// Most Watch streams at a time; the store rejects more.
@@ -120,9 +120,19 @@ impl StoreContext {
     /// Confirms, by a quorum round that starts after this call, that this node leads, and that
     /// everything committed before is applied here. Returns the term it led in before *and* after.
     pub(crate) async fn confirm_leadership(&self) -> Result<u64, RpcError> {
+        self.confirm_leadership_for(ConfirmedRequest::Other).await
+    }
+
+    /// Confirms as [`StoreContext::confirm_leadership`] does, also while too many other requests
+    /// wait for it.
+    pub(crate) async fn confirm_for_renewal(&self) -> Result<u64, RpcError> {
+        self.confirm_leadership_for(ConfirmedRequest::Renewal).await
+    }
+
+    async fn confirm_leadership_for(&self, request: ConfirmedRequest) -> Result<u64, RpcError> {
         let term = self.require_leader()?;
         self.read_index
-            .confirm_leadership()
+            .confirm_leadership(request)
             .await
             .map_err(rpc_errors::from_read_index_error)?;
         let mut leadership = self.node.leadership();

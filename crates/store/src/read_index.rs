@@ -17,6 +17,17 @@ use tokio_util::sync::CancellationToken;
 
 /// Most requests that may wait for a round; more are rejected.
 const WAITING_REQUESTS_MAX: usize = 8_192;
+/// Places of these that only renewals take. So a flood of other requests ends no lease.
+const RENEWAL_PLACES: usize = 2_048;
+
+/// What a confirmation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfirmedRequest {
+    /// The renewal of a session, or the arbiter's check that it can answer renewals.
+    Renewal,
+    /// Anything else.
+    Other,
+}
 
 /// Reason why leadership was not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +88,15 @@ pub fn create_batcher() -> (ReadIndexBatcher, ReadIndexRunner) {
 impl ReadIndexBatcher {
     /// Waits until a quorum round that started after this call confirmed that this node leads, and
     /// until everything committed before it is applied here.
-    pub async fn confirm_leadership(&self) -> Result<(), ReadIndexError> {
+    pub async fn confirm_leadership(
+        &self,
+        request: ConfirmedRequest,
+    ) -> Result<(), ReadIndexError> {
+        // Requests that pass here at the same moment may take a few places of renewals, at most one
+        // for each thread.
+        if request == ConfirmedRequest::Other && self.tickets.capacity() <= RENEWAL_PLACES {
+            return Err(ReadIndexError::Full);
+        }
         let (ticket, outcome) = oneshot::channel();
         self.tickets.try_send(ticket).map_err(|e| match e {
             mpsc::error::TrySendError::Full(_) => ReadIndexError::Full,
@@ -148,7 +167,7 @@ mod tests {
         let task = tokio::spawn(runner.run(round, stop.clone()));
         let request = || {
             let batcher = batcher.clone();
-            tokio::spawn(async move { batcher.confirm_leadership().await })
+            tokio::spawn(async move { batcher.confirm_leadership(ConfirmedRequest::Other).await })
         };
         let first = request();
         began.acquire().await.unwrap().forget();
@@ -168,8 +187,45 @@ mod tests {
         stop.cancel();
         task.await.unwrap();
         assert_eq!(
-            batcher.confirm_leadership().await,
+            batcher.confirm_leadership(ConfirmedRequest::Other).await,
             Err(ReadIndexError::Stopped)
         );
+    }
+
+    /// Schedule: status requests wait in such numbers that no place is left; renewals come after
+    /// them.
+    #[tokio::test]
+    async fn flood_of_requests_leaves_places_for_renewals() {
+        let (batcher, runner) = create_batcher();
+        let request = |kind| {
+            let batcher = batcher.clone();
+            tokio::spawn(async move { batcher.confirm_leadership(kind).await })
+        };
+        let mut flood: Vec<_> = (0..WAITING_REQUESTS_MAX)
+            .map(|_| request(ConfirmedRequest::Other))
+            .collect();
+        while flood.iter().filter(|task| task.is_finished()).count() < RENEWAL_PLACES {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(batcher.tickets.capacity(), RENEWAL_PLACES);
+        let renewals: Vec<_> = (0..RENEWAL_PLACES)
+            .map(|_| request(ConfirmedRequest::Renewal))
+            .collect();
+        while batcher.tickets.capacity() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let stop = CancellationToken::new();
+        tokio::spawn(runner.run(|| std::future::ready(Ok(())), stop.clone()));
+        for renewal in renewals {
+            assert_eq!(renewal.await.unwrap(), Ok(()));
+        }
+        let rejected = flood.split_off(WAITING_REQUESTS_MAX - RENEWAL_PLACES);
+        for request in flood {
+            assert_eq!(request.await.unwrap(), Ok(()));
+        }
+        for request in rejected {
+            assert_eq!(request.await.unwrap(), Err(ReadIndexError::Full));
+        }
+        stop.cancel();
     }
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::{ArbiterActions, TickInput, TimerRestart};
 use crate::context::StoreContext;
+use crate::read_index::ConfirmedRequest;
 
 /// Interval at which a store that has no cluster or does not lead checks again.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -65,7 +66,10 @@ async fn run_tick(context: &StoreContext, interval: Duration, lease: Duration) -
     let has_quorum = match ready_term() {
         None => false,
         Some(_) => {
-            let round = tokio::time::timeout(lease / 4, context.read_index.confirm_leadership());
+            let round = context
+                .read_index
+                .confirm_leadership(ConfirmedRequest::Renewal);
+            let round = tokio::time::timeout(lease / 4, round);
             matches!(round.await, Ok(Ok(())))
         }
     };

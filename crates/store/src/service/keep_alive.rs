@@ -33,7 +33,7 @@ pub(super) async fn serve_keep_alive(
     // read index.
     let term = match planted!(RenewWithoutConfirm) {
         true => context.node.leadership().borrow().ready_term.unwrap_or(0),
-        false => context.confirm_leadership().await?,
+        false => context.confirm_for_renewal().await?,
     };
     let session = SessionId(request.session);
     stamp_renewal(context, session, term, request.draining)?;
