@@ -332,6 +332,18 @@ pub enum CommandRejection {
     /// The command itself is wrong; the text says what to do.
     #[error("{0}")]
     Invalid(String),
+    /// As many sessions live as there may be; one of them may end.
+    #[error(
+        "a cluster has at most {max} AllocSvrs: stop one, or wait until a session expires",
+        max = SESSIONS_MAX
+    )]
+    TooManySessions,
+    /// There are as many namespaces as there may be; none can be removed.
+    #[error(
+        "a cluster has at most {max} namespaces, and none can be removed: use one that exists",
+        max = crate::namespace::NAMESPACES_MAX
+    )]
+    TooManyNamespaces,
 }
 
 impl HighWaterMark {

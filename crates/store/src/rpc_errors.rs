@@ -90,6 +90,12 @@ pub(crate) fn from_refusal(refusal: &CommandRejection) -> RpcError {
             let text = format!("{refusal}: choose another name, or repeat the same settings");
             return RpcError::new(Reason::Rejected, text).with_code(Code::AlreadyExists);
         }
+        // A session ends some time: an AllocSvr waits for a place.
+        CommandRejection::TooManySessions => return overloaded(refusal.to_string()),
+        // No namespace does.
+        CommandRejection::TooManyNamespaces => {
+            return limit_exceeded(refusal.to_string()).with_code(Code::ResourceExhausted);
+        }
         CommandRejection::NamespaceNotFound(_) => Reason::NamespaceNotFound,
         CommandRejection::SequenceExhausted(_) => Reason::SequenceExhausted,
         CommandRejection::JumpTooLarge { .. } => Reason::JumpTooLarge,
@@ -99,4 +105,22 @@ pub(crate) fn from_refusal(refusal: &CommandRejection) -> RpcError {
         | CommandRejection::StaleGeneration { .. } => Reason::Rejected,
     };
     RpcError::new(reason, refusal.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_tables_are_no_mistakes_of_the_caller() {
+        let sessions = from_refusal(&CommandRejection::TooManySessions);
+        assert_eq!(sessions.reason(), Reason::Overloaded);
+        assert!(sessions.detail.retry_after_ms > 0, "no hint: {sessions}");
+        let namespaces = from_refusal(&CommandRejection::TooManyNamespaces);
+        assert_eq!(namespaces.reason(), Reason::LimitExceeded);
+        for fault in [sessions, namespaces] {
+            assert_eq!(fault.code, Code::ResourceExhausted, "{fault}");
+            assert!(fault.message.contains("4096"), "{fault}");
+        }
+    }
 }

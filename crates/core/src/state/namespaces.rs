@@ -27,9 +27,7 @@ impl State {
             };
         }
         if self.namespaces.len() >= NAMESPACES_MAX {
-            return Err(CommandRejection::Invalid(format!(
-                "a cluster has at most {NAMESPACES_MAX} namespaces"
-            )));
+            return Err(CommandRejection::TooManyNamespaces);
         }
         let version = self.bump_version(touched);
         let cluster = self

@@ -47,9 +47,7 @@ impl State {
                 });
             }
         } else if self.sessions.len() >= SESSIONS_MAX {
-            return Err(CommandRejection::Invalid(format!(
-                "a cluster has at most {SESSIONS_MAX} AllocSvrs"
-            )));
+            return Err(CommandRejection::TooManySessions);
         }
         let cluster = self
             .cluster

@@ -7,13 +7,13 @@ use super::{RowKey, State, StateRow};
 use crate::SEQ_MAX;
 use crate::command::{
     Batch, Command, CommandRejection, Fence, HIGH_WATER_MARKS_MAX, HighWaterMark, OpenSession,
-    RaiseCause, Reply, SessionProof, SlotHighWaterMark,
+    RaiseCause, Reply, SESSIONS_MAX, SessionProof, SlotHighWaterMark,
 };
 use crate::geometry::Geometry;
 use crate::ids::{
     ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
 };
-use crate::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};
+use crate::namespace::{NAMESPACES_MAX, NamespaceChange, NamespaceLimits, NamespaceSpec};
 use crate::progression::Progression;
 
 mod namespaces;

@@ -91,3 +91,19 @@ fn namespace_change_of_one_value_keeps_the_others() {
     assert_eq!(state.one(change(NamespaceChange::default())), Reply::Done);
     assert_eq!(state.table_version(), version);
 }
+
+#[test]
+fn full_table_of_namespaces_is_a_rejection_of_its_own() {
+    let mut state = cluster();
+    let create = |n: usize| {
+        Command::CreateNamespace(NamespaceSpec::new(
+            &format!("n{n}"),
+            Geometry::Keyed { sections: 4 },
+        ))
+    };
+    for n in state.namespaces().count()..NAMESPACES_MAX {
+        assert!(matches!(state.one(create(n)), Reply::Namespace(_)));
+    }
+    let rejected = Reply::Rejected(CommandRejection::TooManyNamespaces);
+    assert_eq!(state.one(create(NAMESPACES_MAX)), rejected);
+}

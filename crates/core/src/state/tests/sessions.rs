@@ -105,3 +105,27 @@ fn close_session_fences_each_high_water_mark() {
     assert_eq!(state.session(SessionId(1)), None);
     assert_eq!(state.max_seq(), 3);
 }
+
+/// Schedule: as many AllocSvrs as there may be have registered. Another one must be able to tell
+/// that it may wait, from a mistake of its own.
+#[test]
+fn full_table_of_sessions_admits_the_next_when_one_ends() {
+    let mut state = cluster();
+    for n in 3..=SESSIONS_MAX as u64 {
+        let name = format!("b{n}");
+        assert_eq!(
+            state.one(session(&name, u128::from(n), None)),
+            opened_session(n)
+        );
+    }
+    let rejected = Reply::Rejected(CommandRejection::TooManySessions);
+    assert_eq!(state.one(session("late", 9_999, None)), rejected);
+    assert_eq!(
+        state.one(session("a1", 1, None)),
+        opened_session(1),
+        "retry"
+    );
+    state.one(expire(2, TERM));
+    let next = opened_session(SESSIONS_MAX as u64 + 1);
+    assert_eq!(state.one(session("late", 9_999, None)), next);
+}
