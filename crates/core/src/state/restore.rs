@@ -159,6 +159,20 @@ impl State {
         }
     }
 
+    /// Returns the state without its sessions, as a backup has it. The nonce of a session proves
+    /// who may supersede it, and a restore drops sessions anyway.
+    pub fn without_sessions(&self) -> State {
+        let slots = self.slots.iter().map(|slot| SlotRow {
+            owner: None,
+            ..slot.clone()
+        });
+        State {
+            sessions: BTreeMap::new(),
+            slots: slots.collect(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the state of the new cluster `id`: no sessions, every slot free under a new epoch,
     /// every section closed, and all lifted by the margins. A section that would pass 2^63-1 ends
     /// there: its keys are exhausted, which repeats nothing.

@@ -279,13 +279,13 @@ async fn messages_of_other_services_are_bounded_by_bytes_and_time() {
         assert!(timeout(REQUEST_READ_TIMEOUT / 2, &mut half).await.is_err());
         assert_eq!(calls.buffered_bytes(), 1_000, "{method}");
         let answer = half.await.unwrap();
-        assert_eq!(code(&answer), Some(Code::DeadlineExceeded), "{method}");
+        assert_eq!(status_code(&answer), Some(Code::DeadlineExceeded), "{method}");
         let large = request_of(method, &share, CONNECTION_BUFFERED_BYTES_MAX + 1, true);
         let answer = service.call(large).await.unwrap();
-        assert_eq!(code(&answer), Some(Code::ResourceExhausted), "{method}");
+        assert_eq!(status_code(&answer), Some(Code::ResourceExhausted), "{method}");
         let whole = request_of(method, &share, 40_000, true);
         let answer = service.call(whole).await.unwrap();
-        assert_eq!(code(&answer), None, "{method}");
+        assert_eq!(status_code(&answer), None, "{method}");
     }
     assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
@@ -299,13 +299,13 @@ async fn bytes_of_all_connections_are_bounded() {
     let (first, second) = (new_quota(), new_quota());
     let full = CONNECTION_BUFFERED_BYTES_MAX;
     let kept = service.call(next_many_request(&first, full, true)).await.unwrap();
-    let refused = service.call(next_many_request(&second, full, true)).await.unwrap();
-    assert_eq!(code(&refused), Some(Code::ResourceExhausted));
+    let rejection = service.call(next_many_request(&second, full, true)).await.unwrap();
+    assert_eq!(status_code(&rejection), Some(Code::ResourceExhausted));
     let served = service
         .call(next_many_request(&second, full / 2, true))
         .await
         .unwrap();
-    assert_eq!(code(&served), None);
-    drop((kept, refused, served));
+    assert_eq!(status_code(&served), None);
+    drop((kept, rejection, served));
     assert_eq!(calls.buffered_bytes(), 0);
 }

@@ -213,9 +213,9 @@ impl RaftNode {
         read(&self.inner.shared.applied.read().state)
     }
 
-    /// Returns the applied state of this moment as a backup; None before the cluster is made. It is
-    /// the cluster's newest state only after [`RaftNode::confirm_leadership`]. `taken_at`: seconds
-    /// since 1970.
+    /// Returns the applied state of this moment, without its sessions, as a backup; None before the
+    /// cluster is made. It is the cluster's newest state only after
+    /// [`RaftNode::confirm_leadership`]. `taken_at`: seconds since 1970.
     pub fn backup(&self, taken_at: u64) -> Option<StateBackup> {
         let applied = self.inner.shared.applied.read();
         let last = applied.last_applied?;
@@ -226,7 +226,7 @@ impl RaftNode {
                 index: last.index,
                 usage: applied.growth_meter.usage_report(taken_at),
             },
-            state: applied.state.clone(),
+            state: applied.state.without_sessions(),
         })
     }
 

@@ -13,6 +13,9 @@
 //! checksum, and a file that was cut short or that continues after its end is rejected. A backup is
 //! never opened as a snapshot, nor a snapshot as a backup: a node that continued from a state that
 //! old would hand out numbers twice.
+//!
+//! A backup holds no session: the nonce of one lets its reader take the slots of an AllocSvr. A
+//! file of an earlier build has sessions; a restore drops them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};

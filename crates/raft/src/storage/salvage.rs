@@ -125,7 +125,7 @@ pub async fn read_data_dir(data_dir: &Path, scratch: &Path) -> Result<SalvagedSt
     Ok(SalvagedState {
         backup: StateBackup {
             header: about,
-            state,
+            state: state.without_sessions(),
         },
         unconfirmed,
     })

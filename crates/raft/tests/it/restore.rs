@@ -80,20 +80,26 @@ async fn backup_is_restored_as_new_cluster() {
     // 1. Back up a cluster, and read the file.
     let dir = tempfile::tempdir().unwrap();
     let nodes = start_cluster(&dir.path().join("old"), 3, |_| {}).await;
-    write_session(&nodes, "a1").await;
+    write_session(&nodes, "alloc-of-the-old-cluster").await;
     let at = leader(&nodes).await;
     assert_eq!(open_section(&nodes[at].node).await, 0);
     let index = nodes[at].node.confirm_leadership().await.unwrap();
     let taken = nodes[at].node.backup(TAKEN_AT).unwrap();
     assert!(taken.header.index >= index);
     assert_eq!(taken.header.usage.added, [(NamespaceId(1), 100)]);
-    assert_eq!(taken.state, nodes[at].node.with_state(State::clone));
+    let whole = nodes[at].node.with_state(State::clone);
+    assert!(whole.sessions().count() > 0 && whole.slots().iter().any(|s| s.owner.is_some()));
+    assert_eq!(taken.state, whole.without_sessions());
 
     let file = dir.path().join("backup");
     let mut bytes = Vec::new();
     taken.write(&mut bytes).unwrap();
     std::fs::write(&file, &bytes).unwrap();
     assert_eq!(backup::read_backup_file(&file).unwrap(), taken);
+    // The nonce of a session proves who may supersede it.
+    let name = b"alloc-of-the-old-cluster";
+    assert!(whole.find_session("alloc-of-the-old-cluster").is_some());
+    assert!(!bytes.windows(name.len()).any(|part| part == name));
 
     // 2. Restore it to a new directory.
     let margins = RestoreMargins {
@@ -102,6 +108,8 @@ async fn backup_is_restored_as_new_cluster() {
         epoch: 5,
     };
     let state = taken.state.restored(NEW_CLUSTER, margins).unwrap();
+    // A file of an earlier build has the sessions.
+    assert_eq!(whole.restored(NEW_CLUSTER, margins).unwrap(), state);
     let (listener, address) = bind_loopback().await;
     let options = seqsvr_raft::Options::new(7, address, dir.path().join("new"));
     let identity = restore::prepare_data_dir(&state, &options).await.unwrap();
