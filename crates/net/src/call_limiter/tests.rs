@@ -274,16 +274,24 @@ async fn messages_of_other_services_are_bounded_by_bytes_and_time() {
     let mut service = calls.layer(service_fn(echo_body));
     let share = new_quota();
     for method in ["Append", "InstallSnapshot", "Watch"] {
-        let half = service.call(request_of(method, &share, 1_000, false));
+        let half = service.call(request_to(method, &share, 1_000, false));
         tokio::pin!(half);
         assert!(timeout(REQUEST_READ_TIMEOUT / 2, &mut half).await.is_err());
         assert_eq!(calls.buffered_bytes(), 1_000, "{method}");
         let answer = half.await.unwrap();
-        assert_eq!(status_code(&answer), Some(Code::DeadlineExceeded), "{method}");
-        let large = request_of(method, &share, CONNECTION_BUFFERED_BYTES_MAX + 1, true);
+        assert_eq!(
+            status_code(&answer),
+            Some(Code::DeadlineExceeded),
+            "{method}"
+        );
+        let large = request_to(method, &share, CONNECTION_BUFFERED_BYTES_MAX + 1, true);
         let answer = service.call(large).await.unwrap();
-        assert_eq!(status_code(&answer), Some(Code::ResourceExhausted), "{method}");
-        let whole = request_of(method, &share, 40_000, true);
+        assert_eq!(
+            status_code(&answer),
+            Some(Code::ResourceExhausted),
+            "{method}"
+        );
+        let whole = request_to(method, &share, 40_000, true);
         let answer = service.call(whole).await.unwrap();
         assert_eq!(status_code(&answer), None, "{method}");
     }
@@ -298,8 +306,14 @@ async fn bytes_of_all_connections_are_bounded() {
     let mut service = calls.layer(service_fn(echo_body));
     let (first, second) = (new_quota(), new_quota());
     let full = CONNECTION_BUFFERED_BYTES_MAX;
-    let kept = service.call(next_many_request(&first, full, true)).await.unwrap();
-    let rejection = service.call(next_many_request(&second, full, true)).await.unwrap();
+    let kept = service
+        .call(next_many_request(&first, full, true))
+        .await
+        .unwrap();
+    let rejection = service
+        .call(next_many_request(&second, full, true))
+        .await
+        .unwrap();
     assert_eq!(status_code(&rejection), Some(Code::ResourceExhausted));
     let served = service
         .call(next_many_request(&second, full / 2, true))
