@@ -6,6 +6,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest,
 };
 use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_net::StreamMeter;
 use seqsvr_proto::v1::raft_server;
 use seqsvr_proto::v1::{
     RaftHeader, RaftInitRequest, RaftInitResponse, RaftRequest, RaftResponse, RaftSnapshotChunk,
@@ -18,7 +19,9 @@ use crate::node::RaftNode;
 use crate::rpc::duplicate_id::{VoteClaim, VoteSource};
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::log_throttle::LogThrottle;
-use crate::rpc::snapshot_receiver::{ReceivedFile, next_chunk, prepare_snapshot, write_chunks};
+use crate::rpc::snapshot_receiver::{
+    ChunkStream, ReceivedFile, prepare_snapshot, snapshot_bytes_max,
+};
 use crate::rpc::status::{internal_status, unavailable_status};
 use crate::storage::record;
 use crate::storage::snapshot::Snapshot;
@@ -78,8 +81,12 @@ impl RaftService {
         }))
     }
 
-    async fn receive_snapshot(&self, mut chunks: Streaming<RaftSnapshotChunk>) -> RaftAnswer {
-        let first = next_chunk(&mut chunks)
+    async fn receive_snapshot(
+        &self,
+        mut chunks: ChunkStream<Streaming<RaftSnapshotChunk>>,
+    ) -> RaftAnswer {
+        let first = chunks
+            .next()
             .await?
             .ok_or_else(|| Status::invalid_argument("an empty stream"))?;
         let process = sender_process(first.header.as_ref());
@@ -96,13 +103,14 @@ impl RaftService {
             .clone()
             .try_lock_owned()
             .map_err(|_| Status::aborted("another snapshot is being received"))?;
-        let path = self.identity_check.snapshots_path().join("received.part");
-        let received = ReceivedFile::create(path)?;
+        let directory = self.identity_check.snapshots_path();
+        let received = ReceivedFile::create(directory.join("received.part"))?;
         // The sender went away before an earlier install was done. openraft answers without the
         // file.
         let is_done = self.node.has_applied(meta.last_log_id);
         if !is_done {
-            write_chunks(received.open_append()?, &mut chunks).await?;
+            let bytes_max = snapshot_bytes_max(directory);
+            chunks.write_to(received.open_append()?, bytes_max).await?;
         }
         let snapshot = SnapshotFile::open(&received.0).map_err(internal_status)?;
         let (node, log_throttle) = (self.node.clone(), self.snapshot_log_throttle.clone());
@@ -201,7 +209,9 @@ impl raft_server::Raft for RaftService {
     }
 
     async fn install_snapshot(&self, request: Request<Streaming<RaftSnapshotChunk>>) -> RaftAnswer {
-        self.receive_snapshot(request.into_inner()).await
+        let meter = request.extensions().get::<StreamMeter>().cloned();
+        self.receive_snapshot(ChunkStream::new(request.into_inner(), meter))
+            .await
     }
 
     async fn propose_init(

@@ -286,6 +286,14 @@ pub(crate) fn read_newest(directory: &DataDir) -> Result<Option<(SnapshotMeta, S
     Ok(Some((meta, state)))
 }
 
+/// Returns the size of the newest snapshot in a directory; None if it has none.
+pub(crate) fn newest_snapshot_bytes(directory: &Path) -> Option<u64> {
+    let files = data_dir::list_files(directory).ok()?;
+    let mut files = files.into_iter().rev();
+    let newest = files.find(|path| path.extension().is_some_and(|e| e == EXTENSION))?;
+    Some(newest.metadata().ok()?.len())
+}
+
 /// Deletes unfinished files of an earlier process; files that no store wrote stay.
 pub(crate) fn remove_unfinished_files(directory: &DataDir) -> Result<(), Error> {
     for path in data_dir::list_files(&directory.snapshots_path())? {
