@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::ids::{SessionId, Slot};
-use seqsvr_net::ConnectionLimiter;
+use seqsvr_net::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
 use seqsvr_proto::v1;
@@ -43,6 +43,7 @@ pub(crate) struct StoreContext {
     pub(crate) clock: ArbiterClock,
     pub(crate) watch_permits: Arc<Semaphore>,
     pub(crate) connections: Arc<ConnectionLimiter>,
+    pub(crate) calls: CallLimiter,
     pub(crate) backup_permits: Arc<Semaphore>,
     /// Held from reading a namespace until its alteration is applied.
     pub(crate) alteration_lock: tokio::sync::Mutex<()>,
@@ -56,6 +57,7 @@ impl StoreContext {
         read_index: ReadIndexBatcher,
         clock: ArbiterClock,
         connections: Arc<ConnectionLimiter>,
+        calls: CallLimiter,
     ) -> StoreContext {
         StoreContext {
             node,
@@ -66,6 +68,7 @@ impl StoreContext {
             arbiter_due: Notify::new(),
             clock,
             connections,
+            calls,
             backup_permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
             alteration_lock: tokio::sync::Mutex::default(),
             watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{Listener, accept_connections};
+use seqsvr_net::{CallShape, Listener, accept_connections};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
@@ -25,6 +25,9 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time of requests in progress after a stop; then the server stops without them.
 const SHUTDOWN_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Most bytes of requests and answers in all connections; above it calls are rejected.
+pub(crate) const BUFFERED_BYTES_MAX: usize = 256 << 20;
+
 /// Services that reflection lists.
 const REFLECTED_SERVICES: [&str; 6] = [
     "seqsvr.v1.Store",
@@ -34,6 +37,16 @@ const REFLECTED_SERVICES: [&str; 6] = [
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 ];
+
+/// Returns what is bounded of a call. Health and reflection are only counted.
+pub(crate) fn call_shape(path: &str) -> CallShape {
+    match path {
+        "/seqsvr.v1.Raft/InstallSnapshot" => CallShape::RequestStream,
+        "/seqsvr.v1.Store/Watch" | "/seqsvr.v1.Admin/Backup" => CallShape::ResponseStream,
+        _ if path.starts_with("/seqsvr.v1.") => CallShape::Unary,
+        _ => CallShape::Counted,
+    }
+}
 
 /// Serves until the store stops; the error is the reason why it could not continue.
 pub(crate) fn serve(
@@ -68,6 +81,7 @@ pub(crate) fn serve(
         .max_concurrent_streams(streams_max)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .layer(context.calls.clone())
         .add_service(
             StoreServer::new(service.clone())
                 .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -128,5 +142,36 @@ async fn report_health(context: &StoreContext, reporter: &HealthReporter) {
     };
     for name in ["", "seqsvr.v1.Store", "seqsvr.v1.Admin"] {
         reporter.set_service_status(name, status).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    /// A stream that counted as a unary call would never be answered, and a unary call that counted
+    /// as a stream would hold its answer without a bound.
+    #[test]
+    fn shape_of_each_method_is_that_of_its_descriptor() {
+        let files = FileDescriptorSet::decode(seqsvr_proto::DESCRIPTORS).unwrap();
+        let services = files.file.iter().flat_map(|file| &file.service);
+        let mut methods = 0;
+        for service in services.filter(|service| service.name() != "Sequence") {
+            for method in &service.method {
+                let path = format!("/seqsvr.v1.{}/{}", service.name(), method.name());
+                let shape = match (method.client_streaming(), method.server_streaming()) {
+                    (false, false) => CallShape::Unary,
+                    (true, false) => CallShape::RequestStream,
+                    (false, true) => CallShape::ResponseStream,
+                    (true, true) => panic!("{path} has no shape"),
+                };
+                assert_eq!(call_shape(&path), shape, "{path}");
+                methods += 1;
+            }
+        }
+        assert!(methods > 20, "{methods}");
     }
 }

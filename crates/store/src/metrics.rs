@@ -75,6 +75,21 @@ pub(crate) fn collect_samples(context: &StoreContext) -> Vec<MetricSample> {
             "Connections rejected at the connection limit",
             context.connections.connections_rejected(),
         ),
+        gauge(
+            "requests_in_flight",
+            "Calls in flight, Raft's among them",
+            context.calls.calls_in_flight(),
+        ),
+        gauge(
+            "request_buffer_bytes",
+            "Bytes of received requests and unread answers",
+            context.calls.buffered_bytes(),
+        ),
+        counter(
+            "requests_rejected",
+            "Calls rejected at the limit of calls or bytes",
+            context.calls.calls_rejected(),
+        ),
     ]);
     samples
 }

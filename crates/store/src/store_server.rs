@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
-use seqsvr_net::{ConnectionLimiter, Listener, TcpTransport, Transport};
+use seqsvr_net::{CallLimiter, ConnectionLimiter, Listener, TcpTransport, Transport};
 use seqsvr_raft::RaftNode;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -86,6 +86,7 @@ impl StoreServer {
             read_index,
             clock,
             ConnectionLimiter::new(options.connections_max),
+            CallLimiter::new(grpc_server::BUFFERED_BYTES_MAX, grpc_server::call_shape),
         ));
         let serving = match grpc_server::serve(&context, listener, options.streams_max) {
             Ok(serving) => serving,
