@@ -15,6 +15,7 @@ mod connection_quota;
 mod entry_scanner;
 #[cfg(fuzzing)]
 pub mod fuzz;
+mod http2_limits;
 mod local_sequence;
 mod tcp;
 mod transport;
@@ -24,6 +25,7 @@ pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX};
 pub use channel_pool::{BadAddress, CHANNELS_MAX, ChannelPool, parse_server_address};
 pub use connection_limiter::{ConnectionLimiter, LimitedConnection, accept_connections};
 pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
+pub use http2_limits::limit_http2;
 pub use local_sequence::LocalSequence;
 pub use tcp::TcpTransport;
 pub use transport::{ByteStream, Listener, OpenConnection, Transport, connect_lazy};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{CallShape, Listener, accept_connections};
+use seqsvr_net::{CallShape, Listener, accept_connections, limit_http2};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
@@ -77,7 +77,7 @@ pub(crate) fn serve(
         own.check_cluster(ClusterTag::from_metadata(request.metadata())?)?;
         Ok(request)
     };
-    let router = Server::builder()
+    let router = limit_http2(Server::builder())
         .max_concurrent_streams(streams_max)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))

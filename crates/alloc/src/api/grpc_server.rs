@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{CallLimiter, CallShape, ConnectionLimiter, Listener, accept_connections};
+use seqsvr_net::{
+    CallLimiter, CallShape, ConnectionLimiter, Listener, accept_connections, limit_http2,
+};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
@@ -101,7 +103,7 @@ impl GrpcServer {
         let check = ClusterTagCheck(self.sequence.own_cluster.clone());
         let operators = AdminServer::with_interceptor(self.admin, check);
         let incoming = accept_connections(listener, self.connections);
-        Server::builder()
+        limit_http2(Server::builder())
             .max_concurrent_streams(self.streams_max)
             .initial_stream_window_size(STREAM_WINDOW)
             .http2_keepalive_interval(Some(PING_INTERVAL))
