@@ -6,15 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{ByteStream, ConnectionLimiter, Listener};
+use seqsvr_net::{ByteStream, ConnectionLimiter, Listener, handle_accept_error};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection_runtimes::ConnectionRuntimes;
 
-/// Delay after a failed accept (no file descriptor left), so that the loop does not spin.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum wait for connections to end at a shutdown; then the server stops without them.
 const CONNECTION_DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 
@@ -109,8 +107,7 @@ impl AcceptLoop {
             let (open_socket, remote) = match listener.accept_for_any().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "connection not accepted; retrying");
-                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                    handle_accept_error(&error).await;
                     continue;
                 }
             };

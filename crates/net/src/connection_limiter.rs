@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
@@ -22,7 +23,7 @@ use tonic::transport::server::Connected;
 use crate::connection_quota::ConnectionQuota;
 use crate::transport::{ByteStream, Listener};
 
-/// Pause after a failed accept (no file descriptor left), instead of spinning.
+/// Pause after an accept that failed because descriptors or memory are short.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum time for a rejected caller to read the reason; then its connection is closed.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
@@ -101,6 +102,21 @@ impl ConnectionLimiter {
     }
 }
 
+/// Logs a failed accept. Waits if descriptors or memory are short: until a connection is closed,
+/// the next accept fails too. An error that one peer causes delays no other peer.
+pub async fn handle_accept_error(error: &io::Error) {
+    let shortage = matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+    );
+    if shortage {
+        tracing::warn!(%error, retry_after = ?ACCEPT_RETRY_DELAY, "connection not accepted; raise the limit of open files (LimitNOFILE), or lower the limits of connections");
+        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+    } else {
+        tracing::debug!(%error, "connection not accepted");
+    }
+}
+
 /// Returns HTTP/2 SETTINGS (a server's first frame, empty) and GOAWAY with ENHANCE_YOUR_CALM (RFC
 /// 9113, sections 6.5, 6.8 and 7), which gRPC clients show as RESOURCE_EXHAUSTED.
 fn go_away_frames(why: &str) -> Vec<u8> {
@@ -128,9 +144,8 @@ pub fn accept_connections(
             loop {
                 let (io, remote) = match listener.accept().await {
                     Ok(accepted) => accepted,
-                    Err(e) => {
-                        tracing::warn!(error = %e, "connection not accepted");
-                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                    Err(error) => {
+                        handle_accept_error(&error).await;
                         continue;
                     }
                 };
@@ -249,8 +264,8 @@ mod tests {
 
     use super::*;
 
-    /// A listener that gives these connections, then none.
-    struct Given(Vec<DuplexStream>);
+    /// A listener that gives these connections and errors, the last one first, then none.
+    struct Given(Vec<Result<DuplexStream, Errno>>);
 
     impl Listener for Given {
         fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
@@ -262,7 +277,8 @@ mod tests {
         ) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, std::net::SocketAddr)>> {
             let remote = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
             match self.0.pop() {
-                Some(io) => ready(Ok((Box::new(io) as Box<dyn ByteStream>, remote))).boxed(),
+                Some(Ok(io)) => ready(Ok((Box::new(io) as Box<dyn ByteStream>, remote))).boxed(),
+                Some(Err(errno)) => ready(Err(errno.into())).boxed(),
                 None => std::future::pending().boxed(),
             }
         }
@@ -271,7 +287,7 @@ mod tests {
     /// Returns a connection to a server, and its other end.
     async fn connected() -> (LimitedConnection, DuplexStream) {
         let (here, there) = duplex(1024);
-        let listener = Box::new(Given(vec![here]));
+        let listener = Box::new(Given(vec![Ok(here)]));
         let incoming = accept_connections(listener, ConnectionLimiter::new(1));
         let connection = std::pin::pin!(incoming).next().await;
         (connection.unwrap().unwrap(), there)
@@ -292,6 +308,29 @@ mod tests {
             };
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert_eq!(began.elapsed(), PREFACE_TIMEOUT);
+        }
+    }
+
+    /// Schedule: a peer resets many connections before they are accepted. Others wait only if
+    /// descriptors or memory are short.
+    #[tokio::test(start_paused = true)]
+    async fn failed_accept_pauses_only_without_descriptors_or_memory() {
+        for (errno, pause) in [
+            (Errno::CONNRESET, Duration::ZERO),
+            (Errno::CONNABORTED, Duration::ZERO),
+            (Errno::INVAL, Duration::ZERO),
+            (Errno::MFILE, ACCEPT_RETRY_DELAY),
+            (Errno::NFILE, ACCEPT_RETRY_DELAY),
+            (Errno::NOBUFS, ACCEPT_RETRY_DELAY),
+            (Errno::NOMEM, ACCEPT_RETRY_DELAY),
+        ] {
+            let (here, _there) = duplex(1024);
+            let mut given = vec![Ok(here)];
+            given.extend((0..10).map(|_| Err(errno)));
+            let began = tokio::time::Instant::now();
+            let incoming = accept_connections(Box::new(Given(given)), ConnectionLimiter::new(1));
+            assert!(std::pin::pin!(incoming).next().await.unwrap().is_ok());
+            assert_eq!(began.elapsed(), 10 * pause, "{errno}");
         }
     }
 

@@ -23,7 +23,9 @@ mod transport;
 pub use call_limiter::{CallLimiter, CallShape, LimitedService, RetainedBytes, StreamMeter};
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX};
 pub use channel_pool::{BadAddress, CHANNELS_MAX, ChannelPool, parse_server_address};
-pub use connection_limiter::{ConnectionLimiter, LimitedConnection, accept_connections};
+pub use connection_limiter::{
+    ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,
+};
 pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
 pub use http2_limits::limit_http2;
 pub use local_sequence::LocalSequence;
