@@ -21,7 +21,7 @@ mod test_util;
 
 pub use connection_runtimes::ConnectionRuntimes;
 pub use http::{
-    HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_TIMEOUT_DEFAULT, HTTP_PORT, HttpOptions, HttpServer,
-    OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT,
+    HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_TIMEOUT_DEFAULT, HTTP_PORT, HttpHost, HttpOptions,
+    HttpServer, OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT,
 };
 pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisOptions, RedisServer};

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{ByteStream, ConnectionLimiter, Listener, handle_accept_error};
+use seqsvr_net::{ByteStream, ConnectionLimiter, Listener, PendingConnection, handle_accept_error};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,6 +19,9 @@ const CONNECTION_DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 /// A connection that was accepted.
 pub(crate) struct AcceptedConnection {
     pub(crate) io: Box<dyn ByteStream>,
+    /// Address of this end.
+    pub(crate) local: SocketAddr,
+    /// Address of the other end.
     pub(crate) remote: SocketAddr,
     /// Canceled when the connection must answer the requests that it has received, and end.
     pub(crate) shutdown: CancellationToken,
@@ -104,25 +107,30 @@ impl AcceptLoop {
         serve: Arc<impl Fn(AcceptedConnection) -> F + Send + Sync + 'static>,
     ) {
         loop {
-            let (open_socket, remote) = match listener.accept_for_any().await {
-                Ok(accepted) => accepted,
+            let PendingConnection {
+                open,
+                local,
+                remote,
+            } = match listener.accept_for_any().await {
+                Ok(pending) => pending,
                 Err(error) => {
                     handle_accept_error(&error).await;
                     continue;
                 }
             };
             let Some(permit) = self.connections.try_admit() else {
-                if let Ok(io) = open_socket() {
+                if let Ok(io) = open() {
                     self.connections.reject(io, self.rejection.to_vec());
                 }
                 continue;
             };
             let (serve, shutdown) = (serve.clone(), self.shutdown.child_token());
             self.runtimes.spawn_connection(&self.tasks, async move {
-                match open_socket() {
+                match open() {
                     Ok(io) => {
                         let accepted = AcceptedConnection {
                             io,
+                            local,
                             remote,
                             shutdown,
                         };

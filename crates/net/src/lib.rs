@@ -30,4 +30,6 @@ pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT,
 pub use http2_limits::limit_http2;
 pub use local_sequence::LocalSequence;
 pub use tcp::TcpTransport;
-pub use transport::{ByteStream, Listener, OpenConnection, Transport, connect_lazy};
+pub use transport::{
+    ByteStream, Listener, OpenConnection, PendingConnection, Transport, connect_lazy,
+};

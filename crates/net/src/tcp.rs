@@ -11,7 +11,7 @@ use rustix::net::sockopt::{
 };
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::transport::{ByteStream, Listener, OpenConnection, Transport};
+use crate::transport::{ByteStream, Listener, PendingConnection, Transport};
 
 /// TCP, without Nagle's delay.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,12 +49,17 @@ impl Listener for TcpListener {
         .boxed()
     }
 
-    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(OpenConnection, SocketAddr)>> {
+    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<PendingConnection>> {
         async move {
-            let (stream, peer) = accept(self).await?;
+            let (stream, remote) = accept(self).await?;
+            let local = stream.local_addr()?;
             let stream = stream.into_std()?;
             let open = move || Ok(Box::new(TcpStream::from_std(stream)?) as Box<dyn ByteStream>);
-            Ok((Box::new(open) as OpenConnection, peer))
+            Ok(PendingConnection {
+                open: Box::new(open),
+                local,
+                remote,
+            })
         }
         .boxed()
     }

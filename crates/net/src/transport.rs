@@ -23,6 +23,16 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 /// Opens an accepted connection in the runtime in which it is called.
 pub type OpenConnection = Box<dyn FnOnce() -> io::Result<Box<dyn ByteStream>> + Send>;
 
+/// An accepted connection that is not open yet.
+pub struct PendingConnection {
+    /// Opens it.
+    pub open: OpenConnection,
+    /// Address of this end.
+    pub local: SocketAddr,
+    /// Address of the other end.
+    pub remote: SocketAddr,
+}
+
 /// Network that makes and accepts connections.
 pub trait Transport: Send + Sync + 'static {
     /// Connects to `host:port`. The caller bounds the time.
@@ -41,10 +51,14 @@ pub trait Listener: Send + 'static {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>>;
 
     /// Accepts a connection that may be served in another runtime than this one. Cancel-safe.
-    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<(OpenConnection, SocketAddr)>> {
+    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<PendingConnection>> {
         async move {
             let (io, remote) = self.accept().await?;
-            Ok((Box::new(move || Ok(io)) as OpenConnection, remote))
+            Ok(PendingConnection {
+                open: Box::new(move || Ok(io)),
+                local: self.local_addr()?,
+                remote,
+            })
         }
         .boxed()
     }

@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -27,7 +28,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep};
 use tower::ServiceExt;
 
-use super::origin_check;
+use super::request_check::{HttpHost, check_request};
+use super::response::with_security_headers;
 use super::routes::Routes;
 use crate::listener::AcceptedConnection;
 
@@ -45,20 +47,21 @@ pub(super) async fn serve_connection(
     accepted: AcceptedConnection,
     routes: Routes,
     idle_timeout: Duration,
-    local_only: bool,
+    hosts: Arc<[HttpHost]>,
 ) {
     let AcceptedConnection {
         io,
+        local,
         remote,
         shutdown,
     } = accepted;
     let share = ConnectionQuota::new(remote);
     let activity = ConnectionActivity::default();
     let service = service_fn(|request: Request<Incoming>| {
-        let rejection = origin_check::check_origin(&request, local_only).err();
+        let rejection = check_request(&request, local.ip(), &hosts).err();
         let rejection = rejection.map(IntoResponse::into_response);
         if let Some(answer) = rejection.or_else(|| routes.try_fast(&request)) {
-            return Either::Left(ready(Ok::<_, Infallible>(answer)));
+            return Either::Left(ready(Ok::<_, Infallible>(with_security_headers(answer))));
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(share.clone());
@@ -67,7 +70,9 @@ pub(super) async fn serve_connection(
             activity.in_request.store(true, Relaxed);
             let answer = router.oneshot(request).await;
             activity.in_request.store(false, Relaxed);
-            Ok(answer.unwrap_or_else(|no| match no {}))
+            Ok(with_security_headers(
+                answer.unwrap_or_else(|no| match no {}),
+            ))
         }))
     });
     let connection = http1::Builder::new()

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! mod            the server: its parts, and its limits
-//! connection     one connection              origin_check  check of the page that sends a request
+//! connection     one connection              request_check  host, origin, browser of a request
 //! routes         routes of all parts, merged
 //! json           /v1/…: numbers as JSON      compat        the paths of Leaf and Tinyid
 //!  ├─ body       the body of a request       query         the fields of a query or form
@@ -23,8 +23,8 @@ pub(crate) mod fuzz;
 mod json;
 mod memory_limit;
 mod operator;
-mod origin_check;
 mod query;
+mod request_check;
 mod response;
 mod routes;
 mod table_cache;
@@ -39,6 +39,7 @@ use seqsvr_net::{LocalSequence, Transport};
 
 pub use dashboard::{NodeStatuses, cluster_status_json, dashboard_routes};
 pub use operator::operator_routes;
+pub use request_check::HttpHost;
 pub use routes::Routes;
 
 use crate::connection_runtimes::ConnectionRuntimes;
@@ -57,7 +58,7 @@ pub const HTTP_CONNECTIONS_DEFAULT: usize = 10_000;
 /// Default time without a request after which a connection is closed.
 pub const HTTP_IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(75);
 /// The response to a connection above the limit.
-const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 57\r\nretry-after: 1\r\nconnection: close\r\n\r\ntoo many connections: see --http-connections-max, or wait";
+const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 57\r\nretry-after: 1\r\nconnection: close\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\ncross-origin-resource-policy: same-origin\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: default-src 'none'; frame-ancestors 'none'\r\n\r\ntoo many connections: see --http-connections-max, or wait";
 
 /// Settings of the HTTP server.
 #[derive(Clone, Debug)]
@@ -70,9 +71,9 @@ pub struct HttpOptions {
     pub connections_max: usize,
     /// Time without a request after which a connection is closed.
     pub idle_timeout: Duration,
-    /// Whether to answer only requests that name this machine as localhost, or by an IP address:
-    /// for a machine on which browsers run.
-    pub local_only: bool,
+    /// Hosts that requests may name, in addition to the IP addresses of this machine, and to
+    /// localhost for a client on this machine. The server rejects others.
+    pub hosts: Vec<HttpHost>,
 }
 
 /// An HTTP server.
@@ -98,7 +99,7 @@ impl HttpOptions {
             runtimes: None,
             connections_max: HTTP_CONNECTIONS_DEFAULT,
             idle_timeout: HTTP_IDLE_TIMEOUT_DEFAULT,
-            local_only: false,
+            hosts: Vec::new(),
         }
     }
 }
@@ -116,9 +117,9 @@ impl HttpServer {
         let listener = transport.listen(options.listen).await?;
         let idle_timeout = options.idle_timeout;
         routes.router = routes.router.fallback(reject_unknown_path);
-        let local_only = options.local_only;
+        let hosts: Arc<[HttpHost]> = options.hosts.into();
         let serve = move |accepted: AcceptedConnection| {
-            connection::serve_connection(accepted, routes.clone(), idle_timeout, local_only)
+            connection::serve_connection(accepted, routes.clone(), idle_timeout, hosts.clone())
         };
         let listener = ProtocolListener::start(
             "HTTP",

@@ -14,6 +14,9 @@ pub(super) const CONNECTION_HEADING: &str = "Connection options";
 /// Heading of the limits of a server.
 pub(super) const LIMITS_HEADING: &str = "Limits";
 
+/// Heading of the flags of HTTP endpoints.
+pub(super) const HTTP_HEADING: &str = "HTTP options";
+
 /// Addresses and timeout of a client command.
 #[derive(Args)]
 #[command(next_help_heading = CONNECTION_HEADING)]

@@ -4,16 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use seqsvr_gateway::{
-    HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, STORE_HTTP_PORT,
-};
+use seqsvr_gateway::{HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT};
 use seqsvr_net::parse_server_address;
 use seqsvr_proto::limits::{
     ALLOC_PORT, CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
     QUEUED_ITEMS_DEFAULT, STORE_PORT,
 };
 
-use super::common::LIMITS_HEADING;
+use super::common::{HTTP_HEADING, LIMITS_HEADING};
+use super::http::{HttpHostArgs, StoreHttpArgs};
 use super::value_parsers::{
     parse_advertise_address, parse_duration, parse_listen_address, parse_nonzero_duration,
 };
@@ -22,8 +21,6 @@ const MESSAGE_MAX_KIB: u64 = MESSAGE_BYTES_MAX as u64 >> 10;
 
 /// Heading of the flags of the Redis endpoint.
 const REDIS_HEADING: &str = "Redis options";
-/// Heading of the flags of the HTTP endpoint.
-const HTTP_HEADING: &str = "HTTP options";
 /// Heading of the ports of `dev`.
 const PORTS_HEADING: &str = "Ports";
 
@@ -131,17 +128,8 @@ pub(crate) struct StoreArgs {
     pub(crate) election_timeout_ms: u64,
     #[command(flatten)]
     pub(crate) connection_limits: ConnectionLimitArgs,
-    /// Address for metrics and health checks; port 7880 if it names none.
-    ///
-    /// The paths are /metrics, /healthz and /readyz. Default: none.
-    #[arg(
-        long,
-        help_heading = HTTP_HEADING,
-        env = "SEQSVR_HTTP_LISTEN",
-        value_name = "ADDR",
-        value_parser = |text: &str| parse_listen_address(text, STORE_HTTP_PORT)
-    )]
-    pub(crate) http_listen: Option<String>,
+    #[command(flatten)]
+    pub(crate) http: StoreHttpArgs,
 }
 
 /// Limits of the connections to one server.
@@ -328,6 +316,8 @@ pub(crate) struct HttpArgs {
         value_parser = |text: &str| parse_listen_address(text, HTTP_PORT)
     )]
     pub(crate) http_listen: Option<String>,
+    #[command(flatten)]
+    pub(crate) hosts: HttpHostArgs,
     /// Maximum HTTP connections. Further connections are rejected.
     #[arg(
         long,

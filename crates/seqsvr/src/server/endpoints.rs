@@ -8,7 +8,7 @@ use futures::future::join;
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{
     HTTP_PORT, HttpOptions, HttpServer, OPERATOR_CONNECTIONS_MAX, REDIS_PORT, RedisOptions,
-    RedisServer, http,
+    RedisServer, STORE_HTTP_PORT, http,
 };
 use seqsvr_net::TcpTransport;
 use seqsvr_store::StoreServer;
@@ -51,20 +51,17 @@ impl Endpoints {
                     .with_context(|| describe_listen_error(listen, "Redis", "--redis-listen"))?,
             );
         }
-        if let Some(listen) = &args.http.http_listen {
+        let http = &args.http;
+        if let Some(listen) = &http.http_listen {
             let options = HttpOptions {
                 listen: cli::resolve_address(listen, HTTP_PORT)?,
                 runtimes: threads.runtimes(),
-                connections_max: args.http.http_connections_max as usize,
-                idle_timeout: args.http.http_idle_timeout,
-                local_only: false,
+                connections_max: http.http_connections_max as usize,
+                idle_timeout: http.http_idle_timeout,
+                hosts: http.hosts.http_host.clone(),
             };
-            let listen = options.listen;
             let routes = http_routes(alloc, args.tinyid_token.clone());
-            let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
-            endpoints.http = Some(
-                endpoint.with_context(|| describe_listen_error(listen, "HTTP", "--http-listen"))?,
-            );
+            endpoints.http = Some(open_http(options, "--http-listen", routes).await?);
         }
         Ok(endpoints)
     }
@@ -104,7 +101,6 @@ impl Endpoints {
     ) -> anyhow::Result<()> {
         let options = HttpOptions {
             runtimes: threads.runtimes(),
-            local_only: true,
             ..HttpOptions::new(listen)
         };
         let endpoint = HttpServer::start(options, &TcpTransport, http_routes(alloc, None)).await;
@@ -112,21 +108,24 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Opens the HTTP endpoint of a store: metrics and health checks.
+    /// Opens the HTTP endpoint of a store that the command line configures: metrics and health checks.
     ///
     /// # Errors
-    /// The server cannot listen on the address.
+    /// The address cannot be resolved, or the server cannot listen on it.
     pub(crate) async fn open_for_store(
         store: &StoreServer,
-        listen: SocketAddr,
+        args: &cli::StoreHttpArgs,
     ) -> anyhow::Result<Endpoints> {
-        let endpoint = open_store_http(store, listen, false).await;
-        let http =
-            endpoint.with_context(|| describe_listen_error(listen, "HTTP", "--http-listen"))?;
-        Ok(Endpoints {
-            http: Some(http),
-            ..Endpoints::default()
-        })
+        let mut endpoints = Endpoints::default();
+        if let Some(listen) = &args.http_listen {
+            let options = HttpOptions {
+                hosts: args.hosts.http_host.clone(),
+                ..store_http_options(cli::resolve_address(listen, STORE_HTTP_PORT)?)
+            };
+            let routes = http::operator_routes(store.clone());
+            endpoints.http = Some(open_http(options, "--http-listen", routes).await?);
+        }
+        Ok(endpoints)
     }
 
     /// Opens the HTTP endpoint of a store for local clients. If the address is in use there is
@@ -140,7 +139,8 @@ impl Endpoints {
         listen: SocketAddr,
         is_required: bool,
     ) -> anyhow::Result<Endpoints> {
-        let endpoint = open_store_http(store, listen, true).await;
+        let routes = http::operator_routes(store.clone());
+        let endpoint = HttpServer::start(store_http_options(listen), &TcpTransport, routes).await;
         Ok(Endpoints {
             http: none_if_in_use(endpoint, listen, "HTTP", "--store-http-port", is_required)?,
             ..Endpoints::default()
@@ -180,18 +180,26 @@ fn http_routes(alloc: &AllocServer, tinyid_token: Option<String>) -> http::Route
         .merge(http::operator_routes(alloc.clone()))
 }
 
-/// Opens the HTTP endpoint of a store.
-async fn open_store_http(
-    store: &StoreServer,
-    listen: SocketAddr,
-    local_only: bool,
-) -> io::Result<HttpServer> {
-    let options = HttpOptions {
-        local_only,
+/// Returns the options of an HTTP endpoint of a store.
+fn store_http_options(listen: SocketAddr) -> HttpOptions {
+    HttpOptions {
         connections_max: OPERATOR_CONNECTIONS_MAX,
         ..HttpOptions::new(listen)
-    };
-    HttpServer::start(options, &TcpTransport, http::operator_routes(store.clone())).await
+    }
+}
+
+/// Opens an HTTP endpoint, which this flag configures.
+///
+/// # Errors
+/// The server cannot listen on the address.
+async fn open_http(
+    options: HttpOptions,
+    flag: &str,
+    routes: http::Routes,
+) -> anyhow::Result<HttpServer> {
+    let listen = options.listen;
+    let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
+    endpoint.with_context(|| describe_listen_error(listen, "HTTP", flag))
 }
 
 /// Returns the endpoint. Returns None and logs a warning if its address is in use and `is_required`

@@ -17,7 +17,7 @@ use tonic::Status;
 
 use super::spring_error::{self, exception_response, not_found_response};
 use super::tag_request::{TagRequest, reject_head, with_error_header};
-use crate::http::response::uncached_response;
+use crate::http::response::typed_response;
 
 const SEGMENT_PATH: &str = "/api/segment/get/";
 const LEAF_EXCEPTION: &str = "com.sankuai.inf.leaf.server.exception.LeafServerException";
@@ -55,7 +55,7 @@ async fn get_number<S: Sequence>(
     let key = key.trim_end_matches('/');
     let key = percent_decode_str(key).decode_utf8_lossy();
     match request.take_numbers(&*sequence, &key, 1).await {
-        Ok(answer) => uncached_response(
+        Ok(answer) => typed_response(
             StatusCode::OK,
             spring_error::CONTENT_TYPE_TEXT,
             answer.last.to_string(),

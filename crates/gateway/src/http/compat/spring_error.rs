@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-use crate::http::response::uncached_response;
+use crate::http::response::typed_response;
 
 /// Content type of a controller's text.
 pub(super) const CONTENT_TYPE_TEXT: &str = "text/plain;charset=UTF-8";
@@ -56,7 +56,7 @@ fn error_response(
         message,
         path,
     };
-    uncached_response(
+    typed_response(
         status,
         CONTENT_TYPE_JSON,
         serde_json::to_vec(&error_body).unwrap_or_default(),

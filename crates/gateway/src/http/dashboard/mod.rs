@@ -19,22 +19,21 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
-};
-use axum::response::{IntoResponse, Response};
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
 use axum::routing::get;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::sequence_server::Sequence;
 
 use super::error::HttpError;
 use super::query;
+use super::response::typed_response;
 use super::routes::Routes;
 pub use cluster_json::{NodeStatuses, cluster_status_json};
 use cluster_view::ClusterView;
 
-/// Content security policy: only files of this server, and nothing inline.
+/// Content security policy of the page: only files of this server, and nothing inline.
 const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Returns the routes of the page and its data: `/`, `/v1/cluster`, `/v1/slots` and `/v1/route`, by
@@ -65,14 +64,19 @@ pub fn dashboard_routes<S: Sequence, A: Admin>(sequence: S, admin: A) -> Routes 
 async fn serve_cluster<S: Sequence, A: Admin>(
     State(view): State<Arc<ClusterView<S, A>>>,
 ) -> Response {
-    page_response("application/json", view.cluster_json().await)
+    typed_response(
+        StatusCode::OK,
+        "application/json",
+        view.cluster_json().await,
+    )
 }
 
 async fn serve_slots<S: Sequence, A: Admin>(
     State(view): State<Arc<ClusterView<S, A>>>,
 ) -> Result<Response, HttpError> {
     let table = view.routing_table().await?;
-    Ok(page_response(
+    Ok(typed_response(
+        StatusCode::OK,
         "application/json",
         lookup::slots_json(&table).to_string(),
     ))
@@ -86,16 +90,18 @@ async fn serve_route<S: Sequence, A: Admin>(
         .map_err(|error| HttpError::invalid(error.to_string()))?;
     let table = view.routing_table().await?;
     let found = lookup::route_json(&table, &lookup)?;
-    Ok(page_response("application/json", found.to_string()))
+    Ok(typed_response(
+        StatusCode::OK,
+        "application/json",
+        found.to_string(),
+    ))
 }
 
-fn page_response(content_type: &'static str, body: impl IntoResponse) -> Response {
-    let headers: [(HeaderName, &str); 5] = [
-        (CONTENT_TYPE, content_type),
-        (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY_VALUE),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-    ];
-    (headers, body).into_response()
+fn page_response(content_type: &'static str, body: &'static str) -> Response {
+    let mut response = typed_response(StatusCode::OK, content_type, body);
+    let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY_VALUE);
+    response
+        .headers_mut()
+        .insert(CONTENT_SECURITY_POLICY, policy);
+    response
 }

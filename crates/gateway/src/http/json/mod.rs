@@ -1,7 +1,7 @@
 //! The JSON API: `/v1/next`, `/v1/next-many`, `/v1/current`, `/v1/current-many`, `/v1/raise-to`.
 //!
-//! `GET` has its fields in the query, `POST` in a body of JSON or of a form. `openapi.json`
-//! describes the fields and the answers.
+//! `GET` has its fields in the query, `POST` in a body of JSON or of a form. `/v1/raise-to` takes
+//! `POST` only. `openapi.json` describes the fields and the answers.
 
 mod fast_path;
 mod fields;
@@ -19,7 +19,7 @@ use axum::extract::State;
 use axum::http::header::ALLOW;
 use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, head};
+use axum::routing::{MethodRouter, get, head, post};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tokio::runtime::Handle;
@@ -36,7 +36,7 @@ pub(super) use response::FormattedNumber;
 
 use super::error::HttpError;
 use super::memory_limit::{ANSWER_BYTES_ESTIMATE, MemoryLimit, MemoryReservation};
-use super::response::{json_response, to_json_line, uncached_response};
+use super::response::{json_response, to_json_line, typed_response};
 use super::{body, query};
 
 const NEXT_PATH: &str = "/v1/next";
@@ -67,13 +67,13 @@ pub(super) fn json_routes<S: Sequence>(sequence: Arc<S>, memory: MemoryLimit) ->
         memory,
         runtime: Handle::current(),
     });
-    let openapi = || async { uncached_response(StatusCode::OK, "application/json", OPENAPI_JSON) };
+    let openapi = || async { typed_response(StatusCode::OK, "application/json", OPENAPI_JSON) };
     Router::new()
         .route(NEXT_PATH, get_or_post(handle_next::<S>))
         .route("/v1/next-many", get_or_post(handle_next_many::<S>))
         .route("/v1/current", get_or_post(handle_current::<S>))
         .route("/v1/current-many", get_or_post(handle_current_many::<S>))
-        .route("/v1/raise-to", get_or_post(handle_raise_to::<S>))
+        .route("/v1/raise-to", post_only(handle_raise_to::<S>))
         .route("/v1/openapi.json", get(openapi))
         .with_state(api)
 }
@@ -85,20 +85,29 @@ where
     H: axum::handler::Handler<T, Arc<JsonApi<S>>> + Clone,
     T: 'static,
 {
-    let reject = |uri: Uri| async move { method_not_allowed(&uri) };
+    let reject = |uri: Uri| async move { method_not_allowed(&uri, "GET, POST") };
     head(reject)
         .get(handler.clone())
         .post(handler)
         .fallback(reject)
 }
 
-/// Returns the response to another method.
-fn method_not_allowed(uri: &Uri) -> Response {
-    let text = format!("method not allowed at {}; use GET or POST", uri.path());
+/// Routes `POST`, and rejects other methods: a page of any site can make a browser send a `GET`.
+fn post_only<S: Sequence, H, T>(handler: H) -> MethodRouter<Arc<JsonApi<S>>>
+where
+    H: axum::handler::Handler<T, Arc<JsonApi<S>>>,
+    T: 'static,
+{
+    post(handler).fallback(|uri: Uri| async move { method_not_allowed(&uri, "POST") })
+}
+
+/// Returns the response to another method than these.
+fn method_not_allowed(uri: &Uri, methods: &'static str) -> Response {
+    let text = format!("method not allowed at {}; use {methods}", uri.path());
     let error = HttpError::with_status(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented, text);
     let mut response = error.into_response();
     // RFC 9110, 15.5.6: a 405 must name the methods that the path has.
-    let methods = HeaderValue::from_static("GET, POST");
+    let methods = HeaderValue::from_static(methods);
     response.headers_mut().insert(ALLOW, methods);
     response
 }
@@ -167,11 +176,7 @@ async fn serve_batch<'a, A: ApiRequest, R: ApiResponse, S>(
         to_json_line(&answer.into_json(format))
     });
     let answer = reservation.attach_to_answer(written.await?)?;
-    Ok(uncached_response(
-        StatusCode::OK,
-        "application/json",
-        answer,
-    ))
+    Ok(typed_response(StatusCode::OK, "application/json", answer))
 }
 
 /// A request, parsed.

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::response::uncached_response;
+use super::response::typed_response;
 use super::routes::Routes;
 use text_format::MetricsFormat;
 
@@ -66,7 +66,7 @@ async fn serve_metrics(State(scrape_state): State<ScrapeState>, headers: HeaderM
     let ScrapeState { registry, permit } = scrape_state;
     let Ok(Ok(permit)) = timeout(SCRAPE_PERMIT_TIMEOUT, permit.acquire_owned()).await else {
         let text = "too many scrapes at a time; retry less often\n";
-        return uncached_response(StatusCode::SERVICE_UNAVAILABLE, CONTENT_TYPE_TEXT, text);
+        return typed_response(StatusCode::SERVICE_UNAVAILABLE, CONTENT_TYPE_TEXT, text);
     };
     let format = MetricsFormat::accepted_by(&headers);
     let encoded = spawn_blocking(move || {
@@ -75,7 +75,7 @@ async fn serve_metrics(State(scrape_state): State<ScrapeState>, headers: HeaderM
         text::encode(&mut out, &registry).map(|()| format.convert(out))
     });
     match encoded.await {
-        Ok(Ok(text)) => uncached_response(StatusCode::OK, format.content_type(), text),
+        Ok(Ok(text)) => typed_response(StatusCode::OK, format.content_type(), text),
         // Only a bug causes an error here.
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
@@ -129,7 +129,7 @@ fn checks_response(checks: &[HealthCheck]) -> Response {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    uncached_response(
+    typed_response(
         status,
         CONTENT_TYPE_TEXT,
         checks.iter().map(line).collect::<String>(),

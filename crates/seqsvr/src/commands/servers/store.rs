@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use seqsvr_gateway::{OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT};
+use seqsvr_gateway::OPERATOR_CONNECTIONS_MAX;
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, StoreServer};
 
@@ -27,17 +27,13 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     options.election_min_ms = args.election_timeout_ms;
     options.election_max_ms = 2 * args.election_timeout_ms;
     let http_connections = args
+        .http
         .http_listen
         .as_ref()
         .map_or(0, |_| OPERATOR_CONNECTIONS_MAX);
     fd_limit::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
     let store = StoreServer::start(options).await?;
-    let endpoints = match &args.http_listen {
-        Some(at) => {
-            Endpoints::open_for_store(&store, cli::resolve_address(at, STORE_HTTP_PORT)?).await?
-        }
-        None => Endpoints::default(),
-    };
+    let endpoints = Endpoints::open_for_store(&store, &args.http).await?;
     let identity = store.identity();
     let mut banner = StartupBanner::new(&format!("store {}", identity_args.id))
         .with_fact("address", store.advertise_address())

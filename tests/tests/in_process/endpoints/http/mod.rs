@@ -3,6 +3,7 @@
 //! The files of this folder share the caller below.
 
 mod bounds;
+mod browsers;
 mod metrics;
 mod numbers;
 mod openapi;
@@ -84,7 +85,7 @@ impl HttpCaller {
     }
 
     async fn get(&mut self, path: &str) -> HttpAnswer {
-        self.send(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"))
             .await;
         self.read_answer().await
     }
@@ -92,7 +93,7 @@ impl HttpCaller {
     async fn post(&mut self, path: &str, kind: &str, body: &str) -> HttpAnswer {
         let length = body.len();
         self.send(&format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
         ))
         .await;
         self.read_answer().await

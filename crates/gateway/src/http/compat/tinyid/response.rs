@@ -11,7 +11,7 @@ use crate::http::compat::spring_error::{self, exception_response};
 use crate::http::compat::tag_request::with_error_header;
 use crate::http::error::HttpError;
 use crate::http::memory_limit::MemoryReservation;
-use crate::http::response::uncached_response;
+use crate::http::response::typed_response;
 
 /// Code of a response with numbers.
 pub(super) const CODE_OK: i32 = 200;
@@ -61,12 +61,12 @@ pub(super) fn body_response(
         Some(reservation) => reservation.attach_to_answer(body)?,
         None => body.into(),
     };
-    Ok(uncached_response(StatusCode::OK, content_type, body))
+    Ok(typed_response(StatusCode::OK, content_type, body))
 }
 
 /// Returns a response of text; the text of an error is empty.
 pub(super) fn simple_response(result: Result<Response, TinyidError>) -> Response {
-    let empty = || uncached_response(StatusCode::OK, spring_error::CONTENT_TYPE_TEXT, "");
+    let empty = || typed_response(StatusCode::OK, spring_error::CONTENT_TYPE_TEXT, "");
     match result {
         Ok(answer) => answer,
         Err(TinyidError::InvalidToken) => empty(),
@@ -118,6 +118,6 @@ impl TinyidError {
             code,
             message,
         });
-        uncached_response(StatusCode::OK, spring_error::CONTENT_TYPE_JSON, body)
+        typed_response(StatusCode::OK, spring_error::CONTENT_TYPE_JSON, body)
     }
 }
