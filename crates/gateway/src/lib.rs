@@ -22,6 +22,6 @@ mod test_util;
 pub use connection_runtimes::ConnectionRuntimes;
 pub use http::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_TIMEOUT_DEFAULT, HTTP_PORT, HttpHost, HttpOptions,
-    HttpServer, OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT,
+    HttpServer, METRICS_PORT, OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT,
 };
 pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisOptions, RedisServer};

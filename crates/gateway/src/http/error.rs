@@ -8,6 +8,7 @@ use seqsvr_proto::v1::{ItemError, Reason};
 use serde::Serialize;
 use tonic::{Code, Status};
 
+use super::operator::OPERATOR_PATHS;
 use super::response;
 
 /// An error of a request, or of one item.
@@ -76,7 +77,11 @@ impl HttpError {
 
     /// Returns the error of a path that does not exist.
     pub(super) fn unknown_path(path: &str) -> HttpError {
-        let text = format!("no such path: {path}; see /v1/openapi.json of an AllocSvr");
+        let advice = match OPERATOR_PATHS.contains(&path) {
+            true => "with --metrics-listen it is at that address only",
+            false => "see /v1/openapi.json of an AllocSvr",
+        };
+        let text = format!("no such path: {path}; {advice}");
         HttpError::with_status(StatusCode::NOT_FOUND, Code::NotFound, text)
     }
 }

@@ -51,6 +51,8 @@ use memory_limit::MemoryLimit;
 pub const HTTP_PORT: u16 = 7780;
 /// Default HTTP port of a StoreSvr, for operators.
 pub const STORE_HTTP_PORT: u16 = 7880;
+/// Default port of the metrics endpoint of an AllocSvr.
+pub const METRICS_PORT: u16 = 7790;
 /// Maximum connections at a time of a server that has only the paths for operators.
 pub const OPERATOR_CONNECTIONS_MAX: usize = 256;
 /// Default maximum of connections at a time.

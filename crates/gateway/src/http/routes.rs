@@ -8,7 +8,7 @@ use axum::response::Response;
 use hyper::body::Incoming;
 
 /// Paths with their handlers: a router, and a fast handler that runs before it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Routes {
     pub(super) router: Router,
     fast_handler: Option<Arc<FastHandler>>,

@@ -20,6 +20,17 @@ pub(crate) struct StoreHttpArgs {
         value_parser = |text: &str| parse_listen_address(text, STORE_HTTP_PORT)
     )]
     pub(crate) http_listen: Option<String>,
+    /// Address for metrics and health checks; port 7880 if it names none.
+    ///
+    /// They are then not on --http-listen, which a StoreSvr with this flag does not need. Default:
+    /// none.
+    #[arg(
+        long,
+        env = "SEQSVR_METRICS_LISTEN",
+        value_name = "ADDR",
+        value_parser = |text: &str| parse_listen_address(text, STORE_HTTP_PORT)
+    )]
+    pub(crate) metrics_listen: Option<String>,
     #[command(flatten)]
     pub(crate) hosts: HttpHostArgs,
 }

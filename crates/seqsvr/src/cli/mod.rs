@@ -87,7 +87,7 @@ pub(crate) enum CliCommand {
     /// Create the cluster, once, from running StoreSvrs.
     Init(InitArgs),
     /// Run an AllocSvr.
-    Alloc(AllocArgs),
+    Alloc(Box<AllocArgs>),
     /// Take the next number of a uid or key and print it.
     Next(NextArgs),
     /// Print the last issued number without taking one.

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use seqsvr_gateway::{HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT};
+use seqsvr_gateway::{
+    HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, METRICS_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT,
+};
 use seqsvr_net::parse_server_address;
 use seqsvr_proto::limits::{
     ALLOC_PORT, CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
@@ -304,7 +306,7 @@ pub(crate) struct EndpointArgs {
     pub(crate) tinyid_token: Option<String>,
 }
 
-/// HTTP endpoint of an AllocSvr.
+/// HTTP endpoints of an AllocSvr.
 #[derive(Args)]
 #[command(next_help_heading = HTTP_HEADING)]
 pub(crate) struct HttpArgs {
@@ -316,6 +318,16 @@ pub(crate) struct HttpArgs {
         value_parser = |text: &str| parse_listen_address(text, HTTP_PORT)
     )]
     pub(crate) http_listen: Option<String>,
+    /// Address for /metrics, /healthz and /readyz alone; port 7790 if it names none.
+    ///
+    /// They are then not on --http-listen. Default: none.
+    #[arg(
+        long,
+        env = "SEQSVR_METRICS_LISTEN",
+        value_name = "ADDR",
+        value_parser = |text: &str| parse_listen_address(text, METRICS_PORT)
+    )]
+    pub(crate) metrics_listen: Option<String>,
     #[command(flatten)]
     pub(crate) hosts: HttpHostArgs,
     /// Maximum HTTP connections. Further connections are rejected.

@@ -20,7 +20,7 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Dev(args) => servers::dev::run(args).await,
         CliCommand::Store(args) => servers::store::run(args).await,
         CliCommand::Init(args) => servers::init::run(args).await,
-        CliCommand::Alloc(args) => servers::alloc::run(args).await,
+        CliCommand::Alloc(args) => servers::alloc::run(*args).await,
         CliCommand::Next(args) => sequence::take_next(args).await,
         CliCommand::Current(args) => sequence::print_current(args).await,
         CliCommand::Route(args) => sequence::print_route(args).await,

@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use futures::future::join;
+use futures::future::{join, join_all};
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{
-    HTTP_PORT, HttpOptions, HttpServer, OPERATOR_CONNECTIONS_MAX, REDIS_PORT, RedisOptions,
-    RedisServer, STORE_HTTP_PORT, http,
+    HTTP_PORT, HttpOptions, HttpServer, METRICS_PORT, OPERATOR_CONNECTIONS_MAX, REDIS_PORT,
+    RedisOptions, RedisServer, STORE_HTTP_PORT, http,
 };
 use seqsvr_net::TcpTransport;
 use seqsvr_store::StoreServer;
@@ -21,6 +21,8 @@ use crate::server::connection_threads::ConnectionThreads;
 pub(crate) struct Endpoints {
     redis: Option<RedisServer>,
     http: Option<HttpServer>,
+    /// Metrics and health checks alone; None: they are on the HTTP endpoint.
+    metrics: Option<HttpServer>,
 }
 
 impl Endpoints {
@@ -52,6 +54,17 @@ impl Endpoints {
             );
         }
         let http = &args.http;
+        let operator_routes = || http::operator_routes(alloc.clone());
+        if let Some(listen) = &http.metrics_listen {
+            let options = HttpOptions {
+                runtimes: threads.runtimes(),
+                connections_max: OPERATOR_CONNECTIONS_MAX,
+                hosts: http.hosts.http_host.clone(),
+                ..HttpOptions::new(cli::resolve_address(listen, METRICS_PORT)?)
+            };
+            let endpoint = open_http(options, "--metrics-listen", operator_routes());
+            endpoints.metrics = Some(endpoint.await?);
+        }
         if let Some(listen) = &http.http_listen {
             let options = HttpOptions {
                 listen: cli::resolve_address(listen, HTTP_PORT)?,
@@ -60,7 +73,10 @@ impl Endpoints {
                 idle_timeout: http.http_idle_timeout,
                 hosts: http.hosts.http_host.clone(),
             };
-            let routes = http_routes(alloc, args.tinyid_token.clone());
+            let mut routes = caller_routes(alloc, args.tinyid_token.clone());
+            if endpoints.metrics.is_none() {
+                routes = routes.merge(operator_routes());
+            }
             endpoints.http = Some(open_http(options, "--http-listen", routes).await?);
         }
         Ok(endpoints)
@@ -103,27 +119,37 @@ impl Endpoints {
             runtimes: threads.runtimes(),
             ..HttpOptions::new(listen)
         };
-        let endpoint = HttpServer::start(options, &TcpTransport, http_routes(alloc, None)).await;
+        let routes = caller_routes(alloc, None).merge(http::operator_routes(alloc.clone()));
+        let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
         self.http = none_if_in_use(endpoint, listen, "HTTP", "--http-port", is_required)?;
         Ok(())
     }
 
-    /// Opens the HTTP endpoint of a store that the command line configures: metrics and health checks.
+    /// Opens the endpoints of a store that the command line configures. With a metrics endpoint, the
+    /// HTTP endpoint has no path.
     ///
     /// # Errors
-    /// The address cannot be resolved, or the server cannot listen on it.
+    /// An address cannot be resolved, or the server cannot listen on it.
     pub(crate) async fn open_for_store(
         store: &StoreServer,
         args: &cli::StoreHttpArgs,
     ) -> anyhow::Result<Endpoints> {
         let mut endpoints = Endpoints::default();
-        if let Some(listen) = &args.http_listen {
-            let options = HttpOptions {
+        let options = |listen: &str| -> anyhow::Result<HttpOptions> {
+            Ok(HttpOptions {
                 hosts: args.hosts.http_host.clone(),
                 ..store_http_options(cli::resolve_address(listen, STORE_HTTP_PORT)?)
-            };
-            let routes = http::operator_routes(store.clone());
-            endpoints.http = Some(open_http(options, "--http-listen", routes).await?);
+            })
+        };
+        let mut routes = http::operator_routes(store.clone());
+        if let Some(listen) = &args.metrics_listen {
+            let routes = std::mem::take(&mut routes);
+            let endpoint = open_http(options(listen)?, "--metrics-listen", routes);
+            endpoints.metrics = Some(endpoint.await?);
+        }
+        if let Some(listen) = &args.http_listen {
+            let endpoint = open_http(options(listen)?, "--http-listen", routes);
+            endpoints.http = Some(endpoint.await?);
         }
         Ok(endpoints)
     }
@@ -157,6 +183,11 @@ impl Endpoints {
         self.http.as_ref().map(HttpServer::local_addr)
     }
 
+    /// Returns the address of the endpoint for metrics alone.
+    pub(crate) fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(HttpServer::local_addr)
+    }
+
     /// Stops accepting connections and closes the open ones.
     pub(crate) async fn shutdown(&self) {
         let redis = async {
@@ -164,20 +195,16 @@ impl Endpoints {
                 redis.shutdown().await;
             }
         };
-        let http = async {
-            if let Some(http) = &self.http {
-                http.shutdown().await;
-            }
-        };
+        let http_servers = self.http.iter().chain(&self.metrics);
+        let http = join_all(http_servers.map(HttpServer::shutdown));
         join(redis, http).await;
     }
 }
 
-/// Returns all HTTP routes of an AllocSvr.
-fn http_routes(alloc: &AllocServer, tinyid_token: Option<String>) -> http::Routes {
+/// Returns the HTTP routes of an AllocSvr for callers and browsers.
+fn caller_routes(alloc: &AllocServer, tinyid_token: Option<String>) -> http::Routes {
     http::number_routes(alloc.sequence(), tinyid_token)
         .merge(http::dashboard_routes(alloc.sequence(), alloc.admin()))
-        .merge(http::operator_routes(alloc.clone()))
 }
 
 /// Returns the options of an HTTP endpoint of a store.

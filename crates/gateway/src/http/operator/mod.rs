@@ -34,6 +34,9 @@ const SCRAPE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// not healthy.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The paths that report on a server.
+pub(super) const OPERATOR_PATHS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
+
 /// Returns the routes that report on a server, which runs in the current runtime.
 pub fn operator_routes<W: ServerProbe>(server: W) -> Routes {
     let mut registry = Registry::default();
@@ -42,12 +45,13 @@ pub fn operator_routes<W: ServerProbe>(server: W) -> Routes {
         registry: Arc::new(registry),
         permit: Arc::new(Semaphore::new(1)),
     };
+    let [metrics, healthz, readyz] = OPERATOR_PATHS;
     let scrapes = Router::new()
-        .route("/metrics", get(serve_metrics))
+        .route(metrics, get(serve_metrics))
         .with_state(scrape_state);
     let probes = Router::new()
-        .route("/healthz", get(serve_healthz::<W>))
-        .route("/readyz", get(serve_readyz::<W>))
+        .route(healthz, get(serve_healthz::<W>))
+        .route(readyz, get(serve_readyz::<W>))
         .with_state(Arc::new(ObservedServer {
             watched: server,
             runtime: Handle::current(),

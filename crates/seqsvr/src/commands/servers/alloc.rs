@@ -1,6 +1,7 @@
 //! `seqsvr alloc`.
 
 use seqsvr_alloc::{AllocServer, Options};
+use seqsvr_gateway::OPERATOR_CONNECTIONS_MAX;
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::cli;
@@ -34,8 +35,17 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         .http_listen
         .as_ref()
         .map_or(0, |_| args.endpoints.http.http_connections_max);
+    let metrics_connections = args
+        .endpoints
+        .http
+        .metrics_listen
+        .as_ref()
+        .map_or(0, |_| OPERATOR_CONNECTIONS_MAX as u64);
     fd_limit::raise_fd_limit(
-        args.connection_limits.connections_max + redis_connections + http_connections,
+        args.connection_limits.connections_max
+            + redis_connections
+            + http_connections
+            + metrics_connections,
     );
     let background = BackgroundRuntime::start()?;
     let alloc = AllocServer::start_in(options, background.environment()).await?;
@@ -53,7 +63,8 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         |dir| dir.display().to_string(),
     );
     let (redis, http) = (endpoints.redis_addr(), endpoints.http_addr());
-    let addresses = [Some(listen), redis, http];
+    let metrics = endpoints.metrics_addr();
+    let addresses = [Some(listen), redis, http, metrics];
     let is_loopback = addresses.iter().flatten().all(|at| at.ip().is_loopback());
     let mut commands = vec![
         format!("seqsvr next 42 --server {address}"),
@@ -70,6 +81,9 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     if let Some(http) = http {
         banner = banner.with_fact("http", format!("http://{http}"));
         commands.push(startup_banner::curl_command(http));
+    }
+    if let Some(metrics) = metrics {
+        banner = banner.with_fact("metrics", format!("http://{metrics}/metrics"));
     }
     banner
         .with_security(is_loopback)

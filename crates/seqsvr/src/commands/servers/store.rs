@@ -26,11 +26,8 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     options.snapshot_interval_entries = args.snapshot_interval_entries;
     options.election_min_ms = args.election_timeout_ms;
     options.election_max_ms = 2 * args.election_timeout_ms;
-    let http_connections = args
-        .http
-        .http_listen
-        .as_ref()
-        .map_or(0, |_| OPERATOR_CONNECTIONS_MAX);
+    let http_listens = [&args.http.http_listen, &args.http.metrics_listen];
+    let http_connections = http_listens.into_iter().flatten().count() * OPERATOR_CONNECTIONS_MAX;
     fd_limit::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
     let store = StoreServer::start(options).await?;
     let endpoints = Endpoints::open_for_store(&store, &args.http).await?;
@@ -41,7 +38,14 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     if let Some(http) = endpoints.http_addr() {
         banner = banner.with_fact("http", format!("http://{http}"));
     }
-    let addresses = [Some(listen), endpoints.http_addr()];
+    if let Some(metrics) = endpoints.metrics_addr() {
+        banner = banner.with_fact("metrics", format!("http://{metrics}/metrics"));
+    }
+    let addresses = [
+        Some(listen),
+        endpoints.http_addr(),
+        endpoints.metrics_addr(),
+    ];
     let is_loopback = addresses.iter().flatten().all(|at| at.ip().is_loopback());
     match identity.cluster {
         Some(cluster) => banner = banner.with_fact("cluster", cluster),
