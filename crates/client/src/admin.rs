@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceSpec};
+use seqsvr_core::server_address::parse_server_address;
 use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::time::timeout;
@@ -16,7 +17,6 @@ use crate::call::rpc::Rpc;
 use crate::call::table_fetch::fetch_table;
 use crate::call::unary_attempt::attempt_unary;
 use crate::error::Error;
-use seqsvr_net::parse_server_address;
 
 /// Time without data after which the reception of a backup fails.
 const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);

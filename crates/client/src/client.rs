@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::routing_table::RoutingTable;
+use seqsvr_core::server_address::parse_server_address;
 use seqsvr_proto::limits::{ALLOC_PORT, ITEMS_MAX};
 use tokio::sync::watch;
 
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::namespace_handle::NamespaceHandle;
 use crate::options::ClientOptions;
 use crate::routing::server_set::ServerSet;
-use seqsvr_net::{ChannelPool, parse_server_address};
+use seqsvr_net::ChannelPool;
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]

@@ -3,7 +3,8 @@
 //! What lives here: [ids], the [key] of a call, the [geometry] that maps a uid or key to a section
 //! and a section to a slot, the replicated [`State`](state::State) with its
 //! [commands](command), the [routing table](routing_table), [lease arithmetic](lease) over given
-//! clock readings, and the in-memory counters of a loaded section.
+//! clock readings, the [grammar of addresses](server_address), and the in-memory counters of a
+//! loaded section.
 //!
 //! How data passes through: StoreSvr feeds committed [`Batch`](command::Batch)es to
 //! [`State::apply`](state::State::apply) and derives the routing table from the state; AllocSvr
@@ -23,6 +24,7 @@ pub mod namespace;
 pub mod progression;
 pub mod routing_table;
 pub mod section;
+pub mod server_address;
 #[cfg(sim)]
 pub mod sim;
 pub mod state;

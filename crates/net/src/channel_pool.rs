@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::tcp::TcpTransport;
 use crate::transport::{Transport, connect_lazy};
 use parking_lot::RwLock;
+use seqsvr_core::server_address::{BadAddress, check_server_address};
 use tonic::transport::{Channel, Endpoint};
 
 /// Maximum channels kept. Above it, another one is dropped and connected again at its next use.
@@ -18,16 +19,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time without traffic after which a connection is pinged; it fails when as much time again passes
 /// in silence.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(3);
-
-/// An address that is not `host:port`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{address:?} is not a server address: {why}; write host:port, such as 127.0.0.1:7700")]
-pub struct BadAddress {
-    /// The address as given.
-    pub address: String,
-    /// What is wrong with it.
-    pub why: String,
-}
 
 /// Bounded map from address to channel; clones share it.
 #[derive(Clone)]
@@ -69,10 +60,14 @@ impl ChannelPool {
 
     /// Returns the channel of `host:port`, made if there is none; connecting happens at its first
     /// call. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// The address, which another process may have sent, is not `host:port`.
     pub fn get(&self, address: &str) -> Result<Channel, BadAddress> {
         if let Some(channel) = self.kept.read().get(address) {
             return Ok(channel.clone());
         }
+        check_server_address(address)?;
         let endpoint =
             Endpoint::from_shared(format!("http://{address}")).map_err(|e| BadAddress {
                 address: address.to_owned(),
@@ -115,72 +110,9 @@ impl ChannelPool {
     }
 }
 
-/// Returns the `host:port` of a server from what a person writes: `http://` may lead, and
-/// `default_port` is used where none is written. Sends nothing to a name server.
-pub fn parse_server_address(text: &str, default_port: u16) -> Result<String, BadAddress> {
-    let bad = |why: &str| BadAddress {
-        address: text.to_owned(),
-        why: why.to_owned(),
-    };
-    if text.starts_with("https://") {
-        return Err(bad("TLS is not served yet"));
-    }
-    let bare = text.trim().trim_start_matches("http://");
-    let bare = bare.strip_suffix('/').unwrap_or(bare);
-    let good = |c: u8| c.is_ascii_alphanumeric() || b".-_:[]".contains(&c);
-    if bare.is_empty() || !bare.bytes().all(good) {
-        return Err(bad("no host, or characters that no host has"));
-    }
-    // An IPv6 address is in brackets. A colon after them, or the only colon, precedes a port.
-    let (host, port) = match bare.rfind(':') {
-        Some(colon) if !bare.ends_with(']') => (&bare[..colon], &bare[colon + 1..]),
-        _ => (bare, ""),
-    };
-    let bracketed = host.starts_with('[') && host.ends_with(']');
-    if host.is_empty() || (host.contains(':') && !bracketed) {
-        return Err(bad("no host, or an IPv6 address without brackets"));
-    }
-    let port = match port {
-        "" if bare.ends_with(':') => return Err(bad("no port after the colon")),
-        "" => default_port,
-        port => match port.parse::<u16>() {
-            Ok(port) if port > 0 => port,
-            _ => return Err(bad("a port is 1 to 65535")),
-        },
-    };
-    Ok(format!("{host}:{port}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn server_address_adds_port_and_rejects_bad_text() {
-        for (text, address) in [
-            ("127.0.0.1:7701", "127.0.0.1:7701"),
-            ("alloc-1.example", "alloc-1.example:7700"),
-            ("http://a:1/", "a:1"),
-            ("[::1]", "[::1]:7700"),
-            ("[::1]:9", "[::1]:9"),
-        ] {
-            assert_eq!(parse_server_address(text, 7700).as_deref(), Ok(address));
-        }
-        for text in [
-            "",
-            ":7700",
-            "a:",
-            "a:0",
-            "a:65536",
-            "a:b",
-            "a b:1",
-            "::1",
-            "https://a:1",
-            "a/b:1",
-        ] {
-            assert!(parse_server_address(text, 7700).is_err(), "{text:?}");
-        }
-    }
 
     #[tokio::test]
     async fn channels_are_bounded_and_dropped_on_retain() {
@@ -192,6 +124,16 @@ mod tests {
         channels.get("127.0.0.1:5").unwrap();
         channels.retain(|address| address == "127.0.0.1:5");
         assert_eq!(channels.len(), 1);
-        assert!(channels.get("not an address").is_err());
+        // Never a path, a user, or another scheme of a URI.
+        for text in [
+            "not an address",
+            "a:1/path",
+            "user@a:1",
+            "a:1?x",
+            "a:1#x",
+            "a",
+        ] {
+            assert!(channels.get(text).is_err(), "{text}");
+        }
     }
 }

@@ -22,7 +22,7 @@ mod transport;
 
 pub use call_limiter::{CallLimiter, CallShape, LimitedService, RetainedBytes, StreamMeter};
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX};
-pub use channel_pool::{BadAddress, CHANNELS_MAX, ChannelPool, parse_server_address};
+pub use channel_pool::{CHANNELS_MAX, ChannelPool};
 pub use connection_limiter::{
     ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,
 };

@@ -1,6 +1,7 @@
 //! Faults as callers see them: reason, code, and a text that says what to do.
 
 use seqsvr_core::command::CommandRejection;
+use seqsvr_core::server_address::check_server_address;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
@@ -29,6 +30,17 @@ pub(crate) fn not_leader(leader: Option<String>) -> RpcError {
 
 pub(crate) fn invalid_request(text: impl Into<String>) -> RpcError {
     RpcError::new(Reason::Invalid, text)
+}
+
+/// Checks an address that a request or another server names.
+///
+/// The check is made before a command is proposed, never when it applies: entries of an older build
+/// may have other addresses, and all stores must apply them alike.
+///
+/// # Errors
+/// The text is not `host:port`.
+pub(crate) fn check_address(address: &str) -> Result<(), RpcError> {
+    check_server_address(address).map_err(|bad| invalid_request(bad.to_string()))
 }
 
 pub(crate) fn overloaded(text: impl Into<String>) -> RpcError {

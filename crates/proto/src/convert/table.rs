@@ -1,10 +1,15 @@
 //! Routing tables: columns on the wire, with each owner once.
+//!
+//! An owner whose address is not `host:port` is left out, so its slots have no owner here. A table
+//! that is rejected as a whole would stop all slots for one bad session, which a store of an older
+//! build let in.
 
 use std::collections::HashMap;
 
 use seqsvr_core::ids::{ClusterId, Epoch, SessionId};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::routing_table::{Route, RoutingDelta, SlotOwner};
+use seqsvr_core::server_address::check_server_address;
 
 use super::{DecodeError, slot_from, u128_from, u128_to_bytes};
 use crate::v1;
@@ -58,25 +63,15 @@ impl TryFrom<&v1::RoutingTable> for RoutingDelta {
                 "routing table with an impossible number of slots",
             ));
         }
-        let owners: Vec<SlotOwner> = table
-            .owners
-            .iter()
-            .map(|o| SlotOwner {
-                session: SessionId(o.session),
-                name: o.name.clone(),
-                address: o.address.clone(),
-            })
-            .collect();
+        let owners: Vec<Option<SlotOwner>> = table.owners.iter().map(slot_owner_from).collect();
         let mut routes = Vec::with_capacity(n);
         for i in 0..n {
             let owner = match table.owner_indexes[i] {
                 0 => None,
-                r => Some(
-                    owners
-                        .get(r as usize - 1)
-                        .ok_or(DecodeError("routing table: owner"))?
-                        .clone(),
-                ),
+                r => owners
+                    .get(r as usize - 1)
+                    .ok_or(DecodeError("routing table: owner"))?
+                    .clone(),
             };
             let route = Route {
                 epoch: Epoch(table.epochs[i]),
@@ -98,6 +93,16 @@ impl TryFrom<&v1::RoutingTable> for RoutingDelta {
             routes,
         })
     }
+}
+
+/// Returns an owner; None: its address is not `host:port`.
+fn slot_owner_from(owner: &v1::Owner) -> Option<SlotOwner> {
+    check_server_address(&owner.address).ok()?;
+    Some(SlotOwner {
+        session: SessionId(owner.session),
+        name: owner.name.clone(),
+        address: owner.address.clone(),
+    })
 }
 
 #[cfg(test)]
@@ -143,6 +148,34 @@ mod tests {
                 delta
             );
         }
+    }
+
+    /// Schedule: a store of an older build let in a session with another address. Its slots have no
+    /// owner to connect to; the others stay reachable.
+    #[test]
+    fn owner_with_a_bad_address_hides_no_other_owner() {
+        let owner = |session, address: &str| v1::Owner {
+            session,
+            name: format!("a{session}"),
+            address: address.into(),
+        };
+        let table = v1::RoutingTable {
+            cluster: u128_to_bytes(1),
+            version: 1,
+            slot_count: 2,
+            owners: vec![owner(1, "a1:7700/path"), owner(2, "a2:7700")],
+            slots: vec![0, 1],
+            epochs: vec![5, 6],
+            owner_indexes: vec![1, 2],
+            slot_versions: vec![1, 1],
+            ..Default::default()
+        };
+        let delta = RoutingDelta::try_from(&table).unwrap();
+        let [(_, bad), (_, good)] = &delta.routes[..] else {
+            panic!("{delta:?}")
+        };
+        assert_eq!((bad.epoch, &bad.owner), (Epoch(5), &None));
+        assert_eq!(good.owner.as_ref().unwrap().address, "a2:7700");
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use seqsvr_core::server_address::parse_server_address;
 use seqsvr_gateway::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, METRICS_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT,
 };
-use seqsvr_net::parse_server_address;
 use seqsvr_proto::limits::{
     ALLOC_PORT, CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
     QUEUED_ITEMS_DEFAULT, STORE_PORT,

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use seqsvr_net::{BadAddress, parse_server_address};
+use seqsvr_core::server_address::{BadAddress, parse_server_address};
 use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
 
 use crate::output::exit_code::BadInput;

@@ -21,6 +21,9 @@ pub(super) async fn init_cluster(
             "the cluster id must be random, not 0",
         ));
     }
+    for member in &request.members {
+        rpc_errors::check_address(&member.address)?;
+    }
     let members = request.members.into_iter().map(|m| GroupMember {
         id: m.id,
         address: m.address,

@@ -51,6 +51,7 @@ pub(super) async fn add_member(
 ) -> Result<v1::MembersResponse, RpcError> {
     context.confirm_leadership().await?;
     let v1::AddMemberRequest { id, address } = request;
+    rpc_errors::check_address(&address)?;
     let found = describe_store(context, id, &address).await?;
     if found.node != id {
         return Err(rpc_errors::invalid_request(format!(
@@ -77,6 +78,7 @@ pub(super) async fn add_member(
         return Err(RpcError::new(Reason::Rejected, text));
     }
     // As in `init`: under the address at which it is to be reached.
+    rpc_errors::check_address(&found.address)?;
     let added = context
         .node
         .add_member(id, &found.address, found.incarnation);

@@ -25,6 +25,7 @@ pub(super) async fn open_session(
             ));
         }
     };
+    rpc_errors::check_address(&request.address)?;
     let command = Command::OpenSession(OpenSession {
         name: request.name,
         address: request.address,

@@ -6,6 +6,7 @@
     reason = "helpers of tests: clippy allows it only inside test functions"
 )]
 
+mod addresses;
 mod admin;
 mod fake_alloc;
 mod one_store;

@@ -24,6 +24,19 @@ fn assign_takes_free_slots_at_the_epoch_seen() {
     assert_eq!(state.owner(), (Epoch(3), Some(SessionId(2))));
 }
 
+/// Schedule: a store of an older build proposed a session whose address is no `host:port`; this
+/// build reads that entry. A rejection here would make the states of two builds differ.
+#[test]
+fn entry_of_an_older_build_with_another_address_applies() {
+    let mut state = cluster();
+    let Command::OpenSession(mut open) = session("a3", 3, None) else {
+        unreachable!()
+    };
+    open.address = "a3\n".into();
+    assert_eq!(state.one(Command::OpenSession(open)), opened_session(3));
+    assert_eq!(state.session(SessionId(3)).unwrap().address, "a3\n");
+}
+
 #[test]
 fn session_is_superseded_only_with_its_own_nonce() {
     let mut state = cluster();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::future::try_join_all;
 use rand::RngExt;
+use seqsvr_core::server_address::check_server_address;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::store_client::StoreClient;
@@ -132,6 +133,8 @@ async fn describe_store(
                     ))
                     .into());
                 }
+                check_server_address(&response.address)
+                    .with_context(|| format!("store {id} at {address}: --advertise"))?;
                 return Ok(response);
             }
             Err(status) if Instant::now() > deadline => {
