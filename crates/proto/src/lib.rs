@@ -4,7 +4,8 @@
 //! wire types become core types (and are checked) and back; [`error`], the one way an error with
 //! its machine-readable detail is put into a gRPC status and read out of it; [`key`], the owned
 //! key of a call; [`cluster_tag`], which cluster a message belongs to; [`limits`];
-//! [`trace_context`], which trace a call belongs to.
+//! [`trace_context`], which trace a call belongs to; [`printable`], text of others for a terminal
+//! or a log.
 //!
 //! What it may not know: connections; which process serves or calls. It keeps no state.
 
@@ -14,6 +15,7 @@ pub mod convert;
 pub mod error;
 pub mod key;
 pub mod limits;
+pub mod printable;
 pub mod trace_context;
 
 /// Types, clients and servers generated from `proto/seqsvr/v1`.

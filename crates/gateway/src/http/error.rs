@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::printable::printable;
 use seqsvr_proto::v1::{ItemError, Reason};
 use serde::Serialize;
 use tonic::{Code, Status};
@@ -40,7 +41,8 @@ impl HttpError {
             status,
             code,
             reason: reason.as_str_name().trim_start_matches("REASON_"),
-            message,
+            // It may have a part of the request, and people read it in a terminal.
+            message: printable(&message).into_owned(),
             retry_after_ms,
         }
     }

@@ -36,7 +36,7 @@ pub(crate) async fn run(args: cli::BenchArgs) -> anyhow::Result<()> {
     };
     let report = run_bench(settings, sdk_clients, log::log_unfiltered).await?;
     match is_json {
-        true => stdout::print_line(report.to_json())?,
+        true => stdout::print_json(report.to_json())?,
         false => {
             for line in report.to_lines() {
                 stdout::print_line(line)?;

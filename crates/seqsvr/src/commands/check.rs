@@ -7,7 +7,7 @@ use crate::output::stdout;
 
 pub(crate) fn run(args: &cli::CheckArgs) -> anyhow::Result<()> {
     let report = seqsvr_check::check_file(&args.file)?;
-    stdout::print_line(&report)?;
+    stdout::print_text(&report)?;
     if !report.is_ok() {
         bail!(
             "the calls in {} break the guarantees: {} violations; see the report on stdout",

@@ -14,6 +14,6 @@ pub(crate) fn run(args: &CompletionArgs) -> anyhow::Result<()> {
         "seqsvr",
         &mut script,
     );
-    stdout::print_line(String::from_utf8(script)?.trim_end())?;
+    stdout::print_text(String::from_utf8(script)?.trim_end())?;
     Ok(())
 }

@@ -25,12 +25,12 @@ pub(crate) fn check_config(
     let contents = config_file::check_file(&CommandLine::command(), &path)?;
     let issues = &contents.issues;
     if args.json {
-        stdout::print_line(serde_json::to_string_pretty(&contents_json(
+        stdout::print_json(serde_json::to_string_pretty(&contents_json(
             &path, &contents,
         ))?)?;
     } else if !issues.is_empty() {
         for issue in issues {
-            stdout::print_line(&issue.text)?;
+            stdout::print_text(&issue.text)?;
         }
     } else {
         for setting in &contents.settings {

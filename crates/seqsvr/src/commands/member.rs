@@ -64,7 +64,7 @@ fn print_stores(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     };
     if json {
         for s in stores {
-            stdout::print_line(store_json(s, lag(s)))?;
+            stdout::print_json(store_json(s, lag(s)))?;
         }
         return Ok(());
     }

@@ -39,7 +39,7 @@ pub(crate) async fn run(command: cli::NamespaceCommand) -> anyhow::Result<()> {
             let client = CliClient::connect(&args.client)?;
             for namespace in client.sdk.admin().list_namespaces().await? {
                 if args.json {
-                    stdout::print_line(namespace_json(&namespace))?;
+                    stdout::print_json(namespace_json(&namespace))?;
                 } else {
                     stdout::print_line(namespace_line(&namespace))?;
                 }

@@ -50,27 +50,19 @@ pub(crate) async fn print_current(args: cli::CurrentArgs) -> anyhow::Result<()> 
                 continue;
             }
         };
-        let word = match current.kind {
-            CurrentKind::Exact => "exact",
-            CurrentKind::Never => "never",
-            CurrentKind::AtMost => "at most",
+        let (kind, value) = match current.kind {
+            CurrentKind::Exact => ("exact", current.value.to_string()),
+            CurrentKind::Never => ("never", "never".to_owned()),
+            CurrentKind::AtMost => ("at-most", format!("at most {}", current.value)),
         };
-        let label = if args.keys.len() == 1 {
-            String::new()
+        if args.json {
+            stdout::print_json(
+                json!({ "key": text, "kind": kind, "value": current.value, "epoch": current.epoch }),
+            )?;
+        } else if args.keys.len() == 1 {
+            stdout::print_line(value)?;
         } else {
-            format!("{text}\t")
-        };
-        match (args.json, current.kind) {
-            (true, _) => stdout::print_line(
-                json!({ "key": text, "kind": word.replace(' ', "-"), "value": current.value, "epoch": current.epoch }),
-            )?,
-            (false, CurrentKind::Exact) => {
-                stdout::print_line(format_args!("{label}{}", current.value))?
-            }
-            (false, CurrentKind::Never) => stdout::print_line(format_args!("{label}never"))?,
-            (false, CurrentKind::AtMost) => {
-                stdout::print_line(format_args!("{label}at most {}", current.value))?
-            }
+            stdout::print_row(text, value)?;
         }
     }
     if failed > 0 {
@@ -91,7 +83,7 @@ pub(crate) async fn print_route(args: cli::RouteArgs) -> anyhow::Result<()> {
         let owner =
             owner.map(|o| json!({ "name": o.name, "address": o.address, "session": o.session.0 }));
         let namespace = section.namespace.0;
-        stdout::print_line(
+        stdout::print_json(
             json!({ "namespace_id": namespace, "section": section.section.0, "slot": slot.0, "epoch": route.epoch.0, "owner": owner }),
         )?;
     } else {

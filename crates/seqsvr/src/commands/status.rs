@@ -34,7 +34,7 @@ pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
         .zip(nodes.into_iter().map(|n| n.map_err(|e| e.to_string())))
         .collect();
     if args.json {
-        stdout::print_line(serde_json::to_string_pretty(&cluster_status_json(
+        stdout::print_json(serde_json::to_string_pretty(&cluster_status_json(
             &cluster, &nodes,
         ))?)?;
     } else {

@@ -23,9 +23,14 @@ pub(crate) struct BadInput(pub(crate) String);
 #[error("{0}")]
 pub(crate) struct ServerUnavailable(pub(crate) String);
 
-/// Prints the error as the last line and ends the process with its exit code.
+/// Prints the error as the last line and ends the process with its exit code. Advice on bad input
+/// may have several lines; any other error may have text that a server sent.
 pub(crate) fn report_and_exit(error: &anyhow::Error) -> ! {
-    log::exit_with_error(format_args!("{error:#}"), exit_code(error))
+    let text = format_args!("{error:#}");
+    match error.is::<BadInput>() {
+        true => log::exit_with_advice(text, exit_code(error)),
+        false => log::exit_with_error(text, exit_code(error)),
+    }
 }
 
 /// Returns the exit code of an error.

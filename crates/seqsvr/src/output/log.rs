@@ -12,10 +12,13 @@ use std::panic::{self, PanicHookInfo};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use seqsvr_proto::printable::printable;
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+use super::field_format::printable_fields;
 
 static JSON: AtomicBool = AtomicBool::new(false);
 
@@ -46,7 +49,10 @@ pub(crate) fn start_logging(filter: EnvFilter) {
         .with_env_filter(filter);
     match is_json() {
         true => subscriber.json().init(),
-        false => subscriber.with_ansi(io::stderr().is_terminal()).init(),
+        false => subscriber
+            .with_ansi(io::stderr().is_terminal())
+            .fmt_fields(printable_fields())
+            .init(),
     }
     let default_hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -59,24 +65,47 @@ pub(crate) fn start_logging(filter: EnvFilter) {
     }));
 }
 
-/// Prints a line that no filter discards.
+/// Prints a line that no filter discards. In a text log, escapes line ends and other unprintable
+/// characters in it.
 pub(crate) fn log_unfiltered(text: impl Display) {
-    let line = match is_json() {
-        true => json_line("INFO", json!({ "message": text.to_string() })),
-        false => text.to_string(),
-    };
-    write_line(&line);
+    let text = text.to_string();
+    match is_json() {
+        true => write_line(&json_line("INFO", json!({ "message": text }))),
+        false => write_line(&printable(&text)),
+    }
+}
+
+/// Prints text that this process made, as it is. It may have several lines, and no filter discards
+/// it.
+pub(crate) fn log_text(text: impl Display) {
+    match is_json() {
+        true => log_unfiltered(text),
+        false => write_line(&text.to_string()),
+    }
 }
 
 /// Prints an error that does not end the process.
 pub(crate) fn print_error(text: impl Display) {
-    write_line(&error_line(text));
+    let text = text.to_string();
+    write_line(&error_line(&text, &printable(&text)));
 }
 
-/// Prints why the process ends, as its last line, and ends it.
+/// Prints why the process ends, as its last line, and ends it. In a text log, escapes line ends and
+/// other unprintable characters: a server may have sent the text.
 pub(crate) fn exit_with_error(error: impl Display, code: i32) -> ! {
+    let text = error.to_string();
+    exit_with_line(&error_line(&text, &printable(&text)), code)
+}
+
+/// Prints what to do about bad input, which may take several lines, and ends the process.
+pub(crate) fn exit_with_advice(text: impl Display, code: i32) -> ! {
+    let text = text.to_string();
+    exit_with_line(&error_line(&text, &printable_lines(&text)), code)
+}
+
+fn exit_with_line(line: &str, code: i32) -> ! {
     let _lock = io::stderr().lock();
-    write_line(&error_line(error));
+    write_line(line);
     process::exit(code)
 }
 
@@ -86,12 +115,18 @@ fn write_line(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Returns the line of an error in the format of the log.
-fn error_line(error: impl Display) -> String {
+/// Returns the line of an error in the format of the log. A text log has `shown`.
+fn error_line(text: &str, shown: &str) -> String {
     match is_json() {
-        true => json_line("ERROR", json!({ "message": error.to_string() })),
-        false => format!("error: {error}"),
+        true => json_line("ERROR", json!({ "message": text })),
+        false => format!("error: {shown}"),
     }
+}
+
+/// Returns text with its unprintable characters escaped, except line ends.
+fn printable_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(printable).collect();
+    lines.join("\n")
 }
 
 /// Returns a JSON line in the format of `tracing-subscriber`.
@@ -160,6 +195,51 @@ mod tests {
             "{:?}",
             errors.lines().last()
         );
+    }
+
+    /// Attack: a value of a field, a message or an error text has line ends and codes for the
+    /// terminal. The lines are written by another process, since the log starts once a process.
+    #[test]
+    fn text_of_others_stays_on_its_line() {
+        const CHILD: &str = "SEQSVR_TEST_TEXT_CHILD";
+        const TEXT: &str = "a1\n2026-01-01 ERROR seqsvr: forged\r\u{1b}[2J\u{9b}31m\u{202e}";
+        if let Some(format) = env::var_os(CHILD) {
+            let json = format == "json";
+            set_format(if json {
+                LogFormat::Json
+            } else {
+                LogFormat::Text
+            });
+            start_logging(EnvFilter::new("debug"));
+            let error = anyhow::anyhow!("no such name: {TEXT}");
+            tracing::debug!(address = TEXT, name = %TEXT, error = ?error, "rejected {TEXT}");
+            log_unfiltered(format_args!("waiting: {TEXT}"));
+            super::super::exit_code::report_and_exit(&error);
+        }
+        for format in ["text", "json"] {
+            let name = "output::log::tests::text_of_others_stays_on_its_line";
+            let output = Command::new(env::current_exe().unwrap())
+                .args(["--exact", name, "--nocapture"])
+                .env(CHILD, format)
+                .output()
+                .unwrap();
+            assert_eq!(output.status.code(), Some(1));
+            let log = String::from_utf8(output.stderr).unwrap();
+            let lines: Vec<&str> = log.lines().collect();
+            assert_eq!(lines.len(), 3, "{log}");
+            for line in lines {
+                assert!(line.contains("forged"), "{log}");
+                if format == "json" {
+                    assert!(!line.contains(['\r', '\u{1b}']), "{line:?}");
+                    assert!(line.contains(r"a1\n2026"), "{line}");
+                    serde_json::from_str::<Value>(line).unwrap();
+                } else {
+                    let unprintable = seqsvr_proto::printable::is_unprintable;
+                    assert!(!line.contains(unprintable), "{line:?}");
+                    assert!(line.contains(r"a1\u{a}2026"), "{line}");
+                }
+            }
+        }
     }
 
     #[test]

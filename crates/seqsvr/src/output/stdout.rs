@@ -1,11 +1,48 @@
 //! Results on stdout. A command ends without an error when the reader closes the pipe (`| head`).
+//!
+//! Results have text that came over the network, such as names and addresses. A row of an older
+//! build may have any address.
 
-use std::fmt::Display;
-use std::io::{self, Write};
+use std::fmt::{Display, Write as _};
+use std::io::{self, Write as _};
 
-/// Prints one result line.
+use seqsvr_proto::printable::{is_unprintable, printable};
+
+/// Prints one result line. Escapes line ends and other unprintable characters in it.
 pub(crate) fn print_line(text: impl Display) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{}", printable(&text.to_string()))
+}
+
+/// Prints a row of two columns with a tab between them.
+pub(crate) fn print_row(key: &str, value: impl Display) -> io::Result<()> {
+    let value = value.to_string();
+    let (key, value) = (printable(key), printable(&value));
+    writeln!(io::stdout().lock(), "{key}\t{value}")
+}
+
+/// Prints text that this process made, such as a script, as it is.
+pub(crate) fn print_text(text: impl Display) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
+}
+
+/// Prints a JSON document on one line or several. Escapes unprintable characters as JSON does.
+pub(crate) fn print_json(json: impl Display) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{}", escape_in_json(&json.to_string()))
+}
+
+/// Returns the document with unprintable characters escaped. Outside of its strings it has none but
+/// line ends, and in its strings line ends are escaped.
+fn escape_in_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c != '\n' && is_unprintable(c) {
+            // Writing to a string cannot fail. All these characters have four digits or less.
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Returns whether a command failed only because the reader of stdout closed the pipe.
@@ -13,4 +50,25 @@ pub(crate) fn is_closed_stdout(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()
         .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn json_with_unprintable_text_is_the_same_document() {
+        let document = json!({ "address": "a\n\u{1b}[2J\u{202e}\u{9b}\u{7f}\"\\", "n": [1, "ü"] });
+        for text in [
+            document.to_string(),
+            serde_json::to_string_pretty(&document).unwrap(),
+        ] {
+            let escaped = escape_in_json(&text);
+            let unprintable = |c: char| c != '\n' && is_unprintable(c);
+            assert!(!escaped.contains(unprintable), "{escaped}");
+            assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), document);
+        }
+    }
 }

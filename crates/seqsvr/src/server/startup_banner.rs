@@ -12,7 +12,7 @@ pub(crate) fn print_or_log(text: impl std::fmt::Display) {
         log::log_unfiltered(text);
     } else {
         // A server continues when its stdout is closed.
-        let _ = stdout::print_line(text);
+        let _ = stdout::print_text(text);
     }
 }
 

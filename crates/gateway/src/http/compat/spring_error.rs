@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use seqsvr_proto::printable::printable;
 use serde::Serialize;
 
 use crate::http::response::typed_response;
@@ -53,8 +54,8 @@ fn error_response(
         status: status.as_u16(),
         error: status.canonical_reason().unwrap_or(""),
         exception,
-        message,
-        path,
+        message: &printable(message),
+        path: &printable(path),
     };
     typed_response(
         status,

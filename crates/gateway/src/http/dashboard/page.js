@@ -1,5 +1,6 @@
 'use strict';
-// Everything that a server sends is set as text, never as markup.
+// Everything that a server sends is set as text, never as markup, and without characters that change how the text
+// around them is shown.
 
 const POLL_INTERVAL_MS = 1000; // between two requests
 const RATES_MAX = 60; // in the line of an AllocSvr
@@ -25,6 +26,9 @@ const shortFormat = new Intl.NumberFormat('en-US', { notation: 'compact', maximu
 const formatNumber = (n) => (n == null || Number.isNaN(n) ? '–' : fullFormat.format(n));
 const formatRate = (n) => (n == null || Number.isNaN(n) ? '–' : n < 10000 ? fullFormat.format(Math.round(n)) : shortFormat.format(n));
 const formatDuration = (ms) => (ms == null ? '–' : ms < 1000 ? `${Math.round(ms)} ms` : ms < 120000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60000)} min`);
+// Control characters, halves of surrogate pairs, marks of the writing direction, line separators: as in printable.rs.
+const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Bidi_Control}\u2028\u2029]/gu;
+const escapeUnprintable = (s) => s.replace(UNPRINTABLE, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 const formatCount = (n, word) => `${formatNumber(n)} ${word}${n === 1 ? '' : 's'}`;
 
 function setText(node, value) {
@@ -45,10 +49,10 @@ async function fetchJson(path) {
   const response = await fetch(path, { signal: AbortSignal.timeout(8000), cache: 'no-store' });
   const body = await response.text();
   let json;
-  try { json = JSON.parse(body); } catch { json = null; }
+  try { json = JSON.parse(body, (_, value) => (typeof value === 'string' ? escapeUnprintable(value) : value)); } catch { json = null; }
   if (!response.ok) {
     const error = json && json.error;
-    const message = (error && (error.message || error)) || body || `HTTP ${response.status}`;
+    const message = (error && (error.message || error)) || escapeUnprintable(body) || `HTTP ${response.status}`;
     throw Object.assign(new Error(String(message)), { status: response.status });
   }
   return json;

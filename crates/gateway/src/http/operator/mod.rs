@@ -17,6 +17,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use seqsvr_metrics::{HealthCheck, Registry, ServerProbe, text};
+use seqsvr_proto::printable::printable;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -127,7 +128,8 @@ impl<W: ServerProbe> ObservedServer<W> {
 fn checks_response(checks: &[HealthCheck]) -> Response {
     let line = |check: &HealthCheck| match &check.failure {
         None => format!("ok: {}\n", check.name),
-        Some(fault) => format!("failed: {}: {fault}\n", check.name),
+        // A fault may have text that another server sent.
+        Some(fault) => format!("failed: {}: {}\n", check.name, printable(fault)),
     };
     let status = match checks.iter().all(|check| check.failure.is_none()) {
         true => StatusCode::OK,

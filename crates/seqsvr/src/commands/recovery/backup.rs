@@ -83,7 +83,7 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<StateBackup> {
     salvaged.backup.write(&mut out).with_context(write_error)?;
     let file = out.into_inner().map_err(io::Error::from);
     file.and_then(|f| f.sync_all()).with_context(write_error)?;
-    log::log_unfiltered(format_args!(
+    log::log_text(format_args!(
         "WARNING: this backup has the state of one store's directory, not of the cluster.\n\
          The cluster may have acknowledged numbers after log index {} that are not in it, and\n\
          their rate is not known. {} of its last log entries are not known to be committed.\n\

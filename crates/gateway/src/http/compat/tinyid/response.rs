@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::printable::printable;
 use seqsvr_proto::v1::Reason;
 use serde::Serialize;
 use tonic::Status;
@@ -116,7 +117,7 @@ impl TinyidError {
         let body = to_json_bytes(&TinyidResponse::<()> {
             data: None,
             code,
-            message,
+            message: printable(&message).into_owned(),
         });
         typed_response(StatusCode::OK, spring_error::CONTENT_TYPE_JSON, body)
     }
