@@ -22,7 +22,16 @@ const SERVER_TABLES: [&str; 3] = ["dev", "store", "alloc"];
 const CLIENT_TABLE: &str = "client";
 const CLIENT_KEYS: [&str; 3] = ["server", "timeout", "namespace"];
 /// Flags that cannot be keys of the file.
-const NON_KEY_FLAGS: [&str; 5] = ["config", "help", "version", "log", "log-format"];
+///
+/// `moved-data-dir` accepts a copied directory once; a file would accept every copy.
+const NON_KEY_FLAGS: [&str; 6] = [
+    "config",
+    "help",
+    "version",
+    "log",
+    "log-format",
+    "moved-data-dir",
+];
 
 /// Returns the value of a flag from the command line or the environment, before the command line
 /// is parsed.
@@ -112,7 +121,7 @@ pub(crate) fn check_file(command: &Command, path: &Path) -> Result<ConfigContent
 }
 
 impl ConfigIssue {
-    fn for_key(table: &str, key: &str, why: impl Display) -> ConfigIssue {
+    pub(crate) fn for_key(table: &str, key: &str, why: impl Display) -> ConfigIssue {
         ConfigIssue {
             table: table.to_owned(),
             key: Some(key.to_owned()),
@@ -199,7 +208,12 @@ fn parse_setting(
             text: format!("[{table}] has no {key}; its keys are {keys}"),
         });
     };
-    let values = to_flag_values(value).map_err(|why| ConfigIssue::for_key(table, key, why))?;
+    let values = match (flag.get_action().takes_values(), value) {
+        (true, value) => to_flag_values(value),
+        (false, Value::Boolean(is_set)) => Ok(vec![is_set.to_string()]),
+        (false, _) => Err("use true or false".to_owned()),
+    };
+    let values = values.map_err(|why| ConfigIssue::for_key(table, key, why))?;
     if values.len() > 1 && !matches!(flag.get_action(), ArgAction::Append) {
         return Err(ConfigIssue::for_key(
             table,
@@ -244,6 +258,10 @@ fn commands_with_flag<'a>(
 
 /// Returns why a command would reject these values of its flag.
 fn rejection_reason(command: &Command, key: &str, values: &[String]) -> Option<String> {
+    if find_flag(command, key).is_some_and(|flag| !flag.get_action().takes_values()) {
+        // The value was checked when the file was read.
+        return None;
+    }
     let alone = command
         .clone()
         .no_binary_name(true)

@@ -251,6 +251,48 @@ timeout = \"soon\"
 }
 
 #[test]
+fn config_check_finds_routable_addresses() {
+    let file = ConfigFile::new();
+    let text = "[alloc]
+name = \"a1\"
+stores = [\"store-1\"]
+listen = \"0.0.0.0\"
+redis-listen = \"127.0.0.1\"
+http-listen = \"alloc-1\"
+[store]
+id = 1
+listen = \"[::1]:7800\"
+http-listen = \"[::]:7880\"
+";
+    let (code, output, errors_text) = run_check(file.command_with(text, &["config", "check"]));
+    assert_eq!(code, Some(2), "{output}{errors_text}");
+    for fault in [
+        "[alloc] listen: 0.0.0.0: other machines can reach this address",
+        "[store] http-listen: [::]:7880: other machines can reach this address",
+    ] {
+        assert!(output.contains(fault), "{fault} is not in {output}");
+    }
+    assert_eq!(output.lines().count(), 2, "{output}");
+
+    let insecure = text.replace("id = 1\n", "id = 1\ninsecure = true\n");
+    let insecure = insecure.replace("listen = \"0.0.0.0\"", "insecure = true");
+    let (code, output, _) = run_check(file.command_with(&insecure, &["config", "check"]));
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("[store] insecure = \"true\"\n"), "{output}");
+    let (code, output, _) = run_check(file.command_with(
+        "[alloc]\ninsecure = 1\n[store]\nmoved-data-dir = true\n",
+        &["config", "check"],
+    ));
+    assert_eq!(code, Some(2), "{output}");
+    for fault in [
+        "[alloc] insecure: use true or false",
+        "[store] has no moved-data-dir",
+    ] {
+        assert!(output.contains(fault), "{fault} is not in {output}");
+    }
+}
+
+#[test]
 fn bad_address_flags_are_rejected_before_start() {
     for args in [
         ["--stores", "host:99999"],

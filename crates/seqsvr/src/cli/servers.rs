@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use seqsvr_core::server_address::parse_server_address;
 use seqsvr_gateway::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, METRICS_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT,
@@ -102,6 +103,12 @@ pub(crate) struct StoreIdentityArgs {
 pub(crate) struct StoreArgs {
     #[command(flatten)]
     pub(crate) identity: StoreIdentityArgs,
+    /// Serve every program that reaches the addresses. For labs only.
+    ///
+    /// There is no TLS and no authentication yet. So without this flag, a server on an address
+    /// that other machines reach does not start.
+    #[arg(long, env = "SEQSVR_INSECURE", value_parser = BoolishValueParser::new())]
+    pub(crate) insecure: bool,
     /// Accept a copied or moved data directory, once.
     ///
     /// No process may use the original any more. Without this flag, a copy does not start.
@@ -194,6 +201,12 @@ pub(crate) struct AllocArgs {
         value_parser = parse_advertise_address
     )]
     pub(crate) advertise: Option<String>,
+    /// Serve every program that reaches the addresses. For labs only.
+    ///
+    /// There is no TLS and no authentication yet. So without this flag, a server on an address
+    /// that other machines reach does not start.
+    #[arg(long, env = "SEQSVR_INSECURE", value_parser = BoolishValueParser::new())]
+    pub(crate) insecure: bool,
     /// StoreSvr addresses.
     #[arg(
         long,

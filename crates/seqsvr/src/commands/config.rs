@@ -1,5 +1,6 @@
 //! `seqsvr config check`.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -7,9 +8,13 @@ use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use crate::cli::{CheckConfigArgs, CommandLine};
-use crate::config_file::{self, ConfigContents, ConfigSetting};
+use crate::config_file::{self, ConfigContents, ConfigIssue, ConfigSetting};
 use crate::output::exit_code::BadInput;
 use crate::output::stdout;
+use crate::server::listen_rules::is_routable;
+
+/// Keys of addresses on which a server listens.
+const LISTEN_KEYS: [&str; 4] = ["listen", "redis-listen", "http-listen", "metrics-listen"];
 
 /// Checks the file that the command names, or else the one of `--config`.
 pub(crate) fn check_config(
@@ -22,7 +27,8 @@ pub(crate) fn check_config(
                 .to_owned()
         ));
     };
-    let contents = config_file::check_file(&CommandLine::command(), &path)?;
+    let mut contents = config_file::check_file(&CommandLine::command(), &path)?;
+    contents.issues.extend(find_routable_addresses(&contents));
     let issues = &contents.issues;
     if args.json {
         stdout::print_json(serde_json::to_string_pretty(&contents_json(
@@ -45,6 +51,40 @@ pub(crate) fn check_config(
             path.display()
         ))),
     }
+}
+
+/// Finds the addresses on which a server with only the settings of the file does not listen. Names
+/// of hosts are not resolved.
+fn find_routable_addresses(contents: &ConfigContents) -> Vec<ConfigIssue> {
+    let is_insecure = |table: &str| {
+        let mut settings = contents.settings.iter();
+        settings.any(|s| s.table == table && s.key == "insecure" && s.values == ["true"])
+    };
+    let addresses = contents
+        .settings
+        .iter()
+        .filter(|s| LISTEN_KEYS.contains(&&*s.key) && !is_insecure(&s.table));
+    let routable = addresses.filter_map(|s| {
+        let text = s.values.first()?;
+        let is_known_routable = parse_ip_address(text).is_some_and(is_routable);
+        is_known_routable.then(|| {
+            ConfigIssue::for_key(
+                &s.table,
+                &s.key,
+                format_args!(
+                    "{text}: other machines can reach this address, and the server has no TLS and checks no credentials; use 127.0.0.1, or set insecure = true for labs, where any program that reaches the address may do everything"
+                ),
+            )
+        })
+    });
+    routable.collect()
+}
+
+/// Returns the address of a `host:port` or `host` that is no name.
+fn parse_ip_address(text: &str) -> Option<IpAddr> {
+    let with_port = text.parse().map(|at: SocketAddr| at.ip());
+    let host = text.trim_start_matches('[').trim_end_matches(']');
+    with_port.or_else(|_| host.parse()).ok()
 }
 
 /// Returns the line of a setting. It lists the commands unless the table is named after the only

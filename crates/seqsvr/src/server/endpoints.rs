@@ -14,7 +14,68 @@ use seqsvr_net::TcpTransport;
 use seqsvr_store::StoreServer;
 
 use crate::cli;
+use crate::output::exit_code::BadInput;
 use crate::server::connection_threads::ConnectionThreads;
+use crate::server::listen_rules::ListenAddress;
+
+/// Resolved addresses of the endpoints that the command line configures.
+#[derive(Clone, Copy)]
+pub(crate) struct EndpointAddresses {
+    redis: Option<ListenAddress>,
+    http: Option<ListenAddress>,
+    metrics: Option<ListenAddress>,
+}
+
+impl EndpointAddresses {
+    /// Resolves the addresses of an AllocSvr.
+    ///
+    /// # Errors
+    /// A name has no address.
+    pub(crate) fn resolve(args: &cli::EndpointArgs) -> Result<EndpointAddresses, BadInput> {
+        Ok(EndpointAddresses {
+            redis: resolve("--redis-listen", args.redis_listen.as_deref(), REDIS_PORT)?,
+            http: resolve("--http-listen", args.http.http_listen.as_deref(), HTTP_PORT)?,
+            metrics: resolve(
+                "--metrics-listen",
+                args.http.metrics_listen.as_deref(),
+                METRICS_PORT,
+            )?,
+        })
+    }
+
+    /// Resolves the addresses of a store.
+    ///
+    /// # Errors
+    /// A name has no address.
+    pub(crate) fn resolve_for_store(
+        args: &cli::StoreHttpArgs,
+    ) -> Result<EndpointAddresses, BadInput> {
+        let metrics = args.metrics_listen.as_deref();
+        Ok(EndpointAddresses {
+            redis: None,
+            http: resolve(
+                "--http-listen",
+                args.http_listen.as_deref(),
+                STORE_HTTP_PORT,
+            )?,
+            metrics: resolve("--metrics-listen", metrics, STORE_HTTP_PORT)?,
+        })
+    }
+
+    /// Returns those that are configured.
+    pub(crate) fn all(&self) -> impl Iterator<Item = ListenAddress> {
+        [self.redis, self.http, self.metrics].into_iter().flatten()
+    }
+}
+
+fn resolve(
+    flag: &'static str,
+    text: Option<&str>,
+    port: u16,
+) -> Result<Option<ListenAddress>, BadInput> {
+    text.map(|text| ListenAddress::resolve(flag, text, port))
+        .transpose()
+}
 
 /// The open endpoints of one server.
 #[derive(Default)]
@@ -29,22 +90,23 @@ impl Endpoints {
     /// Opens the endpoints that the command line configures.
     ///
     /// # Errors
-    /// An address cannot be resolved, or the server cannot listen on it.
+    /// The server cannot listen on an address.
     pub(crate) async fn open_configured(
         alloc: &AllocServer,
         threads: &ConnectionThreads,
         args: &cli::EndpointArgs,
+        addresses: EndpointAddresses,
         batch_items_max: usize,
     ) -> anyhow::Result<Endpoints> {
         let mut endpoints = Endpoints::default();
-        if let Some(listen) = &args.redis_listen {
+        if let Some(listen) = addresses.redis {
             let options = RedisOptions {
                 runtimes: threads.runtimes(),
                 connections_max: args.redis_connections_max as usize,
                 password: args.redis_password.clone(),
                 idle_timeout: args.redis_idle_timeout,
                 batch_items_max,
-                ..RedisOptions::new(cli::resolve_address(listen, REDIS_PORT)?)
+                ..RedisOptions::new(listen.address())
             };
             let listen = options.listen;
             let endpoint = RedisServer::start(options, &TcpTransport, alloc.sequence()).await;
@@ -55,19 +117,19 @@ impl Endpoints {
         }
         let http = &args.http;
         let operator_routes = || http::operator_routes(alloc.clone());
-        if let Some(listen) = &http.metrics_listen {
+        if let Some(listen) = addresses.metrics {
             let options = HttpOptions {
                 runtimes: threads.runtimes(),
                 connections_max: OPERATOR_CONNECTIONS_MAX,
                 hosts: http.hosts.http_host.clone(),
-                ..HttpOptions::new(cli::resolve_address(listen, METRICS_PORT)?)
+                ..HttpOptions::new(listen.address())
             };
             let endpoint = open_http(options, "--metrics-listen", operator_routes());
             endpoints.metrics = Some(endpoint.await?);
         }
-        if let Some(listen) = &http.http_listen {
+        if let Some(listen) = addresses.http {
             let options = HttpOptions {
-                listen: cli::resolve_address(listen, HTTP_PORT)?,
+                listen: listen.address(),
                 runtimes: threads.runtimes(),
                 connections_max: http.http_connections_max as usize,
                 idle_timeout: http.http_idle_timeout,
@@ -125,30 +187,29 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Opens the endpoints of a store that the command line configures. With a metrics endpoint, the
-    /// HTTP endpoint has no path.
+    /// Opens the endpoints of a store that the command line configures. With a metrics endpoint,
+    /// the HTTP endpoint has no path.
     ///
     /// # Errors
-    /// An address cannot be resolved, or the server cannot listen on it.
+    /// The server cannot listen on an address.
     pub(crate) async fn open_for_store(
         store: &StoreServer,
         args: &cli::StoreHttpArgs,
+        addresses: EndpointAddresses,
     ) -> anyhow::Result<Endpoints> {
         let mut endpoints = Endpoints::default();
-        let options = |listen: &str| -> anyhow::Result<HttpOptions> {
-            Ok(HttpOptions {
-                hosts: args.hosts.http_host.clone(),
-                ..store_http_options(cli::resolve_address(listen, STORE_HTTP_PORT)?)
-            })
+        let options = |listen: ListenAddress| HttpOptions {
+            hosts: args.hosts.http_host.clone(),
+            ..store_http_options(listen.address())
         };
         let mut routes = http::operator_routes(store.clone());
-        if let Some(listen) = &args.metrics_listen {
+        if let Some(listen) = addresses.metrics {
             let routes = std::mem::take(&mut routes);
-            let endpoint = open_http(options(listen)?, "--metrics-listen", routes);
+            let endpoint = open_http(options(listen), "--metrics-listen", routes);
             endpoints.metrics = Some(endpoint.await?);
         }
-        if let Some(listen) = &args.http_listen {
-            let endpoint = open_http(options(listen)?, "--http-listen", routes);
+        if let Some(listen) = addresses.http {
+            let endpoint = open_http(options(listen), "--http-listen", routes);
             endpoints.http = Some(endpoint.await?);
         }
         Ok(endpoints)
@@ -171,6 +232,20 @@ impl Endpoints {
             http: none_if_in_use(endpoint, listen, "HTTP", "--store-http-port", is_required)?,
             ..Endpoints::default()
         })
+    }
+
+    /// Returns the addresses of the open ports, each under the flag that configured it.
+    pub(crate) fn bound_addresses(
+        &self,
+        configured: EndpointAddresses,
+    ) -> impl Iterator<Item = ListenAddress> {
+        let bound = |at: Option<ListenAddress>, address: Option<SocketAddr>| {
+            at.zip(address).map(|(at, address)| at.with_bound(address))
+        };
+        let redis = bound(configured.redis, self.redis_addr());
+        let http = bound(configured.http, self.http_addr());
+        let metrics = bound(configured.metrics, self.metrics_addr());
+        [redis, http, metrics].into_iter().flatten()
     }
 
     /// Returns the address of the Redis endpoint.

@@ -5,6 +5,8 @@ pub(crate) mod background_runtime;
 pub(crate) mod connection_threads;
 pub(crate) mod endpoints;
 pub(crate) mod fd_limit;
+pub(crate) mod insecure_warning;
+pub(crate) mod listen_rules;
 pub(crate) mod runtime;
 pub(crate) mod shutdown_signal;
 pub(crate) mod startup_banner;

@@ -50,13 +50,12 @@ impl StartupBanner {
         self
     }
 
-    /// Adds whether other machines can reach the server. There is no TLS and no authentication
-    /// yet.
-    pub(crate) fn with_security(self, is_loopback: bool) -> StartupBanner {
-        let security = if is_loopback {
-            "no TLS, no authentication; loopback only"
+    /// Adds the protection of the server. There is no TLS and no authentication yet.
+    pub(crate) fn with_security(self, is_insecure: bool) -> StartupBanner {
+        let security = if is_insecure {
+            "INSECURE: ANY PROGRAM THAT REACHES THIS SERVER MAY DO EVERYTHING"
         } else {
-            "no TLS, no authentication; REACHABLE FROM OTHER MACHINES: keep it inside a trusted network"
+            "no TLS, no authentication; loopback only"
         };
         self.with_fact("security", security)
     }

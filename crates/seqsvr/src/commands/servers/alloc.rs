@@ -7,13 +7,21 @@ use seqsvr_proto::limits::ALLOC_PORT;
 use crate::cli;
 use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
-use crate::server::endpoints::Endpoints;
+use crate::server::endpoints::{EndpointAddresses, Endpoints};
+use crate::server::insecure_warning::start_insecure_warnings;
+use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::{self, StartupBanner};
 use crate::server::{fd_limit, shutdown_signal};
 
 pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
-    let listen = cli::resolve_address(&args.listen, ALLOC_PORT)?;
-    let mut options = Options::new(&args.name, listen, args.stores.clone());
+    let listen = ListenAddress::resolve("--listen", &args.listen, ALLOC_PORT)?;
+    let endpoint_addresses = EndpointAddresses::resolve(&args.endpoints)?;
+    let rules = ListenRules {
+        server: "AllocSvr",
+        is_insecure: args.insecure,
+    };
+    rules.check([listen].into_iter().chain(endpoint_addresses.all()))?;
+    let mut options = Options::new(&args.name, listen.address(), args.stores.clone());
     options.advertise = args.advertise;
     options.section_idle_timeout = args.section_idle_timeout;
     options.name_conflict_timeout = args.name_conflict_timeout;
@@ -54,18 +62,23 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         &alloc,
         &threads,
         &args.endpoints,
+        endpoint_addresses,
         args.batch_items_max as usize,
     )
     .await?;
     let address = alloc.local_addr();
+    let bound_endpoints = endpoints.bound_addresses(endpoint_addresses);
+    rules.check(
+        [listen.with_bound(address)]
+            .into_iter()
+            .chain(bound_endpoints),
+    )?;
     let state_dir = args.state_dir.map_or_else(
         || "none: a restarted process waits until the old session expires".to_owned(),
         |dir| dir.display().to_string(),
     );
     let (redis, http) = (endpoints.redis_addr(), endpoints.http_addr());
     let metrics = endpoints.metrics_addr();
-    let addresses = [Some(listen), redis, http, metrics];
-    let is_loopback = addresses.iter().flatten().all(|at| at.ip().is_loopback());
     let mut commands = vec![
         format!("seqsvr next 42 --server {address}"),
         format!("seqsvr status --server {address}"),
@@ -86,9 +99,12 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         banner = banner.with_fact("metrics", format!("http://{metrics}/metrics"));
     }
     banner
-        .with_security(is_loopback)
+        .with_security(args.insecure)
         .with_commands(&commands)
         .print();
+    if args.insecure {
+        start_insecure_warnings();
+    }
     tokio::select! {
         error = alloc.failed() => return Err(error.into()),
         stop = shutdown_signal::wait_for_shutdown_signal() => stop?,

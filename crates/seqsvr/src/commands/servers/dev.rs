@@ -165,7 +165,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
                 if is_new { "new" } else { "found" }
             ),
         )
-        .with_security(true)
+        .with_security(false)
         .with_commands(&commands)
         .print();
 

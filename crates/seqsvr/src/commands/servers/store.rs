@@ -8,7 +8,9 @@ use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, StoreServer};
 
 use crate::cli;
-use crate::server::endpoints::Endpoints;
+use crate::server::endpoints::{EndpointAddresses, Endpoints};
+use crate::server::insecure_warning::start_insecure_warnings;
+use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::StartupBanner;
 use crate::server::{fd_limit, shutdown_signal};
 
@@ -17,8 +19,14 @@ const FAILED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     let identity_args = args.identity;
-    let listen = cli::resolve_address(&identity_args.listen, STORE_PORT)?;
-    let mut options = Options::new(identity_args.id, listen, &identity_args.data_dir);
+    let listen = ListenAddress::resolve("--listen", &identity_args.listen, STORE_PORT)?;
+    let addresses = EndpointAddresses::resolve_for_store(&args.http)?;
+    let rules = ListenRules {
+        server: "StoreSvr",
+        is_insecure: args.insecure,
+    };
+    rules.check([listen].into_iter().chain(addresses.all()))?;
+    let mut options = Options::new(identity_args.id, listen.address(), &identity_args.data_dir);
     options.advertise_address = identity_args.advertise;
     options.moved_data_dir = args.moved_data_dir;
     options.connections_max = args.connection_limits.connections_max as usize;
@@ -26,11 +34,16 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     options.snapshot_interval_entries = args.snapshot_interval_entries;
     options.election_min_ms = args.election_timeout_ms;
     options.election_max_ms = 2 * args.election_timeout_ms;
-    let http_listens = [&args.http.http_listen, &args.http.metrics_listen];
-    let http_connections = http_listens.into_iter().flatten().count() * OPERATOR_CONNECTIONS_MAX;
+    let http_connections = addresses.all().count() * OPERATOR_CONNECTIONS_MAX;
     fd_limit::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
     let store = StoreServer::start(options).await?;
-    let endpoints = Endpoints::open_for_store(&store, &args.http).await?;
+    let endpoints = Endpoints::open_for_store(&store, &args.http, addresses).await?;
+    let bound_endpoints = endpoints.bound_addresses(addresses);
+    rules.check(
+        [listen.with_bound(store.local_addr())]
+            .into_iter()
+            .chain(bound_endpoints),
+    )?;
     let identity = store.identity();
     let mut banner = StartupBanner::new(&format!("store {}", identity_args.id))
         .with_fact("address", store.advertise_address())
@@ -41,12 +54,6 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     if let Some(metrics) = endpoints.metrics_addr() {
         banner = banner.with_fact("metrics", format!("http://{metrics}/metrics"));
     }
-    let addresses = [
-        Some(listen),
-        endpoints.http_addr(),
-        endpoints.metrics_addr(),
-    ];
-    let is_loopback = addresses.iter().flatten().all(|at| at.ip().is_loopback());
     match identity.cluster {
         Some(cluster) => banner = banner.with_fact("cluster", cluster),
         None => {
@@ -56,7 +63,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
                     "cluster",
                     "none yet: waiting for `seqsvr init` or `seqsvr member add`",
                 )
-                .with_security(is_loopback)
+                .with_security(args.insecure)
                 .with_commands(&[
                     format!(
                         "seqsvr init --stores {}={address}    # a new cluster; list all its stores: 1=A,2=B,3=C",
@@ -70,9 +77,12 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         }
     }
     if identity.cluster.is_some() {
-        banner = banner.with_security(is_loopback);
+        banner = banner.with_security(args.insecure);
     }
     banner.print();
+    if args.insecure {
+        start_insecure_warnings();
+    }
     tokio::select! {
         reason = store.wait_for_failure() => {
             // The last messages of its parts come before the last line. A disk that hangs must
