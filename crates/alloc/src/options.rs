@@ -47,6 +47,9 @@ pub struct Options {
     /// Maximum size of a message in bytes, at most [`MESSAGE_BYTES_MAX`]. The same on all AllocSvrs
     /// of a cluster.
     pub message_max: usize,
+    /// Whether any program that reaches it may do everything. It only shows in the status and the
+    /// metrics.
+    pub insecure: bool,
     /// Seed of nonces and jitter, so that a simulation repeats; None: random.
     pub seed: Option<u64>,
 }
@@ -91,6 +94,7 @@ impl Options {
             queued_items_max: QUEUED_ITEMS_DEFAULT,
             batch_items_max: ITEMS_MAX,
             message_max: MESSAGE_BYTES_MAX,
+            insecure: false,
             seed: None,
         }
     }

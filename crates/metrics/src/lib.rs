@@ -11,10 +11,12 @@
 //! is never a label.
 
 mod histogram;
+mod insecure_gauge;
 mod metric_sample;
 mod server_probe;
 
 pub use histogram::{BUCKET_BOUNDS, Histogram};
+pub use insecure_gauge::{insecure_sample, register_insecure_gauge};
 pub use metric_sample::{MetricKind, MetricSample, encode_samples, to_counter_map};
 pub use prometheus_client::collector::Collector;
 pub use prometheus_client::encoding::{DescriptorEncoder, text};

@@ -48,6 +48,8 @@ pub(crate) struct StoreContext {
     /// Held from reading a namespace until its alteration is applied.
     pub(crate) alteration_lock: tokio::sync::Mutex<()>,
     pub(crate) stop: CancellationToken,
+    /// Any program that reaches the store may do everything.
+    pub(crate) is_insecure: bool,
 }
 
 impl StoreContext {
@@ -58,6 +60,7 @@ impl StoreContext {
         clock: ArbiterClock,
         connections: Arc<ConnectionLimiter>,
         calls: CallLimiter,
+        is_insecure: bool,
     ) -> StoreContext {
         StoreContext {
             node,
@@ -73,6 +76,7 @@ impl StoreContext {
             alteration_lock: tokio::sync::Mutex::default(),
             watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
             stop: CancellationToken::new(),
+            is_insecure,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use seqsvr_metrics::{
     Collector, DescriptorEncoder, HealthCheck, MetricSample, Registry, encode_samples,
+    register_insecure_gauge,
 };
 
 use crate::context::StoreContext;
@@ -116,6 +117,7 @@ pub(crate) fn register_collectors(context: &Arc<StoreContext>, registry: &mut Re
     let own_registry = registry.sub_registry_with_prefix(METRIC_PREFIX);
     own_registry.register_collector(Box::new(StoreCollector(context.clone())));
     context.node.register(registry);
+    register_insecure_gauge(context.is_insecure, registry);
 }
 
 /// Returns the health checks of a store.

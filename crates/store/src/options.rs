@@ -32,6 +32,9 @@ pub struct Options {
     pub connections_max: usize,
     /// Most calls of one connection at a time, its Watch streams among them; more wait.
     pub streams_max: u32,
+    /// Whether any program that reaches the store may do everything. It only shows in the status
+    /// and the metrics.
+    pub insecure: bool,
 }
 
 impl Options {
@@ -50,6 +53,7 @@ impl Options {
             snapshot_interval_entries: raft.snapshot_interval_entries,
             connections_max: CONNECTIONS_DEFAULT,
             streams_max: CALLS_PER_CONNECTION_DEFAULT,
+            insecure: false,
         }
     }
 

@@ -87,6 +87,7 @@ impl StoreServer {
             clock,
             ConnectionLimiter::new(options.connections_max),
             CallLimiter::new(grpc_server::BUFFERED_BYTES_MAX, grpc_server::call_shape),
+            options.insecure,
         ));
         let serving = match grpc_server::serve(&context, listener, options.streams_max) {
             Ok(serving) => serving,

@@ -1,13 +1,21 @@
-//! Addresses on which a server listens: routable ones are rejected before anything exists,
-//! unless `--insecure` allows them.
+//! Addresses on which a server listens: routable ones are rejected before anything exists, and
+//! `--insecure` allows them loudly.
 //!
-//! Runs the binary with addresses of all kinds; no server serves.
+//! Runs the binary with addresses of all kinds; only the last test starts servers that serve.
 
-use std::net::{TcpListener, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
+
+use seqsvr_test_support::process::{ServerProcess, run_command};
+use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::wait::wait_until;
 
 use crate::dev::{clean_command, expect_failure, free_port};
+
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn alloc_command(dir: &Path, listen: &str) -> Command {
     let mut command = clean_command(&["alloc", "--name", "a1", "--stores", "127.0.0.1:1"]);
@@ -141,4 +149,71 @@ fn insecure_is_a_flag_a_variable_and_a_key() {
         errors.contains("[alloc] insecure: use true or false"),
         "{errors}"
     );
+}
+
+fn read_metrics(port: u16) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+async fn wait_for_metric(port: u16, line: &str) {
+    wait_until(line, TEST_TIMEOUT, async || {
+        read_metrics(port)?.contains(line).then_some(())
+    })
+    .await;
+}
+
+async fn status_of(server: &str) -> String {
+    let output = run_command(&["status", "--server", server]).await;
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Starts the process again on all addresses of this machine.
+async fn open_to_all(process: &mut ServerProcess, http: u16) {
+    let loopback = process.arg("--listen").to_owned();
+    let (_, port) = loopback.rsplit_once(':').unwrap();
+    process.stop(TEST_TIMEOUT).await;
+    process.set_flag("--insecure");
+    process.set_arg("--listen", &format!("0.0.0.0:{port}"));
+    process.set_arg("--advertise", &loopback);
+    process.set_arg("--http-listen", &format!("0.0.0.0:{http}"));
+    process.restart();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn insecure_servers_serve_on_all_addresses_and_show_it() {
+    const BANNER: &str = "INSECURE: ANY PROGRAM THAT REACHES THIS SERVER MAY DO EVERYTHING";
+    let mut cluster = ProcessCluster::start(1, 1, 1_000).await;
+    let server = cluster.alloc_addresses[0].clone();
+    let alloc_http = cluster.endpoint_ports[0].http;
+    let status = status_of(&server).await;
+    assert!(!status.contains("INSECURE"), "{status}");
+    wait_for_metric(alloc_http, "\nseqsvr_insecure 0\n").await;
+
+    let store_http = free_port();
+    open_to_all(&mut cluster.stores[0], store_http).await;
+    open_to_all(&mut cluster.allocs[0], alloc_http).await;
+    for (process, http) in [
+        (&cluster.stores[0], store_http),
+        (&cluster.allocs[0], alloc_http),
+    ] {
+        wait_for_metric(http, "\nseqsvr_insecure 1\n").await;
+        wait_until("the banner and the warning", TEST_TIMEOUT, async || {
+            let log = process.log();
+            let warns = log.contains("WARN") && log.contains("with --insecure");
+            (warns && log.contains(BANNER)).then_some(())
+        })
+        .await;
+    }
+    cluster.wait_until_assigned(1).await;
+    let numbers = cluster.new_client().default_namespace().next(42).await;
+    numbers.unwrap();
+    let status = status_of(&server).await;
+    let marked = status.lines().filter(|line| line.ends_with("  INSECURE"));
+    assert_eq!(marked.count(), 2, "{status}");
 }

@@ -229,6 +229,7 @@ impl AllocComponents {
             call_metrics.clone(),
             connections.clone(),
             calls.clone(),
+            options.insecure,
         );
         let slot_operations = SlotOperations::new(
             identity,

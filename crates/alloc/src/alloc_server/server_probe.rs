@@ -1,6 +1,6 @@
 //! Metrics and health checks of a running AllocSvr.
 
-use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
+use seqsvr_metrics::{HealthCheck, Registry, ServerProbe, register_insecure_gauge};
 
 use super::AllocServer;
 use crate::api::sequence_parts::SequenceParts;
@@ -12,6 +12,7 @@ impl ServerProbe for AllocServer {
     fn register_metrics(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
         ours.register_collector(Box::new(self.collector.clone()));
+        register_insecure_gauge(self.collector.is_insecure(), registry);
     }
 
     fn permanent_failure(&self) -> Option<String> {

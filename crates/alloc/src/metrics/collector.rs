@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use seqsvr_metrics::{
-    Collector, DescriptorEncoder, MetricKind, MetricSample, encode_samples, to_counter_map,
+    Collector, DescriptorEncoder, MetricKind, MetricSample, encode_samples, insecure_sample,
+    to_counter_map,
 };
 use seqsvr_net::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::NodeStatusResponse;
@@ -34,6 +35,7 @@ pub(crate) struct AllocCollector {
     call_metrics: Arc<CallMetrics>,
     connections: Arc<ConnectionLimiter>,
     calls: CallLimiter,
+    is_insecure: bool,
 }
 
 impl AllocCollector {
@@ -53,6 +55,7 @@ impl AllocCollector {
         call_metrics: Arc<CallMetrics>,
         connections: Arc<ConnectionLimiter>,
         calls: CallLimiter,
+        is_insecure: bool,
     ) -> AllocCollector {
         AllocCollector {
             identity,
@@ -66,13 +69,20 @@ impl AllocCollector {
             call_metrics,
             connections,
             calls,
+            is_insecure,
         }
+    }
+
+    /// Returns whether any program that reaches the server may do everything.
+    pub(crate) fn is_insecure(&self) -> bool {
+        self.is_insecure
     }
 
     /// Returns the status of this AllocSvr. Walks over all sections.
     pub(crate) fn collect_status(&self) -> NodeStatusResponse {
         let sections = self.sections.all();
-        let figures = self.collect_figures(SectionTotals::from_sections(sections.iter()));
+        let mut figures = self.collect_figures(SectionTotals::from_sections(sections.iter()));
+        figures.push(insecure_sample(self.is_insecure));
         NodeStatusResponse {
             role: "alloc".into(),
             name: self.identity.name.clone(),

@@ -80,8 +80,9 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
         };
         let syncs = counter(&s.address, "raft_log_syncs")
             .map_or_else(|| "does not answer".to_owned(), |n| format!("{n} fsyncs"));
+        let insecure = insecure_mark(counter(&s.address, "insecure"));
         stdout::print_line(format_args!(
-            "store     {}  {}  {role}  {syncs}",
+            "store     {}  {}  {role}  {syncs}{insecure}",
             s.id, s.address
         ))?;
     }
@@ -103,9 +104,20 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
             },
         );
         stdout::print_line(format_args!(
-            "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}",
-            s.name, s.address, s.slots
+            "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}{}",
+            s.name,
+            s.address,
+            s.slots,
+            insecure_mark(counter(&s.address, "insecure"))
         ))?;
     }
     Ok(())
+}
+
+/// Returns the mark behind a process that runs with `--insecure`.
+fn insecure_mark(counter: Option<u64>) -> &'static str {
+    match counter {
+        Some(1) => "  INSECURE",
+        _ => "",
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::ids::SessionId;
 use seqsvr_core::namespace::NamespaceChange;
-use seqsvr_metrics::to_counter_map;
+use seqsvr_metrics::{insecure_sample, to_counter_map};
 use seqsvr_proto::convert::{namespace_spec_from, u128_to_bytes};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason, admin_server};
@@ -199,7 +199,9 @@ async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusRespo
 }
 
 fn node_status(context: &StoreContext) -> v1::NodeStatusResponse {
-    let mut counters = to_counter_map("", metrics::collect_samples(context));
+    let mut samples = metrics::collect_samples(context);
+    samples.push(insecure_sample(context.is_insecure));
+    let mut counters = to_counter_map("", samples);
     counters.extend(to_counter_map("raft_", context.node.metrics()));
     let identity = context.node.identity();
     v1::NodeStatusResponse {

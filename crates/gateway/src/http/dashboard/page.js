@@ -160,6 +160,12 @@ function findError(address) {
   return node && node.error;
 }
 
+// Returns whether the server at an address runs with --insecure.
+function isInsecure(address) {
+  const node = latest.nodeByAddress.get(address);
+  return node && node.counters && node.counters.insecure;
+}
+
 function drawProblems() {
   const all = [];
   if (failure) all.push(`The AllocSvr of this page does not answer: ${failure}. ${latest ? 'The data below is its last answer.' : ''}`);
@@ -171,6 +177,8 @@ function drawProblems() {
     for (const s of latest.stores) if (findError(s.address)) all.push(`StoreSvr ${s.id} is down: ${findError(s.address)}`);
     for (const s of latest.sessions) if (findError(s.address)) all.push(`AllocSvr ${s.name} is down: ${findError(s.address)}. ${s.slots ? `Other AllocSvrs take over its ${formatCount(s.slots, 'slot')} when its session expires.` : ''}`);
     for (const alloc of goneAllocs.values()) if (alloc.error) all.push(`AllocSvr ${alloc.name} is down: ${alloc.error}. Its session has ended; other AllocSvrs own its slots.`);
+    for (const s of latest.stores) if (isInsecure(s.address)) all.push(`StoreSvr ${s.id} runs with --insecure: any program that reaches it may do everything.`);
+    for (const s of latest.sessions) if (isInsecure(s.address)) all.push(`AllocSvr ${s.name} runs with --insecure: any program that reaches it may do everything.`);
     if (latest.free_slots) all.push(`${formatCount(latest.free_slots, 'slot')} ${latest.free_slots === 1 ? 'has' : 'have'} no owner at the moment.`);
   }
   const list = $('problems');

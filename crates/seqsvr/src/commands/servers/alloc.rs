@@ -23,6 +23,7 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     rules.check([listen].into_iter().chain(endpoint_addresses.all()))?;
     let mut options = Options::new(&args.name, listen.address(), args.stores.clone());
     options.advertise = args.advertise;
+    options.insecure = args.insecure;
     options.section_idle_timeout = args.section_idle_timeout;
     options.name_conflict_timeout = args.name_conflict_timeout;
     options.state_dir = args.state_dir.clone();

@@ -28,6 +28,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     rules.check([listen].into_iter().chain(addresses.all()))?;
     let mut options = Options::new(identity_args.id, listen.address(), &identity_args.data_dir);
     options.advertise_address = identity_args.advertise;
+    options.insecure = args.insecure;
     options.moved_data_dir = args.moved_data_dir;
     options.connections_max = args.connection_limits.connections_max as usize;
     options.streams_max = args.connection_limits.streams_max;
