@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::process;
 
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
+use rustix::fs::Mode;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{CliCommand, CommandLine};
@@ -25,6 +26,8 @@ use crate::output::{exit_code, log, stdout};
 use crate::server::runtime::EVENT_INTERVAL;
 
 fn main() {
+    // Files and directories that any command makes are closed to other users.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let cli = parse_args();
     log::set_format(cli.log_format);
     let is_server = matches!(

@@ -10,6 +10,7 @@ mod bench;
 mod completion;
 mod config;
 mod dev;
+mod files;
 mod listen;
 mod log;
 mod memory;

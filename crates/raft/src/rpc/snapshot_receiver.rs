@@ -20,6 +20,7 @@ use tonic::Status;
 
 use crate::rpc::log_throttle::LogThrottle;
 use crate::rpc::status::internal_status;
+use crate::storage::data_dir;
 use crate::storage::snapshot::{SnapshotFile, newest_snapshot_bytes};
 use crate::types::SnapshotMeta;
 
@@ -127,7 +128,7 @@ pub(crate) struct ReceivedFile(pub(crate) PathBuf);
 
 impl ReceivedFile {
     pub(crate) fn create(path: PathBuf) -> Result<ReceivedFile, Status> {
-        File::create(&path).map_err(internal_status)?;
+        data_dir::create_private_file(&path).map_err(internal_status)?;
         Ok(ReceivedFile(path))
     }
 

@@ -10,11 +10,14 @@
 //! state.bad.N  state directories that were quarantined
 //! snapshots/   newest snapshot
 //! ```
-//! Invariant: the process that reads or writes anything here holds `lock`.
+//! Invariants:
+//! - The process that reads or writes anything here holds `lock`.
+//! - What it makes here is closed to other users: state and log hold the proofs of sessions. The
+//!   mode of the directories ensures it also for the files of the libraries.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,14 +35,12 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// Locks the directory, and makes it if absent.
     pub(crate) fn open(root: &Path) -> Result<DataDir, Error> {
-        fs::create_dir_all(root).map_err(Error::io("cannot make directory", root))?;
+        make_private_dir(root)?;
         let path = root.join("lock");
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(Error::io("cannot open", &path))?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let lock = options.open(&path);
+        let lock = lock.map_err(Error::io("cannot open", &path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked(root.to_owned())),
@@ -50,7 +51,7 @@ impl DataDir {
             lock: Arc::new(lock),
         };
         for part in [directory.log_path(), directory.snapshots_path()] {
-            fs::create_dir_all(&part).map_err(Error::io("cannot make directory", &part))?;
+            make_private_dir(&part)?;
         }
         sync_dir(root)?;
         if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -92,6 +93,19 @@ impl DataDir {
     }
 }
 
+/// Makes a directory that only this user may enter, unless it exists.
+fn make_private_dir(dir: &Path) -> Result<(), Error> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(Error::io("cannot make directory", dir))
+}
+
+/// Creates or empties a file. A new file is readable by this user only.
+pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true).mode(0o600);
+    options.open(path)
+}
+
 /// Makes the names in a directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
     seqsvr_os::sync_dir(dir).map_err(Error::io("cannot sync directory", dir))
@@ -102,7 +116,7 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
 pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let tmp = path.with_extension("tmp");
     let write = || {
-        let mut file = File::create(&tmp)?;
+        let mut file = create_private_file(&tmp)?;
         file.write_all(bytes)?;
         seqsvr_os::sync_file(&file)
     };
@@ -118,7 +132,7 @@ pub(crate) fn publish_file(tmp: &Path, path: &Path) -> Result<(), Error> {
 
 /// Returns the files of a directory, sorted by name.
 pub(crate) fn list_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let read = || -> std::io::Result<Vec<PathBuf>> {
+    let read = || -> io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir)? {
             files.push(entry?.path());
@@ -127,4 +141,38 @@ pub(crate) fn list_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
         Ok(files)
     };
     read().map_err(Error::io("cannot list", dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Schedule: a server that another program embeds has the usual umask 022. A user of the host
+    /// reads the proof of a session from a snapshot.
+    #[test]
+    fn new_data_dir_is_closed_to_other_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("parent/data");
+        let directory = DataDir::open(&root).unwrap();
+        replace_file(&directory.identity_path(), b"id").unwrap();
+        create_private_file(&directory.snapshots_path().join("s")).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let dirs = [
+            dir.path().join("parent"),
+            root.clone(),
+            directory.log_path(),
+            directory.snapshots_path(),
+        ];
+        for path in dirs {
+            assert_eq!(mode(&path), 0o700, "{}", path.display());
+        }
+        let files = [
+            root.join("lock"),
+            directory.identity_path(),
+            directory.snapshots_path().join("s"),
+        ];
+        for path in files {
+            assert_eq!(mode(&path), 0o600, "{}", path.display());
+        }
+    }
 }

@@ -129,7 +129,8 @@ pub(crate) fn write_snapshot(
 ) -> Result<SnapshotFile, Error> {
     let path = snapshot_path(directory, meta);
     let tmp = path.with_extension("building");
-    let file = File::create(&tmp).map_err(Error::io("cannot create", &tmp))?;
+    let file = data_dir::create_private_file(&tmp);
+    let file = file.map_err(Error::io("cannot create", &tmp))?;
     write_to(file, meta, state).map_err(Error::io("cannot write", &tmp))?;
     let built = SnapshotFile::open(&tmp).map_err(Error::io("cannot open", &tmp))?;
     verify_snapshot(&built, meta)?;

@@ -7,6 +7,7 @@ pub(crate) mod endpoints;
 pub(crate) mod fd_limit;
 pub(crate) mod insecure_warning;
 pub(crate) mod listen_rules;
+pub(crate) mod private_dir;
 pub(crate) mod runtime;
 pub(crate) mod shutdown_signal;
 pub(crate) mod startup_banner;

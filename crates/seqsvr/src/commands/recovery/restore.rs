@@ -17,6 +17,7 @@ use super::namespace_rates::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines, pe
 use crate::cli;
 use crate::output::exit_code::BadInput;
 use crate::output::stdout;
+use crate::server::private_dir;
 
 pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     let backup = backup::read_backup_file(&args.file)?;
@@ -46,6 +47,7 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
         ))
         .into());
     }
+    private_dir::close_dir("--data-dir", &identity.data_dir)?;
     let address = identity.advertise.unwrap_or_else(|| listen.to_string());
     let options = Options::new(identity.id, listen, &identity.data_dir);
     restore::prepare_data_dir(&state, &options.raft_options(address.clone())).await?;

@@ -11,7 +11,7 @@ use crate::server::endpoints::{EndpointAddresses, Endpoints};
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::{self, StartupBanner};
-use crate::server::{fd_limit, shutdown_signal};
+use crate::server::{fd_limit, private_dir, shutdown_signal};
 
 pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     let listen = ListenAddress::resolve("--listen", &args.listen, ALLOC_PORT)?;
@@ -21,6 +21,9 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         is_insecure: args.insecure,
     };
     rules.check([listen].into_iter().chain(endpoint_addresses.all()))?;
+    if let Some(dir) = &args.state_dir {
+        private_dir::close_dir("--state-dir", dir)?;
+    }
     let mut options = Options::new(&args.name, listen.address(), args.stores.clone());
     options.advertise = args.advertise;
     options.insecure = args.insecure;

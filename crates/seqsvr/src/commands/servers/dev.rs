@@ -20,8 +20,8 @@ use crate::output::exit_code::BadInput;
 use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
 use crate::server::endpoints::Endpoints;
-use crate::server::shutdown_signal;
 use crate::server::startup_banner::{self, StartupBanner};
+use crate::server::{private_dir, shutdown_signal};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Maximum time for the stores to create the cluster and elect a leader at the first start.
@@ -60,6 +60,11 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         )?,
     };
     check_store_count(&args.data_dir, args.stores)?;
+    let store_dirs = (1..=args.stores).map(|id| format!("store-{id}"));
+    let alloc_dirs = (1..=args.allocs).map(|i| format!("alloc-a{i}"));
+    for name in store_dirs.chain(alloc_dirs) {
+        private_dir::close_dir("--data-dir", &args.data_dir.join(name))?;
+    }
 
     let (mut stores, mut store_endpoints) = (Vec::new(), Vec::new());
     for (i, address) in store_addrs.iter().enumerate() {

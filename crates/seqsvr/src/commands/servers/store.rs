@@ -12,7 +12,7 @@ use crate::server::endpoints::{EndpointAddresses, Endpoints};
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::StartupBanner;
-use crate::server::{fd_limit, shutdown_signal};
+use crate::server::{fd_limit, private_dir, shutdown_signal};
 
 /// Maximum time that a failed store waits for its parts to end.
 const FAILED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,6 +26,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         is_insecure: args.insecure,
     };
     rules.check([listen].into_iter().chain(addresses.all()))?;
+    private_dir::close_dir("--data-dir", &identity_args.data_dir)?;
     let mut options = Options::new(identity_args.id, listen.address(), &identity_args.data_dir);
     options.advertise_address = identity_args.advertise;
     options.insecure = args.insecure;
