@@ -4,14 +4,14 @@
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use seqsvr_test_support::process::release_binary;
 
-use crate::dev::{clean_command, expect_exit_code, expect_failure, free_port};
+use crate::dev::{DevServer, clean_command, expect_exit_code, expect_failure, free_port};
 
 /// User and group that own nothing, by convention.
 const OTHER_USER: u32 = 65_534;
@@ -54,6 +54,13 @@ fn command_after(script: &str, args: &[&str]) -> Command {
     shell.args(["-c", &format!("umask 0; {script} exec \"$0\" \"$@\"")]);
     shell.arg(release_binary()).args(args).stdin(Stdio::null());
     shell
+}
+
+fn run_backup(dev: &DevServer, script: &str, file: &str) -> Output {
+    let server = format!("127.0.0.1:{}", dev.port);
+    let mut command = command_after(script, &["backup", file, "--server", &server]);
+    command.current_dir(dev.dir.path());
+    command.output().unwrap()
 }
 
 #[test]
@@ -185,3 +192,112 @@ fn directory_that_other_users_may_write_is_rejected() {
     }
 }
 
+/// Schedule: the backup is made in a directory that an attacker may write, who makes the file or a
+/// temporary file a link to a file of the operator.
+#[test]
+fn backup_follows_no_link() {
+    let dev = DevServer::start();
+    let victim = dev.dir.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+
+    symlink("victim", dev.dir.path().join("link")).unwrap();
+    symlink("nowhere", dev.dir.path().join("dangling")).unwrap();
+    for file in ["link", "dangling"] {
+        let errors = expect_exit_code(&run_backup(&dev, "", file), 2);
+        assert!(
+            errors.contains("exists: a backup is never overwritten"),
+            "{errors}"
+        );
+    }
+    assert!(!dev.dir.path().join("nowhere").exists());
+
+    // The temporary name of earlier builds was the name and the process id.
+    let output = run_backup(&dev, "ln -s victim file.$$.part;", "file");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(mode_of(&dev.dir.path().join("file")), 0o600);
+    let names = fs::read_dir(dev.dir.path()).unwrap();
+    let parts = names.filter(|n| {
+        n.as_ref()
+            .unwrap()
+            .path()
+            .extension()
+            .is_some_and(|e| e == "part")
+    });
+    assert_eq!(parts.count(), 1, "only the planted link remains");
+}
+
+#[test]
+fn backup_to_stdout_is_whole_or_a_failure() {
+    let dev = DevServer::start();
+    dev.run_client_ok(&["next", "42"]);
+    let output = dev.run_client(&["backup", "-"]);
+    assert!(output.status.success(), "{output:?}");
+    let report = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        report.contains("cluster   ") && report.contains("sections  1\n"),
+        "{report}"
+    );
+    assert!(!dev.dir.path().join("-").exists());
+
+    // The same bytes are a backup.
+    let file = dev.dir.path().join("backup");
+    fs::write(&file, &output.stdout).unwrap();
+    let restored = dev.dir.path().join("restored");
+    let mut restore = clean_command(&["restore"]);
+    restore.arg(&file).arg("--data-dir").arg(&restored);
+    restore.args([
+        "--id",
+        "1",
+        "--listen",
+        "127.0.0.1:1",
+        "--max-seq-margin",
+        "1000000",
+    ]);
+    restore.args(["--start-margin", "1000000", "--epoch-margin", "1000000"]);
+    let restore = restore.output().unwrap();
+    assert!(restore.status.success(), "{restore:?}");
+
+    // A reader that goes away has no backup: unlike with other results, that is a failure.
+    let mut child = clean_command(&["backup", "-"])
+        .env("SEQSVR_SERVER", format!("127.0.0.1:{}", dev.port))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let errors = expect_exit_code(&output, 1);
+    assert!(
+        errors.contains("no whole backup") && errors.contains("stdout"),
+        "{errors}"
+    );
+
+    // No server: a retry makes sense.
+    let server = format!("127.0.0.1:{}", free_port());
+    let failed = clean_command(&["backup", "-", "--timeout", "1s", "--server", &server]);
+    let errors = expect_failure(failed, 3);
+    assert!(errors.contains(&server), "{errors}");
+}
+
+/// A stopped store's directory can be written to stdout too.
+#[test]
+fn salvage_to_stdout_is_a_backup() {
+    let mut dev = DevServer::start();
+    dev.run_client_ok(&["next", "42"]);
+    dev.kill();
+    let mut command = clean_command(&["backup", "-", "--data-dir"]);
+    command
+        .arg(dev.data().join("store-1"))
+        .env("TMPDIR", dev.dir.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        report.contains("WARNING") && report.contains("sections  1\n"),
+        "{report}"
+    );
+    assert!(output.stdout.starts_with(b"SEQB"));
+    let left = fs::read_dir(dev.dir.path()).unwrap().count();
+    assert_eq!(left, 2, "the copy of the log is deleted");
+}

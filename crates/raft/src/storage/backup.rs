@@ -119,27 +119,38 @@ impl StateBackup {
 /// See [`Error`].
 pub fn read_backup_file(file: &Path) -> Result<StateBackup, Error> {
     let read = || read_backup(&mut BufReader::new(File::open(file)?));
-    read().map_err(|reason| {
-        let damage = reason
-            .get_ref()
-            .and_then(|e| e.downcast_ref::<RecordError>());
-        let file = file.to_owned();
-        match (damage, reason.kind()) {
-            (Some(RecordError::Version(version)), _) => Error::Version {
-                file,
-                version: *version,
-            },
-            (_, io::ErrorKind::UnexpectedEof) => Error::Damaged {
-                file,
-                what: String::from("it is cut short"),
-            },
-            (_, io::ErrorKind::InvalidData) => Error::Damaged {
-                file,
-                what: reason.to_string(),
-            },
-            _ => Error::Io { file, reason },
-        }
-    })
+    read().map_err(|reason| to_backup_error(file, reason))
+}
+
+/// Reads a backup that is not in a file to its end and checks all of it; `input` gets many small
+/// reads.
+///
+/// # Errors
+/// See [`Error`].
+pub fn read_backup_stream(mut input: impl Read) -> Result<StateBackup, Error> {
+    read_backup(&mut input).map_err(|reason| to_backup_error(Path::new("the stream"), reason))
+}
+
+fn to_backup_error(file: &Path, reason: io::Error) -> Error {
+    let damage = reason
+        .get_ref()
+        .and_then(|e| e.downcast_ref::<RecordError>());
+    let file = file.to_owned();
+    match (damage, reason.kind()) {
+        (Some(RecordError::Version(version)), _) => Error::Version {
+            file,
+            version: *version,
+        },
+        (_, io::ErrorKind::UnexpectedEof) => Error::Damaged {
+            file,
+            what: String::from("it is cut short"),
+        },
+        (_, io::ErrorKind::InvalidData) => Error::Damaged {
+            file,
+            what: reason.to_string(),
+        },
+        _ => Error::Io { file, reason },
+    }
 }
 
 fn read_backup(input: &mut impl Read) -> io::Result<StateBackup> {

@@ -9,14 +9,16 @@ use super::servers::StoreIdentityArgs;
 
 pub(super) const BACKUP_HELP: &str = "\
 The backup blocks no call. The command reads the file back to check it, and never overwrites an
-existing file.
+existing file. Only the user who runs it can read the file. With - it writes to stdout, checks the
+same bytes, and prints its report to stderr. If its exit code is not 0, discard what stdout got.
 
-Example:
-  seqsvr backup seqsvr-$(date +%F).backup --server 127.0.0.1:7700";
+Examples:
+  seqsvr backup seqsvr-$(date +%F).backup --server 127.0.0.1:7700
+  set -o pipefail; seqsvr backup - | gzip > seqsvr.backup.gz";
 
 #[derive(Args)]
 pub(crate) struct BackupArgs {
-    /// File to write. It must not exist.
+    /// File to write, which must not exist; - for stdout.
     pub(crate) file: PathBuf,
     /// Read the data directory of a stopped store instead of the running cluster.
     ///

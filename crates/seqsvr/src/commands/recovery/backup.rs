@@ -1,15 +1,23 @@
-//! `seqsvr backup`: writes the state of a running cluster to a file.
+//! `seqsvr backup`: writes the state of a running cluster to a file, or to stdout.
 //!
 //! Invariant: a file under its final name is a complete and durable backup that was read back
-//! once. The command writes a temporary file, syncs it, checks it, renames it, and syncs the
-//! directory. It never replaces an existing file.
+//! once. The command writes a temporary file, syncs it, checks it, gives it its final name, and
+//! syncs the directory. It never replaces an existing file and never follows a link. The temporary
+//! file has a random name, is new, and is readable by this user only.
+//!
+//! Schedule that breaks it: the directory is open to other users. One of them guesses the temporary
+//! name and makes it a link to a file that only root may write.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+mod verified_stdout;
 
-use anyhow::Context;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
 use seqsvr_store::backup::{self, StateBackup};
+use tempfile::{NamedTempFile, PersistError};
+use verified_stdout::VerifiedStdout;
 
 use super::namespace_rates::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines};
 use crate::cli;
@@ -17,72 +25,118 @@ use crate::commands::cli_client::CliClient;
 use crate::output::exit_code::BadInput;
 use crate::output::{log, stdout};
 
+/// Name of a file that stands for stdout.
+const STDOUT_NAME: &str = "-";
+/// Bytes that are gathered before they are written.
+const WRITE_BUFFER_BYTES: usize = 64 << 10;
+
 pub(crate) async fn run(args: cli::BackupArgs) -> anyhow::Result<()> {
+    match args.file.as_os_str() == STDOUT_NAME {
+        true => write_stdout(&args).await,
+        false => write_new_file(&args).await,
+    }
+}
+
+async fn write_new_file(args: &cli::BackupArgs) -> anyhow::Result<()> {
     let file = &args.file;
     reject_existing(file)?;
-    let part = create_part_file(file)?;
-    let backup = match &args.data_dir {
-        Some(dir) => salvage(dir, &part).await,
-        None => download(&args.client, &part).await,
-    };
-    let backup = match backup {
-        Ok(backup) => backup,
-        Err(error) => {
-            // The error is reported. A leftover file would only block the next attempt.
-            let _ = fs::remove_file(&part);
-            return Err(error);
-        }
-    };
-    reject_existing(file)?;
-    fs::rename(&part, file).with_context(|| format!("cannot rename to {}", file.display()))?;
     let dir = file.parent().filter(|p| !p.as_os_str().is_empty());
     let dir = dir.unwrap_or(Path::new("."));
+    // It is deleted when it is dropped.
+    let part = create_part_file(file, dir)?;
+    let mut out = BufWriter::with_capacity(WRITE_BUFFER_BYTES, part.as_file());
+    let write_error = || format!("cannot write {}", part.path().display());
+    produce(args, dir, &mut out, &write_error).await?;
+    let written = out.into_inner().map_err(io::Error::from);
+    written.and_then(File::sync_all).with_context(write_error)?;
+    let backup = backup::read_backup_file(part.path())?;
+    publish(part, file)?;
     File::open(dir)
         .and_then(|d| d.sync_all())
         .with_context(|| format!("cannot sync directory {}", dir.display()))?;
-    let (about, state) = (&backup.header, &backup.state);
     stdout::print_line(format_args!("file      {}", file.display()))?;
-    stdout::print_line(format_args!("cluster   {}", about.cluster))?;
-    stdout::print_line(format_args!("index     {}", about.index))?;
-    stdout::print_line(format_args!("sections  {}", state.sections().count()))?;
-    for line in namespace_lines(&backup) {
+    for line in describe(&backup) {
         stdout::print_line(line)?;
-    }
-    if !has_rates(&backup) {
-        stdout::print_line(format_args!("margins   {UNKNOWN_RATE_ADVICE}"))?;
     }
     Ok(())
 }
 
-/// Downloads a backup into the existing file `part`, syncs it, and reads it back.
-async fn download(args: &cli::ClientArgs, part: &Path) -> anyhow::Result<StateBackup> {
+/// Writes the backup to stdout, and what it has to stderr.
+async fn write_stdout(args: &cli::BackupArgs) -> anyhow::Result<()> {
+    if io::stdout().is_terminal() {
+        bail!(BadInput(
+            "a backup is not text, and stdout is a terminal: send it to a program or a file, such as `seqsvr backup - | gzip > FILE`".into()
+        ));
+    }
+    let out = VerifiedStdout::start().context("cannot start")?;
+    let mut buffered = BufWriter::with_capacity(WRITE_BUFFER_BYTES, out);
+    let scratch_parent = std::env::temp_dir();
+    let produced = produce(args, &scratch_parent, &mut buffered, &|| {
+        "cannot write to stdout".into()
+    })
+    .await;
+    let flushed = buffered.flush();
+    let (out, _) = buffered.into_parts();
+    let verified = out.finish();
+    let written = produced.and_then(|()| flushed.context("cannot write to stdout"));
+    let backup = match (written, verified) {
+        // The check has the reason if it ended early.
+        (Err(error), verified) if !verified_stdout::is_check_ended(&error) => {
+            drop(verified);
+            return Err(error.context("what stdout received is no whole backup"));
+        }
+        (_, verified) => verified?,
+    };
+    for line in describe(&backup) {
+        log::log_unfiltered(line);
+    }
+    Ok(())
+}
+
+/// Writes the bytes of the backup that the command line names to `out`.
+async fn produce(
+    args: &cli::BackupArgs,
+    scratch_parent: &Path,
+    out: &mut impl Write,
+    write_error: &impl Fn() -> String,
+) -> anyhow::Result<()> {
+    match &args.data_dir {
+        Some(dir) => salvage(dir, scratch_parent, out, write_error).await,
+        None => download(&args.client, out, write_error).await,
+    }
+}
+
+/// Writes a backup of the running cluster.
+async fn download(
+    args: &cli::ClientArgs,
+    out: &mut impl Write,
+    write_error: &impl Fn() -> String,
+) -> anyhow::Result<()> {
     let client = CliClient::connect(args)?;
-    let write_error = || format!("cannot write {}", part.display());
-    let file = OpenOptions::new().write(true).open(part);
-    let mut out = BufWriter::new(file.with_context(write_error)?);
     let mut chunks = client.sdk.admin().backup().await?;
     while let Some(bytes) = chunks.chunk().await? {
         out.write_all(&bytes).with_context(write_error)?;
     }
-    let file = out.into_inner().map_err(io::Error::from);
-    file.and_then(|f| f.sync_all()).with_context(write_error)?;
-    Ok(backup::read_backup_file(part)?)
+    Ok(())
 }
 
-/// Writes the state of a stopped store's directory into the existing file `part`, and reads it
-/// back.
-async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<StateBackup> {
-    let scratch = part.with_extension("log");
-    let salvaged = seqsvr_store::salvage::read_data_dir(dir, &scratch).await;
-    // The copy of the log is not needed any more.
-    let _ = fs::remove_dir_all(&scratch);
-    let salvaged = salvaged?;
-    let write_error = || format!("cannot write {}", part.display());
-    let file = OpenOptions::new().write(true).open(part);
-    let mut out = BufWriter::new(file.with_context(write_error)?);
-    salvaged.backup.write(&mut out).with_context(write_error)?;
-    let file = out.into_inner().map_err(io::Error::from);
-    file.and_then(|f| f.sync_all()).with_context(write_error)?;
+/// Writes the state of a stopped store's directory. A copy of its log is made in `scratch_parent`
+/// and deleted.
+async fn salvage(
+    dir: &Path,
+    scratch_parent: &Path,
+    out: &mut impl Write,
+    write_error: &impl Fn() -> String,
+) -> anyhow::Result<()> {
+    let scratch = tempfile::tempdir_in(scratch_parent);
+    let scratch = scratch.with_context(|| {
+        format!(
+            "cannot make a directory for a copy of the log in {}",
+            scratch_parent.display()
+        )
+    })?;
+    let salvaged = seqsvr_store::salvage::read_data_dir(dir, &scratch.path().join("log")).await?;
+    salvaged.backup.write(out).with_context(write_error)?;
     log::log_text(format_args!(
         "WARNING: this backup has the state of one store's directory, not of the cluster.\n\
          The cluster may have acknowledged numbers after log index {} that are not in it, and\n\
@@ -92,27 +146,61 @@ async fn salvage(dir: &Path, part: &Path) -> anyhow::Result<StateBackup> {
          cover all numbers that it can have issued since this store's last contact with a leader.",
         salvaged.backup.header.index, salvaged.unconfirmed
     ));
-    Ok(backup::read_backup_file(part)?)
+    Ok(())
 }
 
-/// Rejects a file that exists.
+/// Returns the lines about the content of a backup.
+fn describe(backup: &StateBackup) -> Vec<String> {
+    let (about, state) = (&backup.header, &backup.state);
+    let mut lines = vec![
+        format!("cluster   {}", about.cluster),
+        format!("index     {}", about.index),
+        format!("sections  {}", state.sections().count()),
+    ];
+    lines.extend(namespace_lines(backup));
+    if !has_rates(backup) {
+        lines.push(format!("margins   {UNKNOWN_RATE_ADVICE}"));
+    }
+    lines
+}
+
+/// Rejects a file that exists, and a link even if its target does not exist.
 fn reject_existing(file: &Path) -> anyhow::Result<()> {
     match fs::symlink_metadata(file) {
-        Ok(_) => Err(BadInput(format!(
-            "{} exists: a backup is never overwritten, choose another name",
-            file.display()
-        ))
-        .into()),
+        Ok(_) => Err(existing_error(file).into()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e).with_context(|| format!("cannot use {}", file.display())),
     }
 }
 
-/// Creates an empty file next to the final one, with the process id in its name.
-fn create_part_file(file: &Path) -> anyhow::Result<PathBuf> {
-    let mut name = file.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = PathBuf::from(name);
-    File::create(&part).with_context(|| format!("cannot create {}", part.display()))?;
-    Ok(part)
+fn existing_error(file: &Path) -> BadInput {
+    BadInput(format!(
+        "{} exists: a backup is never overwritten, choose another name",
+        file.display()
+    ))
+}
+
+/// Creates a new file with a random name next to the final one, in `dir`.
+fn create_part_file(file: &Path, dir: &Path) -> anyhow::Result<NamedTempFile> {
+    let mut prefix = file.file_name().unwrap_or_default().to_owned();
+    prefix.push(".");
+    let part = tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".part")
+        .rand_bytes(12)
+        .tempfile_in(dir);
+    part.with_context(|| format!("cannot create a file in {}", dir.display()))
+}
+
+/// Gives the file its final name, unless a file of this name exists now.
+fn publish(part: NamedTempFile, file: &Path) -> anyhow::Result<()> {
+    match part.persist_noclobber(file) {
+        Ok(_) => Ok(()),
+        Err(PersistError { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(existing_error(file).into())
+        }
+        Err(PersistError { error, .. }) => {
+            Err(error).with_context(|| format!("cannot rename to {}", file.display()))
+        }
+    }
 }
