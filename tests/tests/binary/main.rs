@@ -18,3 +18,4 @@ mod metrics;
 mod namespace;
 mod simulation;
 mod trace;
+mod units;
