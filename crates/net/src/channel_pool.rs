@@ -7,8 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::tcp::TcpTransport;
-use crate::transport::{Transport, connect_lazy};
+use crate::transport::{TcpTransport, Transport, connect_lazy};
 use parking_lot::RwLock;
 use seqsvr_core::server_address::{BadAddress, check_server_address};
 use tonic::transport::{Channel, Endpoint};

@@ -2,8 +2,8 @@
 //!
 //! What lives here: [`Transport`] and [`Listener`], the seam through which a simulation replaces
 //! TCP; [`ChannelPool`], the kept channels of a caller; [`ConnectionLimiter`], [`ConnectionQuota`]
-//! and [`CallLimiter`], which bound what callers can make a server hold; [`LocalSequence`], the
-//! service in the same process.
+//! and [`CallLimiter`], which bound what callers can make a server hold; [`SharedCall`], one answer
+//! for all callers that wait for it; [`LocalSequence`], the service in the same process.
 //!
 //! What it may not know: what a call does; which process serves or calls; numbers and leases.
 
@@ -17,7 +17,7 @@ mod entry_scanner;
 pub mod fuzz;
 mod http2_limits;
 mod local_sequence;
-mod tcp;
+mod shared_call;
 mod transport;
 
 pub use call_limiter::{CallLimiter, CallShape, LimitedService, RetainedBytes, StreamMeter};
@@ -29,7 +29,7 @@ pub use connection_limiter::{
 pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
 pub use http2_limits::limit_http2;
 pub use local_sequence::LocalSequence;
-pub use tcp::TcpTransport;
+pub use shared_call::SharedCall;
 pub use transport::{
-    ByteStream, Listener, OpenConnection, PendingConnection, Transport, connect_lazy,
+    ByteStream, Listener, OpenConnection, PendingConnection, TcpTransport, Transport, connect_lazy,
 };

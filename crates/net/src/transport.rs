@@ -15,6 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
+pub use tcp::TcpTransport;
+
+mod tcp;
+
 /// A connection's two directions.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 

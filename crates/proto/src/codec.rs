@@ -43,7 +43,7 @@ where
 
 /// Reads messages.
 #[derive(Clone, Debug)]
-pub(crate) struct ContiguousDecoder<U>(PhantomData<U>);
+pub struct ContiguousDecoder<U>(pub(crate) PhantomData<U>);
 
 impl<U: Message + Default> Decoder for ContiguousDecoder<U> {
     type Item = U;

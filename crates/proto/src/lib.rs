@@ -4,7 +4,8 @@
 //! wire types become core types (and are checked) and back; [`error`], the one way an error with
 //! its machine-readable detail is put into a gRPC status and read out of it; [`key`], the owned
 //! key of a call; [`cluster_tag`], which cluster a message belongs to; [`limits`];
-//! [`trace_context`], which trace a call belongs to; [`printable`], text of others for a terminal
+//! [`trace_context`], which trace a call belongs to; [`encoded_message`], an answer that many
+//! callers share; [`printable`], text of others for a terminal
 //! or a log.
 //!
 //! What it may not know: connections; which process serves or calls. It keeps no state.
@@ -12,6 +13,7 @@
 pub mod cluster_tag;
 mod codec;
 pub mod convert;
+pub mod encoded_message;
 pub mod error;
 pub mod key;
 pub mod limits;

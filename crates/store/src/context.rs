@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::ids::{SessionId, Slot};
-use seqsvr_net::{CallLimiter, ConnectionLimiter};
+use seqsvr_net::{CallLimiter, ConnectionLimiter, SharedCall};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
 use seqsvr_proto::v1;
@@ -28,6 +28,8 @@ use crate::rpc_errors;
 pub(crate) const WATCH_STREAMS_MAX: usize = 8_192;
 /// Most backups at a time; the store rejects more.
 pub(crate) const BACKUPS_MAX: usize = 2;
+/// Minimum time between the beginnings of two computations of one status answer.
+const STATUS_INTERVAL: Duration = Duration::from_millis(20);
 /// Time after a confirmation in which this node must reach the confirmed leadership.
 const LEADERSHIP_READY_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -45,6 +47,9 @@ pub(crate) struct StoreContext {
     pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) calls: CallLimiter,
     pub(crate) backup_permits: Arc<Semaphore>,
+    pub(crate) cluster_status: SharedCall<v1::ClusterStatusResponse>,
+    pub(crate) namespaces: SharedCall<v1::ListNamespacesResponse>,
+    pub(crate) node_status: SharedCall<v1::NodeStatusResponse>,
     /// Held from reading a namespace until its alteration is applied.
     pub(crate) alteration_lock: tokio::sync::Mutex<()>,
     pub(crate) stop: CancellationToken,
@@ -73,6 +78,9 @@ impl StoreContext {
             connections,
             calls,
             backup_permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
+            cluster_status: SharedCall::new(STATUS_INTERVAL),
+            namespaces: SharedCall::new(STATUS_INTERVAL),
+            node_status: SharedCall::new(STATUS_INTERVAL),
             alteration_lock: tokio::sync::Mutex::default(),
             watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
             stop: CancellationToken::new(),

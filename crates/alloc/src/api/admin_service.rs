@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_net::SharedCall;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
@@ -14,11 +15,10 @@ use seqsvr_proto::v1::{
     Reason, RemoveMemberRequest, TransferLeaderRequest,
 };
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use crate::api::relay_client::{RelayClient, relay_client};
-use crate::api::shared_relay::SharedRelay;
 use crate::api::slot_operations::SlotOperations;
 use crate::metrics::collector::AllocCollector;
 use crate::own_cluster::OwnCluster;
@@ -29,9 +29,10 @@ use crate::store_client::store_group::StoreGroupClient;
 const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time of a relayed call over all attempts; after it the call fails.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(4);
-/// Maximum wait of a status request for the permit; after it the request is rejected with a retry
-/// hint.
-const STATUS_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Minimum time between the beginnings of two relayed calls of one status method.
+const RELAY_INTERVAL: Duration = Duration::from_millis(250);
+/// Minimum time between the beginnings of two walks over all sections.
+const WALK_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum time of a membership change, in which a new member catches up; after it the call fails.
 const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -42,11 +43,13 @@ pub(crate) struct AdminService {
     stores: StoreGroupClient,
     renewals: Arc<RenewalSignal>,
     slot_operations: Arc<SlotOperations>,
-    cluster_status: Arc<SharedRelay<ClusterStatusResponse>>,
-    namespaces: Arc<SharedRelay<ListNamespacesResponse>>,
+    cluster_status: Arc<SharedCall<ClusterStatusResponse>>,
+    namespaces: Arc<SharedCall<ListNamespacesResponse>>,
+    /// Walks over all sections.
+    node_status: Arc<SharedCall<NodeStatusResponse>>,
+    /// One walk at a time, also if its callers go away.
+    walk_permit: Arc<Semaphore>,
     collector: AllocCollector,
-    /// Permit to walk over all sections for a status request: one walk at a time.
-    status_permit: Arc<Semaphore>,
 }
 
 impl AdminService {
@@ -62,10 +65,11 @@ impl AdminService {
             stores,
             renewals,
             slot_operations: Arc::new(slot_operations),
-            cluster_status: Arc::new(SharedRelay::new()),
-            namespaces: Arc::new(SharedRelay::new()),
+            cluster_status: Arc::new(SharedCall::new(RELAY_INTERVAL)),
+            namespaces: Arc::new(SharedCall::new(RELAY_INTERVAL)),
+            node_status: Arc::new(SharedCall::new(WALK_INTERVAL)),
+            walk_permit: Arc::new(Semaphore::new(1)),
             collector,
-            status_permit: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -226,40 +230,39 @@ impl Admin for AdminService {
         &self,
         _: Request<NodeStatusRequest>,
     ) -> Result<Response<NodeStatusResponse>, Status> {
-        let permit = timeout(
-            STATUS_PERMIT_TIMEOUT,
-            self.status_permit.clone().acquire_owned(),
-        )
-        .await;
-        // The semaphore is never closed, so this error cannot occur.
-        let permit = permit.map_err(|_| {
-            let text = "too many concurrent status requests; retry after 1 s";
-            RpcError::new(Reason::Overloaded, text).with_retry_after_ms(1_000)
-        })?;
         // Walks over all sections. The walk waits for tasks that add a section at the same time.
         // They run in the background, where the scheduler may have preempted their thread, so the
         // walk does not run on a thread of the fast path.
-        let collector = self.collector.clone();
-        let walk = seqsvr_os::spawn_blocking(move || {
-            let _permit = permit;
-            collector.collect_status()
-        });
-        // Fails only by a bug, or when the process ends.
-        let status = walk.await;
-        let status = status.map_err(|e| RpcError::new(Reason::Unspecified, e.to_string()))?;
-        Ok(Response::new(status))
+        let walk = async {
+            // The semaphore is never closed, so there is always a permit.
+            let permit = self.walk_permit.clone().acquire_owned().await;
+            let collector = self.collector.clone();
+            let status = seqsvr_os::spawn_blocking(move || {
+                let _permit = permit;
+                collector.collect_status()
+            });
+            // Fails only by a bug, or when the process ends.
+            let status = status.await;
+            Ok(status.map_err(|e| RpcError::new(Reason::Unspecified, e.to_string()))?)
+        };
+        self.node_status.call(walk).await.map(Response::new)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
     use std::net::SocketAddr;
+
+    use futures::FutureExt;
+    use futures::future::join_all;
 
     use super::*;
     use crate::{AllocEnvironment, AllocServer, Options};
 
+    /// Schedule: callers request the status faster than one walk over all sections ends.
     #[tokio::test]
-    async fn status_request_without_permit_times_out() {
+    async fn status_requests_wait_for_one_walk_in_bounded_number() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = AllocServer::start_in(options, AllocEnvironment::system()).await;
@@ -267,12 +270,26 @@ mod tests {
         let admin = alloc.admin.clone();
         let request_status = || admin.node_status(Request::new(NodeStatusRequest {}));
 
-        let another = admin.status_permit.clone().acquire_owned();
-        let another = another.await.unwrap();
-        let refused = RpcError::from_status(&request_status().await.unwrap_err());
+        let walk = Box::pin(admin.node_status.call(pending()));
+        let (walk, mut waiting) = (poll_once(walk), Vec::new());
+        let refused = loop {
+            assert!(waiting.len() < 10_000, "no bound");
+            match poll_once(Box::pin(request_status())) {
+                Ok(answer) => break answer,
+                Err(waits) => waiting.push(waits),
+            }
+        };
+        let refused = RpcError::from_status(&refused.unwrap_err());
         assert_eq!(refused.reason(), Reason::Overloaded);
         assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
-        drop(another);
-        assert_eq!(request_status().await.unwrap().into_inner().role, "alloc");
+        drop(walk);
+        for answer in join_all(waiting).await {
+            assert_eq!(answer.unwrap().into_inner().role, "alloc");
+        }
+    }
+
+    /// Polls a future once. Returns its output, or the future if it waits.
+    fn poll_once<F: Future + Unpin>(mut future: F) -> Result<F::Output, F> {
+        (&mut future).now_or_never().ok_or(future)
     }
 }

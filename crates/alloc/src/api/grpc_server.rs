@@ -8,7 +8,6 @@ use seqsvr_net::{
 };
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
-use seqsvr_proto::v1::sequence_server::SequenceServer;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
@@ -17,6 +16,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::api::admin_service::AdminService;
 use crate::api::relay_client::ClusterTagCheck;
+use crate::api::routes_service::RoutesService;
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::sequence_service::SequenceService;
 use crate::error::Error;
@@ -97,9 +97,8 @@ impl GrpcServer {
         let reflection_v1 = reflection().build_v1().map_err(|e| serve_error(&e))?;
         // Older tools use this version of the protocol.
         let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| serve_error(&e))?;
-        let sequence = SequenceServer::new(SequenceService(self.sequence.clone()))
-            .max_decoding_message_size(self.message_max.min(MESSAGE_BYTES_MAX))
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let sequence = SequenceService(self.sequence.clone());
+        let sequence = RoutesService::new(sequence, self.message_max.min(MESSAGE_BYTES_MAX));
         let check = ClusterTagCheck(self.sequence.own_cluster.clone());
         let operators = AdminServer::with_interceptor(self.admin, check);
         let incoming = accept_connections(listener, self.connections);

@@ -4,7 +4,7 @@ pub(crate) mod admin_service;
 pub(crate) mod grpc_server;
 pub(crate) mod pipe_responses;
 pub(crate) mod relay_client;
+pub(crate) mod routes_service;
 pub(crate) mod sequence_parts;
 pub(crate) mod sequence_service;
-pub(crate) mod shared_relay;
 pub(crate) mod slot_operations;

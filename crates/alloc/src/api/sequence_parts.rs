@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use seqsvr_core::routing_table::RoutingTable;
+use seqsvr_proto::cluster_tag::ClusterTagged;
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::RoutesRequest;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::background_executor::BackgroundExecutor;
@@ -27,4 +32,25 @@ pub(crate) struct SequenceParts {
     pub(crate) batch_items_max: usize,
     /// Canceled when calls in progress must end.
     pub(crate) stopping: CancellationToken,
+}
+
+impl SequenceParts {
+    /// Returns a table that is not older than the one of the caller, if a store has a newer one in
+    /// time.
+    ///
+    /// # Errors
+    /// The caller names another cluster, or there is no table before the deadline.
+    pub(crate) async fn table_for(
+        &self,
+        request: &RoutesRequest,
+        deadline: Instant,
+    ) -> Result<Arc<RoutingTable>, RpcError> {
+        let table = self.slow_path.wait_for_table(deadline).await?;
+        self.own_cluster.check(request.cluster_tag())?;
+        if request.base <= table.version() {
+            return Ok(table);
+        }
+        self.renewals.renew_and_wait(deadline).await;
+        self.slow_path.wait_for_table(deadline).await
+    }
 }

@@ -240,18 +240,14 @@ impl Sequence for SequenceService {
         .await
     }
 
+    /// Serves callers within this process; those of other processes get shared bytes, see
+    /// [`crate::api::routes_service`].
     async fn routes(
         &self,
         request: Request<RoutesRequest>,
     ) -> Result<Response<RoutingTable>, Status> {
         self.with_metrics(CallMethod::Routes, request, |arrival, request| async move {
-            let deadline = arrival.deadline;
-            let table = self.0.slow_path.wait_for_table(deadline).await?;
-            self.0.own_cluster.check(request.cluster_tag())?;
-            if request.base > table.version() {
-                self.0.renewals.renew_and_wait(deadline).await;
-            }
-            let table = self.0.slow_path.wait_for_table(deadline).await?;
+            let table = self.0.table_for(&request, arrival.deadline).await?;
             Ok(RoutingTable::from(&table.delta_since(request.base)))
         })
         .await
@@ -294,7 +290,7 @@ impl LocalSequence for SequenceService {
 
 impl SequenceService {
     /// Answers a gRPC call, and records its duration and its failure.
-    async fn with_metrics<T, U, F>(
+    pub(super) async fn with_metrics<T, U, F>(
         &self,
         method: CallMethod,
         request: Request<T>,

@@ -1,6 +1,7 @@
 //! The session of this process, its lease and the routing table it serves by.
 
 pub(crate) mod current_session;
+mod encoded_routes;
 pub(crate) mod leased_session;
 pub(crate) mod ownership;
 pub(crate) mod renewal_signal;

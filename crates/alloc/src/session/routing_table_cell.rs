@@ -6,12 +6,14 @@ use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use seqsvr_core::routing_table::{RoutingDelta, RoutingTable, RoutingUpdateError};
 use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::encoded_message::EncodedMessage;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::own_cluster::OwnCluster;
+use crate::session::encoded_routes::EncodedRoutes;
 
 /// Error that prevents a delta from being applied.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +31,7 @@ pub(crate) struct RoutingTableCell {
     cluster: Arc<OwnCluster>,
     current: ArcSwapOption<RoutingTable>,
     update: Mutex<()>,
+    encoded: EncodedRoutes,
     version: watch::Sender<u64>,
 }
 
@@ -38,6 +41,7 @@ impl RoutingTableCell {
             cluster,
             current: ArcSwapOption::empty(),
             update: Mutex::new(()),
+            encoded: EncodedRoutes::default(),
             version: watch::Sender::new(0),
         }
     }
@@ -95,6 +99,13 @@ impl RoutingTableCell {
         self.current.store(Some(Arc::new(next)));
         self.version.send_replace(version);
         Ok(true)
+    }
+
+    /// Returns what a table of version `base` misses, or the full table, in the bytes that all
+    /// callers share; None before the first table.
+    pub(crate) fn encoded_since(&self, base: u64) -> Option<EncodedMessage> {
+        let table = self.current.load();
+        Some(self.encoded.since(table.as_deref()?, base))
     }
 
     /// Returns the routes that a caller with a table of `version` lacks; None if it lacks none, or

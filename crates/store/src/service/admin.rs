@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::ids::SessionId;
 use seqsvr_core::namespace::NamespaceChange;
+use seqsvr_core::state::State;
 use seqsvr_metrics::{insecure_sample, to_counter_map};
 use seqsvr_proto::convert::{namespace_spec_from, u128_to_bytes};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason, admin_server};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Request;
+use tonic::{Request, Response};
 
 use super::{GrpcResult, StoreService, backup, members, to_grpc_result};
 use crate::context::StoreContext;
@@ -37,21 +38,22 @@ impl admin_server::Admin for StoreService {
         &self,
         _: Request<v1::ListNamespacesRequest>,
     ) -> GrpcResult<v1::ListNamespacesResponse> {
-        to_grpc_result(self.0.confirm_leadership().await.map(|_| {
-            v1::ListNamespacesResponse {
-                namespaces: self
-                    .0
-                    .node
-                    .with_state(|s| s.namespaces().map(v1::Namespace::from).collect()),
-            }
-        }))
+        let listed = self.0.namespaces.call(async {
+            self.0.confirm_leadership().await?;
+            let namespaces = |s: &State| s.namespaces().map(v1::Namespace::from).collect();
+            Ok(v1::ListNamespacesResponse {
+                namespaces: self.0.node.with_state(namespaces),
+            })
+        });
+        listed.await.map(Response::new)
     }
 
     async fn cluster_status(
         &self,
         _: Request<v1::ClusterStatusRequest>,
     ) -> GrpcResult<v1::ClusterStatusResponse> {
-        to_grpc_result(cluster_status(&self.0).await)
+        let status = async { Ok(cluster_status(&self.0).await?) };
+        self.0.cluster_status.call(status).await.map(Response::new)
     }
 
     async fn move_slot(
@@ -100,7 +102,8 @@ impl admin_server::Admin for StoreService {
         &self,
         _: Request<v1::NodeStatusRequest>,
     ) -> GrpcResult<v1::NodeStatusResponse> {
-        to_grpc_result(Ok(node_status(&self.0)))
+        let status = async { Ok(node_status(&self.0)) };
+        self.0.node_status.call(status).await.map(Response::new)
     }
 }
 
