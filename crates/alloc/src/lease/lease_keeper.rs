@@ -320,6 +320,7 @@ impl LeaseKeeper {
                     false => t0,
                 };
                 session.renew(Lease::new(t0, lease));
+                self.stores.record_success(&address);
                 self.stores.set_members(response.stores);
                 self.slot_mover.start_planned_moves(
                     session,

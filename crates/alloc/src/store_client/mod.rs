@@ -5,4 +5,5 @@ pub(crate) mod ownership_verifier;
 pub(crate) mod refusal;
 pub(crate) mod section_reader;
 pub(crate) mod store_group;
+mod store_preference;
 pub(crate) mod unavailable;

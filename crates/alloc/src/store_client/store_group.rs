@@ -26,6 +26,7 @@ use tonic::{Response, Status};
 
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
+use crate::store_client::store_preference::StorePreference;
 
 /// Maximum members that are remembered; above it the others are ignored. A group has 3 or 5.
 const MEMBERS_MAX: usize = 16;
@@ -40,7 +41,7 @@ pub(crate) struct StoreGroupClient {
     /// Runtime of the connections. Leases depend on them, so it is never the background runtime,
     /// whichever task connects first.
     runtime: Handle,
-    preferred: Arc<Mutex<String>>,
+    preferred: Arc<Mutex<StorePreference>>,
     random: RandomSource,
     cluster: Arc<OwnCluster>,
     /// Whether each store that answered last named another cluster. A store that does not answer is
@@ -62,7 +63,7 @@ impl StoreGroupClient {
             members: Arc::default(),
             channels,
             runtime: Handle::current(),
-            preferred: Arc::new(Mutex::new(preferred)),
+            preferred: Arc::new(Mutex::new(StorePreference::new(preferred))),
             random,
             cluster,
             foreign: Arc::default(),
@@ -80,9 +81,9 @@ impl StoreGroupClient {
     /// Creates a client for calls that this process relays. It finds the leader by itself: a
     /// relayed call that times out does not send the next renewal to another store.
     pub(crate) fn for_relayed_calls(&self) -> StoreGroupClient {
-        let preferred = self.preferred.lock().clone();
+        let preferred = self.preferred.lock().address().to_owned();
         StoreGroupClient {
-            preferred: Arc::new(Mutex::new(preferred)),
+            preferred: Arc::new(Mutex::new(StorePreference::new(preferred))),
             ..self.on_own_connections()
         }
     }
@@ -109,7 +110,7 @@ impl StoreGroupClient {
 
     /// Returns a channel to the store that last succeeded, or to the next one to try.
     pub(crate) fn preferred_channel(&self) -> Result<(String, Channel), RpcError> {
-        let address = self.preferred.lock().clone();
+        let address = self.preferred.lock().address().to_owned();
         let _in = self.runtime.enter();
         let channel = self
             .channels
@@ -118,23 +119,16 @@ impl StoreGroupClient {
         Ok((address, channel))
     }
 
+    /// Records that the store at `address` answered as the leader.
+    pub(crate) fn record_success(&self, address: &str) {
+        self.preferred.lock().record_success(address);
+    }
+
     /// Prefers the next store, because the one at `address` failed or does not lead; `leader` is
-    /// its hint. A late response, after another task has changed the preference, changes nothing.
-    pub(crate) fn prefer_next(&self, address: &str, leader: &str) {
-        let mut preferred = self.preferred.lock();
-        if *preferred != address {
-            return;
-        }
-        if !leader.is_empty() && leader != address {
-            *preferred = leader.to_owned();
-            return;
-        }
+    /// its hint. Returns whether the hint was followed: see [`StorePreference`].
+    pub(crate) fn prefer_next(&self, address: &str, leader: &str) -> bool {
         let all = self.addresses();
-        let at = all.iter().position(|a| a == address);
-        let next = at.map_or(0, |i| i + 1) % all.len().max(1);
-        if let Some(address) = all.get(next) {
-            *preferred = address.clone();
-        }
+        self.preferred.lock().choose_next(address, leader, &all)
     }
 
     /// Records which cluster an answer names, and returns the answer if it is of this process's
@@ -237,23 +231,25 @@ impl StoreGroupClient {
                 )),
             };
             let fault = match check(&address, answer) {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.record_success(&address);
+                    return Ok(answer);
+                }
                 Err(fault) => fault,
             };
             if !should_retry(&fault) {
                 return Err(fault);
             }
             attempts += 1;
-            self.prefer_next(&address, &fault.detail.leader);
             // A leader hint is followed at once. After a full round without success the next
             // attempt waits a little.
-            let delay =
-                if fault.detail.leader.is_empty() || attempts > 2 * self.addresses().len() as u32 {
-                    self.random
-                        .jitter(Duration::from_millis(10 << attempts.min(4)))
-                } else {
-                    Duration::ZERO
-                };
+            let is_hinted = self.prefer_next(&address, &fault.detail.leader);
+            let delay = match is_hinted && attempts <= 2 * self.addresses().len() as u32 {
+                true => Duration::ZERO,
+                false => self
+                    .random
+                    .jitter(Duration::from_millis(10 << attempts.min(4))),
+            };
             if Instant::now() + delay >= deadline {
                 let text = format!(
                     "no store answered ({}) after {attempts} attempts: {fault}",
