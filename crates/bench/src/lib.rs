@@ -22,6 +22,7 @@ mod stats;
 mod verifier;
 mod worker;
 
+pub use cluster_counters::ClusterCounters;
 pub use report::BenchReport;
 pub use runner::{ProgressPrinter, run_bench};
 pub use settings::{BenchSettings, CallMode, InvalidSettings, KeyDistribution};

@@ -97,6 +97,12 @@ impl BenchReport {
             format_grouped(counters.window_waits),
             format_grouped(counters.forwarded)
         ));
+        if !counters.silent.is_empty() {
+            lines.push(format!(
+                "silent    {}: no answer, so the line above is without their counters",
+                counters.silent.join(", ")
+            ));
+        }
         lines
     }
 

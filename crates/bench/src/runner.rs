@@ -283,7 +283,7 @@ async fn measure_run(
     total.add_stats(&RunStats::take_sum(stats));
     let counters = ClusterCounters::read(admin)
         .await?
-        .increase_since(counters_before);
+        .increase_since(&counters_before);
     if run.pacer.is_stopped() {
         print("ended early".to_owned());
     }

@@ -1,5 +1,7 @@
 //! Measures a case: both workloads in turn, for the given number of rounds.
 
+use seqsvr_bench::ClusterCounters;
+
 use super::cases::{Case, Target};
 use super::error::CompareError;
 use super::run_sample::RunSample;
@@ -57,12 +59,25 @@ pub(super) async fn measure_case(
 }
 
 impl CaseResult {
-    /// Returns a counter of the cluster, summed over all rounds of seqsvr.
-    pub(super) fn sum_cluster_counter(&self, name: &str) -> f64 {
-        let pointer = format!("/cluster/{name}");
-        let values = self.measured.iter();
-        let values = values.map(|sample| sample.bench_value(&pointer).unwrap_or(0.0));
-        values.sum()
+    /// Returns the counters of the cluster, summed over all rounds of seqsvr; None if another
+    /// generator than `seqsvr bench` made the load.
+    ///
+    /// # Errors
+    /// A round has no counters, or not those of all processes.
+    pub(super) fn sum_counters(&self) -> Result<Option<ClusterCounters>, CompareError> {
+        let mut sum = None;
+        for sample in &self.measured {
+            if let Some(counters) = sample.cluster_counters()? {
+                sum.get_or_insert_with(ClusterCounters::default)
+                    .add(&counters);
+            }
+        }
+        Ok(sum)
+    }
+
+    fn expect_counters(&self) -> Result<ClusterCounters, CompareError> {
+        let missing = || CompareError::failed("the generator of the load reads no counters");
+        self.sum_counters()?.ok_or_else(missing)
     }
 
     /// Returns the median over the rounds of the rate divided by that of the reference; NaN without
@@ -85,22 +100,25 @@ impl CaseResult {
                 )
             }
             Target::RaiseRateMin(_) => try_median(self.measured.iter().map(|sample| {
-                Ok(sample.bench_value("/cluster/raises")? / sample.bench_value("/seconds")?)
+                let counters = sample.cluster_counters()?;
+                let missing = || CompareError::failed("the load has no counters");
+                let raises = counters.ok_or_else(missing)?.raises;
+                Ok(raises as f64 / sample.bench_value("/seconds")?)
             })),
             Target::NumbersPerRaiseMin(_) => {
-                Ok(self.sum_cluster_counter("numbers") / self.sum_cluster_counter("raises"))
+                let sum = self.expect_counters()?;
+                Ok(sum.numbers_issued as f64 / sum.raises as f64)
             }
             Target::RaisesPerSyncMin(_) => {
-                Ok(self.sum_cluster_counter("raises") / self.sum_cluster_counter("fsyncs"))
+                let sum = self.expect_counters()?;
+                Ok(sum.raises as f64 / sum.fsyncs as f64)
             }
             Target::BytesPerKeyMax(_) => try_median(self.measured.iter().map(|sample| {
                 let bytes = sample.resident_bytes;
                 let bytes = bytes.ok_or_else(|| CompareError::failed("no memory was read"))?;
                 Ok(bytes as f64 / sample.bench_value("/keys")?)
             })),
-            Target::NoRefillWait => self.measured.iter().try_fold(0.0, |sum, sample| {
-                Ok(sum + sample.bench_value("/cluster/window_waits")?)
-            }),
+            Target::NoRefillWait => Ok(self.expect_counters()?.window_waits as f64),
         }
     }
 }
@@ -142,5 +160,48 @@ mod tests {
         assert!(Target::RatioMin(2.0).is_reached_by(ratio));
         assert!(!Target::RatioMin(2.1).is_reached_by(ratio));
         assert!(!Target::NoRefillWait.is_reached_by(1.0));
+    }
+
+    #[test]
+    fn missing_counter_fails_the_target_that_needs_it() {
+        let sample = |cluster: serde_json::Value| RunSample {
+            bench_report: Some(serde_json::json!({ "seconds": 2.0, "cluster": cluster })),
+            ..RunSample::default()
+        };
+        let counters = ClusterCounters {
+            numbers_issued: 600,
+            raises: 6,
+            fsyncs: 3,
+            ..ClusterCounters::default()
+        };
+        let whole = serde_json::to_value(&counters).unwrap();
+        let result = |cluster: &serde_json::Value| CaseResult {
+            measured: vec![sample(cluster.clone())],
+            reference: Vec::new(),
+        };
+        let targets = [
+            (Target::NumbersPerRaiseMin(1.0), 100.0),
+            (Target::RaisesPerSyncMin(1.0), 2.0),
+            (Target::RaiseRateMin(1.0), 3.0),
+            (Target::NoRefillWait, 0.0),
+        ];
+        for (target, value) in targets {
+            assert_eq!(result(&whole).target_value(target).unwrap(), value);
+            for name in ["numbers_issued", "raises", "fsyncs", "window_waits"] {
+                let mut cut = whole.clone();
+                cut.as_object_mut().unwrap().remove(name);
+                let error = result(&cut).target_value(target).unwrap_err();
+                assert!(error.into_text().contains(name), "{name}");
+            }
+            let mut partly = whole.clone();
+            partly["silent"] = serde_json::json!(["a:1"]);
+            let error = result(&partly).target_value(target).unwrap_err();
+            assert!(error.into_text().contains("a:1"));
+            let none = CaseResult {
+                measured: vec![RunSample::from_rate(1.0)],
+                reference: Vec::new(),
+            };
+            none.target_value(target).unwrap_err();
+        }
     }
 }

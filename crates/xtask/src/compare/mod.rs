@@ -63,8 +63,10 @@ pub async fn compare(options: &CompareOptions) -> Result<bool, String> {
     let mut passed = true;
     for case in selected {
         let result = measure::measure_case(case, &mut testbed, options.rounds).await;
-        passed &= !matches!(result, Err(CompareError::Failed(_)));
-        println!("{}", report::format_row(case, &result));
+        let row = result.and_then(|result| report::format_row(case, &result));
+        passed &= !matches!(row, Err(CompareError::Failed(_)));
+        let row = row.unwrap_or_else(|error| report::format_error_row(case, &error));
+        println!("{row}");
     }
     if let Some(dir) = &options.charts_dir {
         let drawn = charts::draw_charts(&mut testbed, options.rounds, dir).await;

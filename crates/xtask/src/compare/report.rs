@@ -51,36 +51,38 @@ pub(super) fn format_head(run_time: Duration) -> String {
         |---|---|---|---|---|---|"
 }
 
+/// Returns the row of a case that gave no result.
+pub(super) fn format_error_row(case: &Case, error: &CompareError) -> String {
+    match error {
+        CompareError::Unavailable(why) => format!("| {} | | | | skipped: {why} | |", case.name),
+        CompareError::Failed(why) => format!("| {} | | | | FAILED: {why} | |", case.name),
+    }
+}
+
 /// Returns the row of a case.
-pub(super) fn format_row(case: &Case, result: &Result<CaseResult, CompareError>) -> String {
-    let result = match result {
-        Ok(result) => result,
-        Err(CompareError::Unavailable(why)) => {
-            return format!("| {} | | | | skipped: {why} | |", case.name);
-        }
-        Err(CompareError::Failed(why)) => {
-            return format!("| {} | | | | FAILED: {why} | |", case.name);
-        }
-    };
+///
+/// # Errors
+/// A value that a target or the row needs was not measured.
+pub(super) fn format_row(case: &Case, result: &CaseResult) -> Result<String, CompareError> {
     let rate = |samples: &[RunSample]| format_short(median(samples.iter().map(|s| s.rate)));
     let targets = case.targets.iter();
     let targets: Vec<String> = targets
         .map(|target| format_target(*target, result))
-        .collect();
+        .collect::<Result<_, _>>()?;
     let (reference, ratio) = match case.reference {
         Some(_) => (rate(&result.reference), format_short(result.median_ratio())),
         None => Default::default(),
     };
-    format!(
+    Ok(format!(
         "| {} | {} | {reference} | {ratio} | {} | {} |",
         case.name,
         rate(&result.measured),
         targets.join("; "),
-        format_writes(result),
-    )
+        format_writes(result)?,
+    ))
 }
 
-fn format_target(target: Target, result: &CaseResult) -> String {
+fn format_target(target: Target, result: &CaseResult) -> Result<String, CompareError> {
     let text = match target {
         Target::RatioMin(min) => format!("ratio >= {min}"),
         Target::RateMin(min) => format!(">= {} per second", format_short(min)),
@@ -91,18 +93,17 @@ fn format_target(target: Target, result: &CaseResult) -> String {
         Target::RaisesPerSyncMin(min) => format!(">= {min} raises per sync"),
         Target::NoRefillWait => "no wait for a refill".to_owned(),
     };
-    match result.target_value(target) {
-        Ok(value) if target.is_reached_by(value) => {
-            format!("{text}: met ({})", format_short(value))
-        }
-        Ok(value) => format!("{text}: **not met** ({})", format_short(value)),
-        Err(error) => format!("{text}: {}", error.into_text()),
-    }
+    let value = result.target_value(target)?;
+    let verdict = match target.is_reached_by(value) {
+        true => "met",
+        false => "**not met**",
+    };
+    Ok(format!("{text}: {verdict} ({})", format_short(value)))
 }
 
 /// Returns the disk flushes of both sides, the raises of seqsvr with their cost, and the memory of
 /// the AllocSvr.
-fn format_writes(result: &CaseResult) -> String {
+fn format_writes(result: &CaseResult) -> Result<String, CompareError> {
     let flushes = |samples: &[RunSample]| {
         let rates: Option<Vec<f64>> = samples.iter().map(|s| s.flush_rate).collect();
         let rates = rates.filter(|rates| !rates.is_empty())?;
@@ -112,17 +113,20 @@ fn format_writes(result: &CaseResult) -> String {
     let measured = flushes(&result.measured).unwrap_or("flushes unknown".to_owned());
     let mut parts = vec![measured];
     parts.extend(flushes(&result.reference).map(|text| format!("reference {text}")));
-    let raises = result.sum_cluster_counter("raises");
-    if raises > 0.0 {
+    let counters = result.sum_counters()?;
+    if let Some(counters) = counters.filter(|counters| counters.raises > 0) {
         let seconds = result.measured.iter();
-        let seconds = seconds.filter_map(|sample| sample.bench_value("/seconds").ok());
-        let per = |name| format_short(raises / result.sum_cluster_counter(name));
+        let seconds: Vec<f64> = seconds
+            .map(|sample| sample.bench_value("/seconds"))
+            .collect::<Result<_, _>>()?;
+        let raises = counters.raises as f64;
+        let per = |count: u64| format_short(raises / count as f64);
         parts.push(format!(
             "{} raises per second, {} per log entry, {} per sync, {} numbers each",
-            format_short(raises / seconds.sum::<f64>()),
-            per("raise_entries"),
-            per("fsyncs"),
-            format_short(result.sum_cluster_counter("numbers") / raises),
+            format_short(raises / seconds.iter().sum::<f64>()),
+            per(counters.raise_entries),
+            per(counters.fsyncs),
+            format_short(counters.numbers_issued as f64 / raises),
         ));
     }
     let bytes = result.measured.iter().filter_map(|s| s.resident_bytes);
@@ -131,7 +135,7 @@ fn format_writes(result: &CaseResult) -> String {
             .max()
             .map(|bytes| format!("AllocSvr {} MiB", bytes >> 20)),
     );
-    parts.join("; ")
+    Ok(parts.join("; "))
 }
 
 /// Returns a number with three digits and a unit.

@@ -1,5 +1,6 @@
 //! Result of one run of a workload.
 
+use seqsvr_bench::ClusterCounters;
 use serde_json::Value;
 
 use super::error::CompareError;
@@ -32,5 +33,26 @@ impl RunSample {
         let value = report.and_then(|report| report.pointer(pointer)?.as_f64());
         let missing = || CompareError::Failed(format!("the report of bench has no {pointer}"));
         value.ok_or_else(missing)
+    }
+
+    /// Returns the counters of the cluster; None for other generators than `seqsvr bench`.
+    ///
+    /// # Errors
+    /// The report of `seqsvr bench` has no or other counters, or a process did not answer.
+    pub(super) fn cluster_counters(&self) -> Result<Option<ClusterCounters>, CompareError> {
+        let Some(report) = &self.bench_report else {
+            return Ok(None);
+        };
+        let counters = serde_json::from_value(report["cluster"].clone());
+        let counters: ClusterCounters = counters.map_err(|e| {
+            CompareError::Failed(format!("the report of bench has no counters: {e}"))
+        })?;
+        match counters.silent.is_empty() {
+            true => Ok(Some(counters)),
+            false => Err(CompareError::Failed(format!(
+                "no counters of {}",
+                counters.silent.join(", ")
+            ))),
+        }
     }
 }
