@@ -95,7 +95,10 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
         let numbers = counter(&s.address, "numbers_issued").map_or_else(
             || "does not answer".to_owned(),
             |n| {
-                let get = |name| counter(&s.address, name).unwrap_or(0);
+                let get = |name| {
+                    counter(&s.address, name)
+                        .map_or_else(|| "unknown".to_owned(), |n| n.to_string())
+                };
                 format!(
                     "{n} numbers, {} raises, {} window waits",
                     get("raises"),

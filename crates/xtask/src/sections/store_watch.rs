@@ -109,7 +109,7 @@ async fn watch_counters(
 ) -> Result<StoreObservation, String> {
     let admin = watched.client.admin();
     let mut observed = StoreObservation::default();
-    let (mut terms, mut indexes) = (Vec::new(), Vec::new());
+    let (mut terms, mut indexes, mut silences) = (Vec::new(), Vec::new(), Vec::new());
     let started = Instant::now();
     while !stop.is_cancelled() {
         for pid in list_store_pids() {
@@ -120,14 +120,17 @@ async fn watch_counters(
         for (_, address) in &watched.voters {
             let status = admin.node_status(address).await;
             let counters = status.map_err(|e| e.to_string())?.counters;
-            terms.extend(counters.get("raft_term").copied());
-            indexes.extend(counters.get("raft_last_log_index").copied());
+            let counter = |name: &str| {
+                let value = counters.get(name).copied();
+                value.ok_or_else(|| format!("the store at {address} has no counter {name}"))
+            };
+            terms.push(counter("raft_term")?);
+            indexes.push(counter("raft_last_log_index")?);
             for (id, _) in &watched.voters {
-                let silence_ms = counters
-                    .get(&format!("raft_follower_last_ack_age_ms_{id}"))
-                    .copied();
-                let silence = Duration::from_millis(silence_ms.unwrap_or(0));
-                observed.silence = observed.silence.max(silence);
+                // The leader has this counter of its followers only.
+                let silence_ms = counters.get(&format!("raft_follower_last_ack_age_ms_{id}"));
+                let silence = silence_ms.map(|ms| Duration::from_millis(*ms));
+                silences.extend(silence);
             }
         }
         tokio::time::sleep(COUNTERS_INTERVAL).await;
@@ -139,6 +142,8 @@ async fn watch_counters(
     if terms.is_empty() {
         return Err(String::from("no counters of a store were read"));
     }
+    let silence = silences.into_iter().max();
+    observed.silence = silence.ok_or("no store reported when a follower last answered")?;
     observed.elections = span(&terms);
     observed.entries_per_second = span(&indexes) as f64 / started.elapsed().as_secs_f64();
     Ok(observed)
