@@ -217,11 +217,12 @@ impl Refiller {
         };
         match self.command_queue.submit(command).await? {
             Reply::Raised(raised) => {
-                self.counters.raises.add(1);
                 if raised.generation == loaded.generation.0 {
                     loaded.section.widen_to(raised.max_seq);
                     loaded.changed.notify_waiters();
                 }
+                // After the window is wider: a raise that is counted can be used.
+                self.counters.raises.add(1);
                 Ok(())
             }
             Reply::Rejected(refused) => {
