@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_core::server_address::is_unspecified_address;
 use seqsvr_net::{Listener, LocalSequence};
 use seqsvr_proto::v1::admin_server::Admin;
 use tokio::sync::watch;
@@ -61,7 +62,7 @@ impl AllocServer {
     /// Starts serving. Registration continues in the background. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Options`], [`Error::Listen`], [`Error::StateDir`].
+    /// [`Error::Options`], [`Error::NoAdvertiseAddress`], [`Error::Listen`], [`Error::StateDir`].
     pub async fn start(options: Options) -> Result<AllocServer, Error> {
         AllocServer::start_in(options, AllocEnvironment::system()).await
     }
@@ -69,7 +70,7 @@ impl AllocServer {
     /// Starts serving in this environment. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Options`], [`Error::Listen`], [`Error::StateDir`].
+    /// [`Error::Options`], [`Error::NoAdvertiseAddress`], [`Error::Listen`], [`Error::StateDir`].
     pub async fn start_in(
         options: Options,
         environment: AllocEnvironment,
@@ -84,6 +85,11 @@ impl AllocServer {
             return Err(Error::Options(
                 "name at least one store with --stores".into(),
             ));
+        }
+        let listen = options.listen.to_string();
+        let advertised = options.advertise.as_ref().unwrap_or(&listen);
+        if is_unspecified_address(advertised) {
+            return Err(Error::NoAdvertiseAddress(advertised.clone()));
         }
         let state_dir = options
             .state_dir
@@ -243,6 +249,31 @@ mod tests {
         tokio::time::timeout(2 * DRAIN_TIMEOUT, alloc.shutdown())
             .await
             .expect("the shutdown ends");
+    }
+
+    /// No machine reaches another one at 0.0.0.0: no caller would find the owner of its slots.
+    #[tokio::test]
+    async fn unspecified_address_needs_an_advertised_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let stores = vec!["127.0.0.1:1".to_owned()];
+        for listen in ["0.0.0.0:0", "[::]:0", "[::ffff:0.0.0.0]:0"] {
+            for advertise in [None, Some("0.0.0.0:7700".to_owned())] {
+                let state_dir = dir.path().join("state");
+                let options = Options {
+                    advertise,
+                    state_dir: Some(state_dir.clone()),
+                    ..Options::new("a1", listen.parse().unwrap(), stores.clone())
+                };
+                let error = AllocServer::start(options).await.err().expect(listen);
+                assert!(matches!(error, Error::NoAdvertiseAddress(_)), "{error}");
+                assert!(!state_dir.exists(), "nothing is made");
+            }
+        }
+        let options = Options {
+            advertise: Some("127.0.0.1:7700".to_owned()),
+            ..Options::new("a1", SocketAddr::from(([0, 0, 0, 0], 0)), stores)
+        };
+        AllocServer::start(options).await.unwrap().shutdown().await;
     }
 
     /// Schedule: a shutdown has stopped the lease keeper and waits for moves; the next process must

@@ -10,6 +10,11 @@ pub enum Error {
     /// The options cannot be used.
     #[error("{0}")]
     Options(String),
+    /// Callers and other AllocSvrs could not find it.
+    #[error(
+        "listening on {0} needs --advertise HOST:PORT: the address under which clients and the other AllocSvrs reach this one"
+    )]
+    NoAdvertiseAddress(String),
     /// The listen address cannot be used.
     #[error(
         "cannot listen on {address}: {reason}; stop what uses it or choose another with --listen"
@@ -30,6 +35,16 @@ pub enum Error {
     NameTaken {
         /// The name.
         name: String,
+        /// Description of the holder by the store.
+        holder: String,
+    },
+    /// A live AllocSvr of another name has the address.
+    #[error(
+        "the address {address} is in use by a running AllocSvr ({holder}); give this one an --advertise of its own or stop the other"
+    )]
+    AddressTaken {
+        /// The address.
+        address: String,
         /// Description of the holder by the store.
         holder: String,
     },

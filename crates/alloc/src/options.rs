@@ -21,14 +21,16 @@ pub struct Options {
     pub name: String,
     /// Address on which it listens; port 0 takes a free port.
     pub listen: SocketAddr,
-    /// Address at which clients reach it, if that is not `listen`.
+    /// Address at which clients reach it, if that is not `listen`. Needed if `listen` is 0.0.0.0 or
+    /// [::].
     pub advertise: Option<String>,
     /// Addresses of StoreSvrs, at least one.
     pub stores: Vec<String>,
     /// Directory of the session's proof, with which a restart on this host takes the place of its
     /// earlier session at once. None: a restart waits for that session to end.
     pub state_dir: Option<PathBuf>,
-    /// Maximum wait for an older session under the name to end; after it the start fails.
+    /// Maximum wait for an older session under the name or address to end; after it the start
+    /// fails.
     pub name_conflict_timeout: Duration,
     /// Time without use after which a section is closed, approximately.
     pub section_idle_timeout: Duration,

@@ -229,6 +229,7 @@ mod tests {
             (Reason::Invalid, ErrorKind::InvalidInput),
             (Reason::Rejected, ErrorKind::Rejected),
             (Reason::NameTaken, ErrorKind::Rejected),
+            (Reason::AddressTaken, ErrorKind::Rejected),
             (Reason::Unspecified, ErrorKind::Internal),
         ] {
             assert_eq!(kind(reason), expected, "{reason:?}");

@@ -5,6 +5,8 @@
 //! has a line end, and a line of its choice appears in the logs of all others; or with `host/path`,
 //! and they request that path.
 
+use std::net::IpAddr;
+
 use crate::command::ADDRESS_MAX;
 
 /// An address that is not `host:port`.
@@ -75,6 +77,15 @@ pub fn check_server_address(address: &str) -> Result<(), BadAddress> {
     }
 }
 
+/// Returns whether an address names no machine: 0.0.0.0 or [::], which every caller takes for its
+/// own machine.
+pub fn is_unspecified_address(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let ip = host.parse::<IpAddr>().map(|ip| ip.to_canonical());
+    ip.is_ok_and(|ip| ip.is_unspecified())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +116,21 @@ mod tests {
             "\u{202e}a:1",
         ] {
             assert!(parse_server_address(text, 7700).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn unspecified_address_is_found_in_all_forms() {
+        for address in [
+            "0.0.0.0:7700",
+            "[::]:7700",
+            "[::ffff:0.0.0.0]:7700",
+            "[0:0::0]:1",
+        ] {
+            assert!(is_unspecified_address(address), "{address}");
+        }
+        for address in ["127.0.0.1:7700", "[::1]:7700", "a:7700", "10.0.0.0:1"] {
+            assert!(!is_unspecified_address(address), "{address}");
         }
     }
 

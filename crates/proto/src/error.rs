@@ -89,7 +89,7 @@ pub fn code_for_reason(reason: Reason) -> Code {
         Reason::SequenceExhausted | Reason::JumpTooLarge => Code::OutOfRange,
         Reason::Overloaded => Code::ResourceExhausted,
         Reason::Invalid | Reason::LimitExceeded | Reason::FloorAhead => Code::InvalidArgument,
-        Reason::NameTaken => Code::AlreadyExists,
+        Reason::NameTaken | Reason::AddressTaken => Code::AlreadyExists,
     }
 }
 

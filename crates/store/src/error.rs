@@ -23,7 +23,7 @@ pub enum Error {
     #[error(
         "listening on {0} needs --advertise HOST:PORT: the address under which the other stores and the AllocSvrs reach this one"
     )]
-    NoAdvertiseAddress(SocketAddr),
+    NoAdvertiseAddress(String),
     /// Error of the data directory or of Raft.
     #[error(transparent)]
     Raft(#[from] seqsvr_raft::Error),

@@ -1,7 +1,9 @@
 //! Faults as callers see them: reason, code, and a text that says what to do.
 
 use seqsvr_core::command::CommandRejection;
-use seqsvr_core::server_address::check_server_address;
+use seqsvr_core::ids::SessionId;
+use seqsvr_core::server_address::{check_server_address, is_unspecified_address};
+use seqsvr_core::state::SessionRow;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
@@ -38,9 +40,15 @@ pub(crate) fn invalid_request(text: impl Into<String>) -> RpcError {
 /// may have other addresses, and all stores must apply them alike.
 ///
 /// # Errors
-/// The text is not `host:port`.
+/// The text is not `host:port`, or names no machine.
 pub(crate) fn check_address(address: &str) -> Result<(), RpcError> {
-    check_server_address(address).map_err(|bad| invalid_request(bad.to_string()))
+    check_server_address(address).map_err(|bad| invalid_request(bad.to_string()))?;
+    match is_unspecified_address(address) {
+        true => Err(invalid_request(format!(
+            "{address} names no machine: start the server with --advertise, the address under which others reach it"
+        ))),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn overloaded(text: impl Into<String>) -> RpcError {
@@ -59,6 +67,15 @@ pub(crate) fn unavailable(text: impl Into<String>) -> RpcError {
 pub(crate) fn session_not_found(session: u64) -> RpcError {
     let text = format!("session {session} has ended: open another session");
     RpcError::new(Reason::SessionNotFound, text)
+}
+
+/// Makes the fault for an address that belongs to a living session of another name.
+pub(crate) fn address_taken(session: SessionId, holder: &SessionRow) -> RpcError {
+    let text = format!(
+        "an AllocSvr named {:?} is already registered from {} (session {session}): give this AllocSvr another address, or stop the other one; if that one is dead, its session expires soon",
+        holder.name, holder.address
+    );
+    RpcError::new(Reason::AddressTaken, text)
 }
 
 pub(crate) fn from_renewal_error(

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use seqsvr_core::server_address::is_unspecified_address;
 use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
 use seqsvr_net::{CallLimiter, ConnectionLimiter, Listener, TcpTransport, Transport};
 use seqsvr_raft::RaftNode;
@@ -71,13 +72,11 @@ impl StoreServer {
             address: options.listen_address,
             source,
         })?;
-        let address = match &options.advertise_address {
-            Some(address) => address.clone(),
-            None if listen_address.ip().is_unspecified() => {
-                return Err(Error::NoAdvertiseAddress(listen_address));
-            }
-            None => listen_address.to_string(),
-        };
+        let listen_text = listen_address.to_string();
+        let address = options.advertise_address.clone().unwrap_or(listen_text);
+        if is_unspecified_address(&address) {
+            return Err(Error::NoAdvertiseAddress(address));
+        }
         let node = RaftNode::open(options.raft_options(address.clone()), transport).await?;
         let (read_index, read_index_runner) = read_index::create_batcher();
         let context = Arc::new(StoreContext::new(

@@ -44,7 +44,7 @@ const REGISTER_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Registers this process and renews its lease.
 pub(crate) struct LeaseKeeper {
     identity: Arc<AllocIdentity>,
-    /// Maximum wait for an older session under the name to end.
+    /// Maximum wait for an older session under the name or address to end.
     name_conflict_timeout: Duration,
     state_dir: Option<Arc<StateDir>>,
     clock: Arc<dyn Clock>,
@@ -124,10 +124,10 @@ impl LeaseKeeper {
         }
     }
 
-    /// Opens a session, and waits for an older session under the name to end.
+    /// Opens a session, and waits for an older session under the name or address to end.
     async fn register(&self) -> Result<(Arc<LeasedSession>, Duration), Error> {
-        // Time since which the name is taken.
-        let mut name_taken_since: Option<Instant> = None;
+        // Time since which the name or the address is taken.
+        let mut taken_since: Option<Instant> = None;
         let nonce = Nonce(self.random.draw());
         let proof = self
             .state_dir
@@ -170,22 +170,29 @@ impl LeaseKeeper {
                 Err(fault) => fault,
             };
             self.check_cluster_of_stores()?;
-            // An older session of this name may live for W, and for W again if the store's leader
-            // changes; the hint is W. Times in which no store answers do not count.
+            // An older session of this name or address may live for W, and for W again if the
+            // store's leader changes; the hint is W. Times in which no store answers do not count.
             let taken_for = match fault.reason() {
-                Reason::NameTaken => name_taken_since.get_or_insert_with(Instant::now).elapsed(),
-                _ => name_taken_since
+                Reason::NameTaken | Reason::AddressTaken => {
+                    taken_since.get_or_insert_with(Instant::now).elapsed()
+                }
+                _ => taken_since
                     .take()
                     .map(|_| Duration::ZERO)
                     .unwrap_or_default(),
             };
             let takeover_wait = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
+            let has_waited = taken_for > self.name_conflict_timeout.max(3 * takeover_wait);
             match fault.reason() {
-                Reason::NameTaken
-                    if taken_for > self.name_conflict_timeout.max(3 * takeover_wait) =>
-                {
+                Reason::NameTaken if has_waited => {
                     return Err(Error::NameTaken {
                         name: self.identity.name.clone(),
+                        holder: fault.message,
+                    });
+                }
+                Reason::AddressTaken if has_waited => {
+                    return Err(Error::AddressTaken {
+                        address: self.identity.address.clone(),
                         holder: fault.message,
                     });
                 }

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use seqsvr_core::server_address::{BadAddress, parse_server_address};
+use seqsvr_core::server_address::{BadAddress, is_unspecified_address, parse_server_address};
 use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
 
 use crate::output::exit_code::BadInput;
@@ -42,11 +42,17 @@ pub(super) fn parse_listen_address(text: &str, port: u16) -> Result<String, BadA
     }
 }
 
-/// Parses the address under which clients and other servers reach a server. It must name a port.
+/// Parses the address under which clients and other servers reach a server. It must name a machine
+/// and a port.
 pub(super) fn parse_advertise_address(text: &str) -> Result<String, String> {
     let address = parse_server_address(text, 0).map_err(|e| e.to_string())?;
-    match address.ends_with(":0") {
-        true => Err(format!("{text:?} names no port; write host:port")),
+    if address.ends_with(":0") {
+        return Err(format!("{text:?} names no port; write host:port"));
+    }
+    match is_unspecified_address(&address) {
+        true => Err(format!(
+            "{text:?} names no machine; write an address at which others reach this one"
+        )),
         false => Ok(address),
     }
 }
@@ -138,7 +144,9 @@ mod tests {
         assert_eq!(parse_listen_address("[::]", 7).as_deref(), Ok("[::]:7"));
         assert_eq!(parse_listen_address("[::]:0", 7).as_deref(), Ok("[::]:0"));
         assert_eq!(parse_advertise_address("a:9").as_deref(), Ok("a:9"));
-        assert!(parse_advertise_address("a").is_err() && parse_advertise_address("a:0").is_err());
+        for bad in ["a", "a:0", "0.0.0.0:9", "[::]:9", "[::ffff:0.0.0.0]:9"] {
+            assert!(parse_advertise_address(bad).is_err(), "{bad}");
+        }
         assert!(parse_server_list("a, b:9,").is_ok());
         assert!(parse_server_list("a,b:c").is_err() && parse_server_list(" ,").is_err());
     }

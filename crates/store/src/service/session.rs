@@ -1,4 +1,23 @@
 //! Opening and closing sessions.
+//!
+//! Invariant: of the living sessions that a holder has received, no two have one address. Callers
+//! of a slot are sent to the address of its owner's session. The state allows several sessions at
+//! an address, so the leader opens a session first and compares it in the applied state. If an
+//! older session of another name has the address, the leader closes the new one, and the holder
+//! gets an error instead of the session. So it renews nothing, and gets no slot.
+//!
+//! Ids rise in the order in which the log applies, so all stores agree which of two sessions is the
+//! older one. Schedules that break a check that is made only before the command is proposed:
+//! - *Two at the same time.* Neither is applied when the other one is checked.
+//! - *Proposed in another term.* The check passes in term 1, and the command waits in the queue. In
+//!   term 2 another leader opens a session at the address. This node leads again in term 3 and
+//!   proposes the command. A set of the addresses of opens in flight has the same gap.
+//! - *An outcome that comes late.* The caller receives that the outcome is unknown, or hangs up.
+//!   The entry is applied after the next check.
+//!
+//! The check before the proposal only keeps rejected attempts out of the log. If the leader stops
+//! or the caller hangs up between both steps, a session without a holder is left: it expires after
+//! W, and a retry with its nonce is compared again.
 
 use seqsvr_core::command::{Command, HIGH_WATER_MARKS_MAX, OpenSession, Reply, SessionProof};
 use seqsvr_core::ids::{Nonce, SessionId};
@@ -26,32 +45,79 @@ pub(super) async fn open_session(
         }
     };
     rpc_errors::check_address(&request.address)?;
+    context.require_leader()?;
+    let (name, address) = (request.name, request.address);
+    check_address_is_free(context, &name, &address, None)?;
     let command = Command::OpenSession(OpenSession {
-        name: request.name,
-        address: request.address,
+        name: name.clone(),
+        address: address.clone(),
         incarnation: request.incarnation,
         nonce: Nonce(u128_from(&request.nonce, "nonce: 16 bytes")?),
         proof,
     });
-    let opened = context.propose(command).await.map_err(|fault| {
-        // How long the older session may live at most, if its holder is dead.
-        let lease = context.node.with_state(|s| s.lease()).unwrap_or_default();
-        let wait = seqsvr_core::lease::takeover_wait(lease).as_millis() as u32;
-        match fault.reason() {
-            v1::Reason::NameTaken => fault.with_retry_after_ms(wait),
+    let opened = context
+        .propose(command)
+        .await
+        .map_err(|fault| match fault.reason() {
+            v1::Reason::NameTaken => with_takeover_wait(context, fault),
             _ => fault,
+        });
+    let session = match opened? {
+        Reply::Session(session) => session,
+        other => {
+            return Err(rpc_errors::unavailable(format!(
+                "unexpected reply {other:?}"
+            )));
         }
-    });
-    match opened? {
-        Reply::Session(session) => Ok(v1::OpenSessionResponse {
-            session: session.0,
-            lease_ms: lease_ms(context)?,
-            ..v1::OpenSessionResponse::default()
-        }),
-        other => Err(rpc_errors::unavailable(format!(
-            "unexpected reply {other:?}"
-        ))),
+    };
+    if let Err(fault) = check_address_is_free(context, &name, &address, Some(session)) {
+        // If this fails, the session expires: its holder does not receive it.
+        let close = Command::CloseSession {
+            session,
+            high_water_marks: Vec::new(),
+            last: true,
+        };
+        if let Err(error) = context.propose(close).await {
+            tracing::warn!(%session, %error, "session at an address in use was not closed; it expires");
+        }
+        return Err(fault);
     }
+    Ok(v1::OpenSessionResponse {
+        session: session.0,
+        lease_ms: lease_ms(context)?,
+        ..v1::OpenSessionResponse::default()
+    })
+}
+
+/// Rejects an address that a session of another name has in the applied state. Of a session that is
+/// `opened`, only older ones count.
+fn check_address_is_free(
+    context: &StoreContext,
+    name: &str,
+    address: &str,
+    opened: Option<SessionId>,
+) -> Result<(), RpcError> {
+    let taken = context.node.with_state(|state| {
+        let mut sessions = state.sessions();
+        // Host names have no case.
+        let holder = sessions.find(|(id, s)| {
+            s.address.eq_ignore_ascii_case(address)
+                && s.name != name
+                && opened.is_none_or(|opened| *id < opened)
+        });
+        holder.map(|(id, s)| rpc_errors::address_taken(id, s))
+    });
+    match taken {
+        Some(fault) => Err(with_takeover_wait(context, fault)),
+        None => Ok(()),
+    }
+}
+
+/// Adds how long the older session may live at most, if its holder is dead.
+fn with_takeover_wait(context: &StoreContext, fault: RpcError) -> RpcError {
+    let lease = context.node.with_state(|s| s.lease()).unwrap_or_default();
+    let wait = seqsvr_core::lease::takeover_wait(lease).as_millis() as u32;
+    fault.with_retry_after_ms(wait)
 }
 
 pub(super) async fn close_session(

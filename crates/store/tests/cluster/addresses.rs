@@ -2,16 +2,27 @@
 //!
 //! Attack: an address that forges a line of a log or a terminal, or that names more than a host and
 //! a port. No command with it is proposed.
+//!
+//! Mistake: an address that a living AllocSvr has. Its callers would be sent to the wrong process.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 use seqsvr_store::StoreServer;
-use seqsvr_test_support::in_process::any_port;
+use seqsvr_test_support::in_process::{InProcessCluster, any_port};
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Status;
 
-use crate::store_cluster::{start_cluster, start_stores, store_options};
+use crate::store_cluster::{call_leader, start_cluster, start_stores, store_options};
 
+/// Lease of sessions that no test renews or lets expire.
+const LONG_LEASE: Duration = Duration::from_secs(60);
+/// Addresses that name no machine.
+const UNSPECIFIED_ADDRESSES: [&str; 3] = ["0.0.0.0:7700", "[::]:7700", "[::ffff:0.0.0.0]:7700"];
 /// Addresses that the store rejects.
 const BAD_ADDRESSES: [&str; 6] = [
     "",
@@ -47,6 +58,12 @@ async fn session_with_a_bad_address_is_rejected() {
     for address in BAD_ADDRESSES {
         let status = store.open_session(request(address)).await.unwrap_err();
         assert_invalid(&status, address);
+    }
+    for address in UNSPECIFIED_ADDRESSES {
+        let status = store.open_session(request(address)).await.unwrap_err();
+        let fault = RpcError::from_status(&status);
+        assert_eq!(fault.reason(), Reason::Invalid, "{address}: {fault}");
+        assert!(fault.message.contains("--advertise"), "{fault}");
     }
     let session = wait_until("a leader", TEST_TIMEOUT, async || {
         store.open_session(request("a1:7700")).await.ok()
@@ -97,4 +114,138 @@ async fn member_with_a_bad_address_is_not_added() {
     let status = admin.cluster_status(request).await.unwrap().into_inner();
     assert_eq!(status.stores.len(), 1, "{status:?}");
     liar.shutdown().await;
+}
+
+async fn start_cluster_with_long_lease(stores: usize) -> InProcessCluster {
+    let cluster = InProcessCluster::start_uninitialized(stores, LONG_LEASE, store_options).await;
+    cluster.initialize().await;
+    cluster
+}
+
+/// Opens a session at the leader, as an AllocSvr with that name, address and nonce does.
+async fn open_at(
+    stores: &[SocketAddr],
+    name: &str,
+    address: &str,
+    nonce: u128,
+) -> Result<u64, RpcError> {
+    let request = v1::OpenSessionRequest {
+        name: name.into(),
+        address: address.into(),
+        incarnation: 1,
+        nonce: u128_to_bytes(nonce),
+        ..Default::default()
+    };
+    let opened = call_leader(stores, |mut store| {
+        let request = request.clone();
+        async move { store.open_session(request).await }
+    });
+    Ok(opened.await?.session)
+}
+
+async fn close_session(stores: &[SocketAddr], session: u64) {
+    let request = v1::CloseSessionRequest {
+        session,
+        last: true,
+        ..Default::default()
+    };
+    let closed = call_leader(stores, |mut store| {
+        let request = request.clone();
+        async move { store.close_session(request).await }
+    });
+    closed.await.unwrap();
+}
+
+/// Returns the names of the living sessions at an address.
+async fn names_at(cluster: &InProcessCluster, address: &str) -> BTreeSet<String> {
+    let status = wait_until("the status", TEST_TIMEOUT, async || {
+        let mut admin = cluster.admin_client(cluster.leader().await).await;
+        admin.cluster_status(v1::ClusterStatusRequest {}).await.ok()
+    });
+    let sessions = status.await.into_inner().sessions;
+    let at = sessions.into_iter().filter(|s| s.address == address);
+    at.map(|s| s.name).collect()
+}
+
+#[tokio::test]
+async fn address_of_living_session_is_rejected_under_another_name() {
+    let cluster = start_cluster_with_long_lease(1).await;
+    let stores = &cluster.addresses;
+    let first = open_at(stores, "a1", "host:7700", 1).await.unwrap();
+    for address in ["host:7700", "HOST:7700"] {
+        let fault = open_at(stores, "a2", address, 2).await.unwrap_err();
+        assert_eq!(fault.reason(), Reason::AddressTaken, "{fault}");
+        assert!(fault.message.contains("\"a1\""), "{fault}");
+        assert!(fault.detail.retry_after_ms > 0, "no hint: {fault}");
+    }
+    // A lost answer is repeated, and the name is still checked at its own address.
+    assert_eq!(open_at(stores, "a1", "host:7700", 1).await.unwrap(), first);
+    let fault = open_at(stores, "a1", "host:7700", 3).await.unwrap_err();
+    assert_eq!(fault.reason(), Reason::NameTaken, "{fault}");
+    open_at(stores, "a2", "host:7701", 2).await.unwrap();
+    // The address is free with the session.
+    close_session(stores, first).await;
+    open_at(stores, "a3", "host:7700", 4).await.unwrap();
+    let names = names_at(&cluster, "host:7700").await;
+    assert_eq!(names, BTreeSet::from(["a3".to_owned()]));
+}
+
+/// A process that proves its earlier session takes its place, at the same address too.
+#[tokio::test]
+async fn restart_with_proof_keeps_its_address() {
+    let cluster = start_cluster_with_long_lease(1).await;
+    let stores = &cluster.addresses;
+    let old = open_at(stores, "a1", "host:7700", 1).await.unwrap();
+    let other = open_at(stores, "a2", "host:7701", 2).await.unwrap();
+    let mut store = cluster.store_client(0).await;
+    let restarted = |address: &str| v1::OpenSessionRequest {
+        name: "a1".into(),
+        address: address.into(),
+        incarnation: 2,
+        nonce: u128_to_bytes(3),
+        proof_session: Some(old),
+        proof_nonce: u128_to_bytes(1),
+        ..Default::default()
+    };
+    let status = store.open_session(restarted("host:7701")).await;
+    let fault = RpcError::from_status(&status.unwrap_err());
+    assert_eq!(fault.reason(), Reason::AddressTaken, "{fault}");
+    let new = store.open_session(restarted("host:7700")).await.unwrap();
+    assert!(new.into_inner().session > other);
+    assert_eq!(names_at(&cluster, "host:7700").await.len(), 1);
+}
+
+/// Schedule: AllocSvrs of different names open sessions at one address at the same time, while the
+/// leadership moves between the stores. Each repeats its request until it has an answer. A check
+/// that is made only before the command is proposed lets several in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn simultaneous_opens_at_one_address_leave_one_session() {
+    const ROUNDS: usize = 10;
+    const NAMES: usize = 8;
+    let cluster = start_cluster_with_long_lease(3).await;
+    cluster.leader().await;
+    for round in 0..ROUNDS {
+        let address = format!("host:{}", 7_700 + round);
+        let opens: Vec<_> = (0..NAMES)
+            .map(|i| {
+                let (stores, address) = (cluster.addresses.clone(), address.clone());
+                let (name, nonce) = (format!("r{round}-{i}"), rand::random());
+                tokio::spawn(async move { open_at(&stores, &name, &address, nonce).await })
+            })
+            .collect();
+        if round % 2 == 1 {
+            let mut admin = cluster.admin_client(cluster.leader().await).await;
+            // It may fail: another election can be in progress.
+            let request = v1::TransferLeaderRequest { id: 0 };
+            let _ = admin.transfer_leader(request).await;
+        }
+        let mut opened = Vec::new();
+        for open in opens {
+            match open.await.unwrap() {
+                Ok(session) => opened.push(session),
+                Err(fault) => assert_eq!(fault.reason(), Reason::AddressTaken, "{fault}"),
+            }
+        }
+        assert_eq!(opened.len(), 1, "round {round}: sessions {opened:?}");
+    }
 }

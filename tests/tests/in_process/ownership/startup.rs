@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use seqsvr_alloc::Error;
 use seqsvr_client::{Code, Reason};
+use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest};
 use seqsvr_test_support::in_process::{
     InProcessCluster, any_port, expect_rejection, new_caller, new_client, next_request, start_alloc,
 };
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Request;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,6 +50,61 @@ async fn second_alloc_of_a_name_gives_up_and_the_first_continues() {
     second.shutdown().await;
     assert!(first.default_namespace().next(1).await.unwrap().first > last);
     cluster.stop(&allocs).await;
+}
+
+/// Schedule: a session of another name lives at the address of an AllocSvr that starts. Its process
+/// is gone, but the session is renewed at first, as by a process with a wrong `--advertise`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alloc_at_address_of_another_session_waits_for_its_end() {
+    let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
+    cluster.leader().await;
+    let held = std::net::TcpListener::bind(any_port()).unwrap();
+    let listen = held.local_addr().unwrap();
+    drop(held);
+    let mut store = cluster.store_client(0).await;
+    let request = OpenSessionRequest {
+        name: "other".into(),
+        address: listen.to_string(),
+        incarnation: 1,
+        nonce: u128_to_bytes(1),
+        ..OpenSessionRequest::default()
+    };
+    let session = wait_until("a session", TEST_TIMEOUT, async || {
+        store.open_session(request.clone()).await.ok()
+    });
+    let session = session.await.into_inner().session;
+    let renewing = tokio::spawn(async move {
+        loop {
+            let request = KeepAliveRequest {
+                session,
+                ..KeepAliveRequest::default()
+            };
+            store.keep_alive(request).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let options = |wait| seqsvr_alloc::Options {
+        listen,
+        name_conflict_timeout: wait,
+        ..cluster.alloc_options("mine")
+    };
+    let refused = start_alloc(options(Duration::from_secs(1))).await;
+    let error = refused.failed().await;
+    let address = listen.to_string();
+    assert!(
+        matches!(&error, Error::AddressTaken { address: a, holder } if *a == address && holder.contains("\"other\"")),
+        "{error}"
+    );
+    refused.shutdown().await;
+    // With the session the address is free.
+    let waiting = start_alloc(options(Duration::from_secs(60))).await;
+    assert!(!renewing.is_finished(), "a renewal failed");
+    renewing.abort();
+    wait_until("its lease", TEST_TIMEOUT, async || {
+        waiting.has_lease().then_some(())
+    })
+    .await;
+    cluster.stop(&[waiting]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
