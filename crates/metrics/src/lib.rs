@@ -10,11 +10,15 @@
 //! methods, reasons, parts of a directory, stores. A key, a section or a name that callers choose
 //! is never a label.
 
+mod dropped_log_lines;
 mod histogram;
 mod insecure_gauge;
 mod metric_sample;
 mod server_probe;
 
+pub use dropped_log_lines::{
+    count_dropped_log_lines, dropped_log_lines_sample, register_dropped_log_lines,
+};
 pub use histogram::{BUCKET_BOUNDS, Histogram};
 pub use insecure_gauge::{insecure_sample, register_insecure_gauge};
 pub use metric_sample::{MetricKind, MetricSample, encode_samples, to_counter_map};

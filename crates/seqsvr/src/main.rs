@@ -34,6 +34,12 @@ fn main() {
         cli.command,
         CliCommand::Dev(_) | CliCommand::Store(_) | CliCommand::Alloc(_)
     );
+    let _output = is_server.then(|| {
+        log::start_server_streams().unwrap_or_else(|error| {
+            let text = format!("cannot start the threads of the log: {error}; check `ulimit -u`");
+            log::exit_with_error(text, exit_code::FAILED_CODE)
+        })
+    });
     let default_filter = match is_server {
         true => "info,openraft=error,chunked_wal=warn,raft_log=warn,sled=warn",
         false => "warn",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seqsvr_metrics::{
     Collector, DescriptorEncoder, HealthCheck, MetricSample, Registry, encode_samples,
-    register_insecure_gauge,
+    register_dropped_log_lines, register_insecure_gauge,
 };
 
 use crate::context::StoreContext;
@@ -118,6 +118,7 @@ pub(crate) fn register_collectors(context: &Arc<StoreContext>, registry: &mut Re
     own_registry.register_collector(Box::new(StoreCollector(context.clone())));
     context.node.register(registry);
     register_insecure_gauge(context.is_insecure, registry);
+    register_dropped_log_lines(registry);
 }
 
 /// Returns the health checks of a store.

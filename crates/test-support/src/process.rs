@@ -3,8 +3,9 @@
 //! Invariant: no process started here outlives its [`ServerProcess`], and when a test fails the end
 //! of every process's log is printed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -133,6 +134,7 @@ pub struct ServerProcess {
     binary: &'static Path,
     args: Vec<String>,
     log: PathBuf,
+    output: Option<OwnedFd>,
     child: Option<Child>,
 }
 
@@ -154,6 +156,7 @@ impl ServerProcess {
             binary,
             args,
             log: dir.join(format!("{name}.log")),
+            output: None,
             child: None,
         };
         process.restart();
@@ -163,8 +166,13 @@ impl ServerProcess {
     /// Starts the process again with the same arguments.
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "{} runs already", self.name);
-        let log = OpenOptions::new().create(true).append(true).open(&self.log);
-        let log: File = log.expect("the log can be written");
+        let log = match &self.output {
+            Some(output) => output.try_clone().expect("a second handle"),
+            None => {
+                let log = OpenOptions::new().create(true).append(true).open(&self.log);
+                log.expect("the log can be written").into()
+            }
+        };
         let child = Command::new(self.binary)
             .args(&self.args)
             .stdin(Stdio::null())
@@ -253,6 +261,11 @@ impl ServerProcess {
             Some(at) => self.args[at] = value.to_owned(),
             None => self.args.extend([flag.to_owned(), value.to_owned()]),
         }
+    }
+
+    /// Connects stdout and stderr of the next starts to a pipe, in place of the log.
+    pub fn set_output(&mut self, output: OwnedFd) {
+        self.output = Some(output);
     }
 
     /// Adds a flag without a value for the next start, unless it is present.

@@ -1,6 +1,8 @@
 //! Metrics and health checks of a running AllocSvr.
 
-use seqsvr_metrics::{HealthCheck, Registry, ServerProbe, register_insecure_gauge};
+use seqsvr_metrics::{
+    HealthCheck, Registry, ServerProbe, register_dropped_log_lines, register_insecure_gauge,
+};
 
 use super::AllocServer;
 use crate::api::sequence_parts::SequenceParts;
@@ -13,6 +15,7 @@ impl ServerProbe for AllocServer {
         let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
         ours.register_collector(Box::new(self.collector.clone()));
         register_insecure_gauge(self.collector.is_insecure(), registry);
+        register_dropped_log_lines(registry);
     }
 
     fn permanent_failure(&self) -> Option<String> {

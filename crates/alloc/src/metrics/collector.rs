@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use seqsvr_metrics::{
-    Collector, DescriptorEncoder, MetricKind, MetricSample, encode_samples, insecure_sample,
-    to_counter_map,
+    Collector, DescriptorEncoder, MetricKind, MetricSample, dropped_log_lines_sample,
+    encode_samples, insecure_sample, to_counter_map,
 };
 use seqsvr_net::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::NodeStatusResponse;
@@ -82,7 +82,10 @@ impl AllocCollector {
     pub(crate) fn collect_status(&self) -> NodeStatusResponse {
         let sections = self.sections.all();
         let mut figures = self.collect_figures(SectionTotals::from_sections(sections.iter()));
-        figures.push(insecure_sample(self.is_insecure));
+        figures.extend([
+            insecure_sample(self.is_insecure),
+            dropped_log_lines_sample(),
+        ]);
         NodeStatusResponse {
             role: "alloc".into(),
             name: self.identity.name.clone(),

@@ -1,12 +1,14 @@
 //! The log on stderr, as text or as one JSON object a line.
 //!
+//! A server never waits for the reader of its log: see [`line_queue`](super::line_queue).
+//!
 //! Nothing follows the last line, so the reason of an exit is always the last line. Threads of the
-//! storage run for a moment after `main` has the result. The process prints its last line under the
-//! lock of stderr and never releases it: a thread that logs or panics then waits until the process
-//! ends.
+//! storage run for a moment after `main` has the result. A server closes its queue behind the last
+//! line. A command prints it under the lock of stderr and never releases it: a thread that logs or
+//! panics then waits until the process ends.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
 use std::process;
@@ -19,6 +21,11 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::field_format::printable_fields;
+use super::server_streams::ServerStreams;
+use super::stdout;
+
+/// Beginning of the messages of panics after which the process aborts.
+const ABORTING_PANIC: &str = "panic in a ";
 
 static JSON: AtomicBool = AtomicBool::new(false);
 
@@ -42,10 +49,34 @@ pub(crate) fn is_json() -> bool {
     JSON.load(Relaxed)
 }
 
+/// Waits at the end of `main` until the readers of a server have its last lines, at most for 1 s.
+#[must_use]
+pub(crate) struct OutputGuard;
+
+impl Drop for OutputGuard {
+    fn drop(&mut self) {
+        if let Some(streams) = ServerStreams::get() {
+            streams.close(None);
+        }
+    }
+}
+
+/// Moves all output of this process to threads of its own, since it is a server. Lines that are
+/// logged when the guard is dropped are the last ones.
+///
+/// # Errors
+/// A thread cannot be started.
+pub(crate) fn start_server_streams() -> io::Result<OutputGuard> {
+    ServerStreams::start(dropped_line)?;
+    Ok(OutputGuard)
+}
+
 /// Starts to log the events that pass `filter`, and panics, to stderr, until [`exit_with_error`].
 pub(crate) fn start_logging(filter: EnvFilter) {
     let subscriber = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
+        // It would print such errors on its own, and wait for the reader.
+        .log_internal_errors(false)
+        .with_writer(|| StderrWriter)
         .with_env_filter(filter);
     match is_json() {
         true => subscriber.json().init(),
@@ -54,15 +85,37 @@ pub(crate) fn start_logging(filter: EnvFilter) {
             .fmt_fields(printable_fields())
             .init(),
     }
-    let default_hook = panic::take_hook();
-    panic::set_hook(Box::new(move |panic| {
-        // The default hook takes no lock.
-        let _lock = io::stderr().lock();
+    panic::set_hook(Box::new(|panic| {
         match is_json() {
             true => write_line(&panic_line(panic)),
-            false => default_hook(panic),
+            false => write_line(&panic_text(panic)),
+        }
+        let aborts = panic.payload_as_str();
+        if aborts.is_some_and(|message| message.starts_with(ABORTING_PANIC))
+            && let Some(streams) = ServerStreams::get()
+        {
+            // The process ends when this returns, and the queue with it.
+            streams.wait_until_written();
         }
     }));
+}
+
+/// Writer of the events of `tracing`, which writes each of them at once.
+struct StderrWriter;
+
+impl Write for StderrWriter {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        match ServerStreams::get() {
+            Some(streams) => streams.stderr.push(&String::from_utf8_lossy(event)),
+            // Nothing can be done if stderr is closed.
+            None => drop(io::stderr().write_all(event)),
+        }
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Prints a line that no filter discards. In a text log, escapes line ends and other unprintable
@@ -81,6 +134,14 @@ pub(crate) fn log_text(text: impl Display) {
     match is_json() {
         true => log_unfiltered(text),
         false => write_line(&text.to_string()),
+    }
+}
+
+/// Prints text of a server to stdout, as it is. A server continues when its stdout is closed.
+pub(crate) fn print_server_text(text: impl Display) {
+    match ServerStreams::get() {
+        Some(streams) => streams.stdout.push(&text.to_string()),
+        None => drop(stdout::print_text(text)),
     }
 }
 
@@ -104,6 +165,10 @@ pub(crate) fn exit_with_advice(text: impl Display, code: i32) -> ! {
 }
 
 fn exit_with_line(line: &str, code: i32) -> ! {
+    if let Some(streams) = ServerStreams::get() {
+        streams.close(Some(line));
+        process::exit(code)
+    }
     let _lock = io::stderr().lock();
     write_line(line);
     process::exit(code)
@@ -111,6 +176,9 @@ fn exit_with_line(line: &str, code: i32) -> ! {
 
 /// Writes a line to stderr.
 fn write_line(line: &str) {
+    if let Some(streams) = ServerStreams::get() {
+        return streams.stderr.push(line);
+    }
     // Nothing can be done if stderr is closed.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
@@ -129,19 +197,58 @@ fn printable_lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns a JSON line in the format of `tracing-subscriber`.
-fn json_line(level: &str, fields: Value) -> String {
+/// Returns the line that stands for dropped lines.
+fn dropped_line(lines: u64) -> String {
+    let message = "log lines dropped: no reader took them in time; check what reads this log";
+    match is_json() {
+        true => json_line("WARN", json!({ "message": message, "lines": lines })),
+        false => format!("{}  WARN seqsvr: {message} lines={lines}", timestamp()),
+    }
+}
+
+fn timestamp() -> String {
     let mut time = String::new();
     // Writing to a string cannot fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
+}
+
+/// Returns a JSON line in the format of `tracing-subscriber`.
+fn json_line(level: &str, fields: Value) -> String {
+    let time = timestamp();
     json!({ "timestamp": time, "level": level, "fields": fields, "target": "seqsvr" }).to_string()
+}
+
+/// Returns the message of a panic.
+fn panic_message<'a>(panic: &'a PanicHookInfo) -> &'a str {
+    panic
+        .payload_as_str()
+        .unwrap_or("a panic without a message")
+}
+
+/// Returns the lines of a panic in a text log.
+fn panic_text(panic: &PanicHookInfo) -> String {
+    let thread = std::thread::current();
+    let thread = thread.name().unwrap_or("<unnamed>");
+    let mut text = format!("thread '{thread}' panicked");
+    // Writing to a string cannot fail.
+    if let Some(location) = panic.location() {
+        let _ = write!(text, " at {location}");
+    }
+    let _ = write!(text, ":\n{}", printable_lines(panic_message(panic)));
+    let trace = Backtrace::capture();
+    match trace.status() {
+        BacktraceStatus::Captured => {
+            let _ = write!(text, "\nstack backtrace:\n{trace}");
+        }
+        _ => text.push_str("\nnote: run with `RUST_BACKTRACE=1` to see a backtrace"),
+    }
+    text
 }
 
 /// Returns the JSON line of a panic.
 fn panic_line(panic: &PanicHookInfo) -> String {
-    let message = panic
-        .payload_as_str()
-        .unwrap_or("a panic without a message");
+    let message = panic_message(panic);
     let mut fields = json!({
         "message": format!("panicked: {message}"),
         "location": panic.location().map(ToString::to_string),
@@ -155,111 +262,4 @@ fn panic_line(panic: &PanicHookInfo) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::env;
-    use std::process::Command;
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// Schedule: threads log and panic while the process prints its last line. They run in another
-    /// process, since that ends.
-    #[test]
-    fn nothing_follows_the_last_line() {
-        const CHILD: &str = "SEQSVR_TEST_CHILD";
-        if env::var_os(CHILD).is_some() {
-            start_logging(EnvFilter::new("info"));
-            for _ in 0..4 {
-                thread::spawn(|| {
-                    loop {
-                        tracing::info!("a disk fails");
-                        let _ = panic::catch_unwind(|| panic!("a thread ends"));
-                    }
-                });
-            }
-            thread::sleep(Duration::from_millis(50));
-            exit_with_error("it failed", 1);
-        }
-        let name = "output::log::tests::nothing_follows_the_last_line";
-        let output = Command::new(env::current_exe().unwrap())
-            .args(["--exact", name, "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert!(errors.contains("a disk fails") && errors.contains("a thread ends"));
-        assert!(
-            errors.ends_with("\nerror: it failed\n"),
-            "{:?}",
-            errors.lines().last()
-        );
-    }
-
-    /// Attack: a value of a field, a message or an error text has line ends and codes for the
-    /// terminal. The lines are written by another process, since the log starts once a process.
-    #[test]
-    fn text_of_others_stays_on_its_line() {
-        const CHILD: &str = "SEQSVR_TEST_TEXT_CHILD";
-        const TEXT: &str = "a1\n2026-01-01 ERROR seqsvr: forged\r\u{1b}[2J\u{9b}31m\u{202e}";
-        if let Some(format) = env::var_os(CHILD) {
-            let json = format == "json";
-            set_format(if json {
-                LogFormat::Json
-            } else {
-                LogFormat::Text
-            });
-            start_logging(EnvFilter::new("debug"));
-            let error = anyhow::anyhow!("no such name: {TEXT}");
-            tracing::debug!(address = TEXT, name = %TEXT, error = ?error, "rejected {TEXT}");
-            log_unfiltered(format_args!("waiting: {TEXT}"));
-            super::super::exit_code::report_and_exit(&error);
-        }
-        for format in ["text", "json"] {
-            let name = "output::log::tests::text_of_others_stays_on_its_line";
-            let output = Command::new(env::current_exe().unwrap())
-                .args(["--exact", name, "--nocapture"])
-                .env(CHILD, format)
-                .output()
-                .unwrap();
-            assert_eq!(output.status.code(), Some(1));
-            let log = String::from_utf8(output.stderr).unwrap();
-            let lines: Vec<&str> = log.lines().collect();
-            assert_eq!(lines.len(), 3, "{log}");
-            for line in lines {
-                assert!(line.contains("forged"), "{log}");
-                if format == "json" {
-                    assert!(!line.contains(['\r', '\u{1b}']), "{line:?}");
-                    assert!(line.contains(r"a1\n2026"), "{line}");
-                    serde_json::from_str::<Value>(line).unwrap();
-                } else {
-                    let unprintable = seqsvr_proto::printable::is_unprintable;
-                    assert!(!line.contains(unprintable), "{line:?}");
-                    assert!(line.contains(r"a1\u{a}2026"), "{line}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn panic_is_logged_as_one_json_line() {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let default_hook = panic::take_hook();
-        panic::set_hook(Box::new(move |panic| drop(sender.send(panic_line(panic)))));
-        let result = panic::catch_unwind(|| panic!("two\nlines, \"quoted\""));
-        panic::set_hook(default_hook);
-        assert!(result.is_err());
-        let mut lines = receiver.try_iter();
-        // Other tests of this process may have panicked in between.
-        let line = lines.find(|line| line.contains("quoted")).unwrap();
-        assert_eq!(line.lines().count(), 1);
-        let line: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(line["level"], "ERROR");
-        assert_eq!(
-            line["fields"]["message"],
-            "panicked: two\nlines, \"quoted\""
-        );
-        assert!(line["fields"]["location"].is_string(), "{line}");
-    }
-}
+mod tests;

@@ -2,5 +2,7 @@
 
 pub(crate) mod exit_code;
 mod field_format;
+mod line_queue;
 pub(crate) mod log;
+mod server_streams;
 pub(crate) mod stdout;

@@ -4,15 +4,14 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use crate::output::{log, stdout};
+use crate::output::log;
 
 /// Prints a message of a server to stdout, or logs it if the log is JSON.
 pub(crate) fn print_or_log(text: impl std::fmt::Display) {
     if log::is_json() {
         log::log_unfiltered(text);
     } else {
-        // A server continues when its stdout is closed.
-        let _ = stdout::print_text(text);
+        log::print_server_text(text);
     }
 }
 

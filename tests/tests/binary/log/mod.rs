@@ -1,6 +1,9 @@
-//! `--log-format json`: every line of stderr is one JSON object, however the process ends.
+//! Log of a process: `--log-format json` makes every line of stderr one JSON object, however the
+//! process ends; servers continue when no process reads their log.
 //!
 //! Runs servers and commands that fail or wait, and parses every line.
+
+mod hung_reader;
 
 use std::net::TcpListener;
 use std::process::Command;
