@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use seqsvr_core::ids::ClusterId;
 
+use crate::remedy::{fix_of, node_remedy};
 use crate::storage::record::RecordError;
 
 /// Reason why a node cannot start or cannot make a cluster.
@@ -104,7 +106,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The operating system returned an error.
-    #[error("{what} {file}: {reason}: {}", remedy_for(reason.kind()))]
+    #[error("{what} {file}: {reason}: {}", node_remedy(reason))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -112,6 +114,19 @@ pub enum Error {
         file: PathBuf,
         /// Its error; not a `source`, since the text already has it.
         reason: io::Error,
+    },
+    /// A restore did not finish in the directory.
+    #[error(
+        "data directory {0} is incomplete: a restore into it was interrupted, and no store starts on it; delete everything in it, then run `seqsvr restore` again"
+    )]
+    InterruptedRestore(PathBuf),
+    /// A command failed on a directory that no node uses.
+    #[error("{cause}; {remedy}")]
+    Command {
+        /// What happened to which file.
+        cause: String,
+        /// What to do before the command is repeated, and how.
+        remedy: String,
     },
     /// The members given to `init` do not fit.
     #[error("cannot initialize the cluster: {0}")]
@@ -173,6 +188,35 @@ impl Error {
         }
     }
 
+    /// Returns an error of a write of `log`: that of its disk, if the log had a failure.
+    pub(crate) fn writing_log(log: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |error| match error.get_ref().and_then(|e| e.downcast_ref()) {
+            Some(failure) => LogFailure::to_error(failure),
+            None => Error::io("cannot write", log)(error),
+        }
+    }
+
+    /// Returns the error with the remedy of a command instead of that of a node. `again` says how
+    /// the command is repeated, `if_damaged` what to do about a damaged file.
+    pub(crate) fn of_command(self, again: &str, if_damaged: &str) -> Error {
+        match self {
+            Error::Io { what, file, reason } => Error::Command {
+                cause: format!("{what} {}: {reason}", file.display()),
+                remedy: match fix_of(&reason) {
+                    Some(fix) => format!("{fix}, then {again}"),
+                    None => {
+                        format!("the system log may have the reason. Once the disk works, {again}")
+                    }
+                },
+            },
+            Error::Damaged { file, what } => Error::Command {
+                cause: format!("{} is damaged ({what})", file.display()),
+                remedy: if_damaged.to_owned(),
+            },
+            other => other,
+        }
+    }
+
     /// Returns the error of a record with its file.
     pub(crate) fn record(file: &Path) -> impl FnOnce(RecordError) -> Error {
         let file = file.to_owned();
@@ -183,25 +227,21 @@ impl Error {
     }
 }
 
-/// Returns what the operator can do about an error of the operating system.
-fn remedy_for(kind: io::ErrorKind) -> &'static str {
-    use io::ErrorKind;
-    match kind {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "free space on its file system, then start this node again; nothing acknowledged is lost"
-        }
-        ErrorKind::ReadOnlyFilesystem => {
-            "its file system is mounted read-only, by hand or because its disk failed (see the system log): make it writable, then start this node again; nothing acknowledged is lost"
-        }
-        ErrorKind::PermissionDenied => {
-            "let the user this process runs as read and write everything in the data directory, then start this node again"
-        }
-        ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
-            "something of another kind is there: check --data-dir, or move it away"
-        }
-        _ => {
-            "the system log may have the reason. Once the disk works, start this node again; if it stays broken and the other nodes work, remove this node from the cluster and add a new one under a new id"
-        }
+/// First failure of a log's disk, which each later write of the log returns inside of its
+/// [`io::Error`].
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", self.to_error())]
+pub(crate) struct LogFailure {
+    pub(crate) log: PathBuf,
+    pub(crate) reason: Arc<io::Error>,
+}
+
+impl LogFailure {
+    fn to_error(&self) -> Error {
+        let text = || io::Error::new(self.reason.kind(), self.reason.to_string());
+        let code = self.reason.raw_os_error();
+        let reason = code.map_or_else(text, io::Error::from_raw_os_error);
+        Error::io("cannot write", &self.log)(reason)
     }
 }
 

@@ -26,6 +26,7 @@ mod limits;
 mod log;
 mod node;
 mod options;
+mod remedy;
 mod rpc;
 #[cfg(sim)]
 pub mod sim;

@@ -1,5 +1,5 @@
 //! The release binary as a user runs it: bad input, load, addresses, directories, configuration,
-//! completion, logs, memory, metrics, namespaces.
+//! completion, logs, memory, metrics, namespaces, restores.
 //!
 //! Each test starts processes of its own on free ports.
 
@@ -10,6 +10,8 @@ mod bench;
 mod completion;
 mod config;
 mod dev;
+#[path = "../../../crates/raft/src/tests/disk.rs"]
+mod disk;
 mod files;
 mod listen;
 mod log;

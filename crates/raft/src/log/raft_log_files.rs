@@ -11,6 +11,7 @@ pub(super) use raft_log::api::raft_log_writer::RaftLogWriter;
 use super::codec::LogTypes;
 use super::durable_tail::{self, list_log_files};
 use crate::error::Error;
+use crate::remedy::is_out_of_descriptors;
 use crate::storage::data_dir::DataDir;
 use crate::storage::record;
 
@@ -56,6 +57,7 @@ fn open_error(path: &Path, error: io::Error) -> Error {
         };
     }
     match error.kind() {
+        _ if is_out_of_descriptors(&error) => Error::io("cannot open log", path)(error),
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
             Error::damaged(path, error)
         }

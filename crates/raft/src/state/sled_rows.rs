@@ -35,6 +35,7 @@ use seqsvr_core::state::{RowKey, StateBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::remedy::is_out_of_descriptors;
 #[cfg(sim)]
 use crate::sim::memory_rows as sled;
 use crate::state::applied_state::AppliedState;
@@ -172,7 +173,8 @@ pub(crate) struct RowBatch(sled::Batch);
 
 pub(crate) enum RowsError {
     Locked,
-    /// The disk is full, read-only or forbidden: this says nothing about the rows themselves.
+    /// The disk is full, read-only or forbidden, or no more files may be opened: this says nothing
+    /// about the rows themselves.
     Refused(io::Error),
     Damaged(String),
 }
@@ -181,11 +183,12 @@ impl From<sled::Error> for RowsError {
     fn from(error: sled::Error) -> RowsError {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         match error {
-            sled::Error::Io(e) => match e.kind() {
-                StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied => {
-                    RowsError::Refused(recover_os_error(e))
+            sled::Error::Io(e) => match (e.kind(), recover_os_error(e)) {
+                (StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied, e) => {
+                    RowsError::Refused(e)
                 }
-                _ => RowsError::Damaged(recover_os_error(e).to_string()),
+                (_, e) if is_out_of_descriptors(&e) => RowsError::Refused(e),
+                (_, e) => RowsError::Damaged(e.to_string()),
             },
             other => RowsError::Damaged(other.to_string()),
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lock         held by the one process that uses the directory
-//! identity     node id, incarnation, cluster
+//! identity     node id, incarnation, cluster; or the mark of a restore that is under way
 //! binding      inode of the lock file, which distinguishes a copy from the original
 //! founder      the cluster that this node was requested to make, if it was
 //! log/         entries and vote
@@ -25,6 +25,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 
+/// Name of the identity file.
+pub(crate) const IDENTITY_NAME: &str = "identity";
+
 /// A data directory that this process has locked. Clones share the lock; the last one drops it.
 #[derive(Clone, Debug)]
 pub(crate) struct DataDir {
@@ -35,7 +38,7 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// Locks the directory, and makes it if absent.
     pub(crate) fn open(root: &Path) -> Result<DataDir, Error> {
-        make_private_dir(root)?;
+        make_root(root)?;
         let path = root.join("lock");
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
@@ -54,10 +57,16 @@ impl DataDir {
             make_private_dir(&part)?;
         }
         sync_dir(root)?;
-        if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
-            sync_dir(parent)?;
-        }
         Ok(directory)
+    }
+
+    /// Returns whether there is neither a log nor a snapshot.
+    pub(crate) fn has_no_content(&self) -> Result<bool, Error> {
+        let files = [
+            list_files(&self.log_path())?,
+            list_files(&self.snapshots_path())?,
+        ];
+        Ok(files.iter().all(Vec::is_empty))
     }
 
     /// Returns a reference that is empty once the lock has no holder.
@@ -77,7 +86,7 @@ impl DataDir {
     }
 
     pub(crate) fn identity_path(&self) -> PathBuf {
-        self.root.join("identity")
+        self.root.join(IDENTITY_NAME)
     }
 
     pub(crate) fn log_path(&self) -> PathBuf {
@@ -93,10 +102,37 @@ impl DataDir {
     }
 }
 
+/// Makes a data directory unless it exists, and makes its name durable.
+///
+/// Invariant: so is the name of each directory that is made above it. Schedule that breaks it: a
+/// restore into `new/r1` makes both and succeeds, the power goes off, and `new` is gone. The store
+/// that starts on `new/r1` is empty, and its cluster begins at 1.
+pub(crate) fn make_root(root: &Path) -> Result<(), Error> {
+    let is_new = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let new: Vec<&Path> = root.ancestors().take_while(is_new).collect();
+    make_private_dir(root)?;
+    for dir in new.iter().rev() {
+        let parent = dir.parent().filter(|p| !p.as_os_str().is_empty());
+        sync_dir(parent.unwrap_or(Path::new(".")))?;
+    }
+    match root.parent().filter(|p| !p.as_os_str().is_empty()) {
+        // An earlier process may have made it and ended.
+        Some(parent) if new.is_empty() => sync_dir(parent),
+        _ => Ok(()),
+    }
+}
+
 /// Makes a directory that only this user may enter, unless it exists.
 fn make_private_dir(dir: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(Error::io("cannot make directory", dir))
+}
+
+/// Creates a file that does not exist, readable by this user only.
+pub(crate) fn create_new_private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true).mode(0o600);
+    options.open(path)
 }
 
 /// Creates or empties a file. A new file is readable by this user only.

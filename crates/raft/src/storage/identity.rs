@@ -6,6 +6,7 @@
 //! those entries. With the invariant the wiped directory has another incarnation than the
 //! membership records. So no call reaches it as that voter, and it never learns a cluster.
 
+use std::io::Write;
 use std::path::Path;
 
 use seqsvr_core::ids::ClusterId;
@@ -14,6 +15,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::storage::data_dir::{self, DataDir};
 use crate::storage::record::{self, HasFormatLevel};
+
+/// Content of the identity file while a restore is under way. It is no record, so no build reads an
+/// identity from it.
+const RESTORE_MARK: &[u8] =
+    b"This restore is incomplete: delete this directory, then run `seqsvr restore` again.\n";
 
 /// Identity of a node's data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +52,7 @@ impl NodeIdentity {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("cannot read", &path)(e)),
         };
+        reject_restore_mark(directory, &bytes)?;
         let identity: NodeIdentity = record::decode(&bytes).map_err(Error::record(&path))?;
         if identity.node != node {
             return Err(Error::WrongNode {
@@ -86,4 +93,34 @@ impl NodeIdentity {
             )),
         }
     }
+}
+
+/// Marks a directory that has no identity as one in which a restore is under way, durably.
+pub(crate) fn store_restore_mark(root: &Path) -> Result<(), Error> {
+    let path = root.join(data_dir::IDENTITY_NAME);
+    let write = || {
+        let mut file = data_dir::create_new_private_file(&path)?;
+        file.write_all(RESTORE_MARK)?;
+        seqsvr_os::sync_file(&file)
+    };
+    write().map_err(Error::io("cannot write", &path))?;
+    data_dir::sync_dir(root)
+}
+
+/// Returns whether the content of an identity file is the whole mark.
+pub(crate) fn is_restore_mark(identity: &[u8]) -> bool {
+    identity == RESTORE_MARK
+}
+
+/// Rejects a directory that an interrupted restore left. `identity` is the content of its identity
+/// file.
+///
+/// A part of the mark counts only while there is nothing else: the restore writes no other file
+/// before the mark is durable. Beside a log, an identity file that lost its content is damage.
+pub(crate) fn reject_restore_mark(directory: &DataDir, identity: &[u8]) -> Result<(), Error> {
+    let is_part = RESTORE_MARK.starts_with(identity);
+    if is_restore_mark(identity) || is_part && directory.has_no_content()? {
+        return Err(Error::InterruptedRestore(directory.root().to_owned()));
+    }
+    Ok(())
 }

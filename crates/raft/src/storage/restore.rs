@@ -7,7 +7,11 @@
 //! - the state carries a new cluster id, and the directory a new incarnation, so no node of the old
 //!   cluster takes part. Schedule that breaks it: two of three old nodes return while the restored
 //!   one runs under their cluster id, and both continue to hand out the same numbers;
-//! - the identity is written last: a directory that is only half made does not start;
+//! - no store starts on a directory that is only half made. So the mark of an interrupted restore
+//!   is there, under the name of the identity file, before anything else. The identity replaces it
+//!   at the end, by a rename, once all else is durable. Schedule that breaks it without the mark:
+//!   the disk is full, or the process is killed, before the snapshot has its name. The directory
+//!   looks new: the store starts empty, and a cluster that `init` makes of it begins at 1 again;
 //! - a directory that is not empty is rejected, never overwritten.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +23,8 @@ use seqsvr_core::state::State;
 use crate::error::Error;
 use crate::log::LogStore;
 use crate::options::Options;
-use crate::storage::data_dir::DataDir;
-use crate::storage::identity::NodeIdentity;
+use crate::storage::data_dir::{self, DataDir};
+use crate::storage::identity::{self, NodeIdentity};
 use crate::storage::snapshot;
 use crate::types::{CommittedLeaderId, LogId, Peer, SnapshotMeta, StoredMembership, Vote};
 
@@ -30,8 +34,20 @@ const RESTORED_TERM: u64 = 1;
 ///
 /// # Errors
 /// The directory is not empty, the state has no cluster, an option is out of bounds, or the disk
-/// fails.
+/// fails. After a failure the directory may hold a part, on which no store starts.
 pub async fn prepare_data_dir(state: &State, options: &Options) -> Result<NodeIdentity, Error> {
+    let prepared = mark_and_fill(state, options).await;
+    prepared.map_err(|error| {
+        let dir = options.data_dir.display();
+        let again = match options.data_dir.join(data_dir::IDENTITY_NAME).exists() {
+            true => format!("delete everything in {dir} and run `seqsvr restore` again"),
+            false => String::from("run `seqsvr restore` again"),
+        };
+        error.of_command(&again, &format!("check its disk, then {again}"))
+    })
+}
+
+async fn mark_and_fill(state: &State, options: &Options) -> Result<NodeIdentity, Error> {
     options.validate()?;
     let cluster = state.cluster().map(|c| c.id);
     if cluster.is_none() {
@@ -41,6 +57,10 @@ pub async fn prepare_data_dir(state: &State, options: &Options) -> Result<NodeId
     match std::fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
         Ok(false) => {}
         Ok(true) => {
+            let identity = std::fs::read(dir.join(data_dir::IDENTITY_NAME));
+            if identity.is_ok_and(|bytes| identity::is_restore_mark(&bytes)) {
+                return Err(Error::InterruptedRestore(dir.clone()));
+            }
             return Err(Error::Options(format!(
                 "data directory {} is not empty: a cluster is restored into a new directory",
                 dir.display()
@@ -49,6 +69,11 @@ pub async fn prepare_data_dir(state: &State, options: &Options) -> Result<NodeId
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(Error::io("cannot read", dir)(e)),
     }
+    // The order of the syncs is the invariant. 1: the directory and the mark in it. From here on
+    // each cut leaves the mark, until the rename of step 3.
+    data_dir::make_root(dir)?;
+    identity::store_restore_mark(dir)?;
+    // 2: content and names of all else.
     let directory = DataDir::open(dir)?;
     let identity = NodeIdentity {
         cluster,
@@ -72,11 +97,13 @@ pub async fn prepare_data_dir(state: &State, options: &Options) -> Result<NodeId
     snapshot::write_snapshot(&directory, &meta, &state)?;
     let mut log = LogStore::open(&directory, options.log_file_bytes)?;
     let path = directory.log_path();
-    let writing = |e| Error::io("cannot write", &path)(e);
+    let writing = |e| Error::writing_log(&path)(e);
     log.set_stamp(identity).await.map_err(writing)?;
     let vote = Vote::new_committed(RESTORED_TERM, options.node);
     log.save_vote(&vote).await.map_err(writing)?;
     log.purge(first).await.map_err(writing)?;
+    data_dir::sync_dir(&path)?;
+    // 3: the identity. A cut before its directory is synced leaves it or the mark.
     identity.store(&directory)?;
     Ok(identity)
 }

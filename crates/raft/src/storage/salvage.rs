@@ -27,6 +27,7 @@ use crate::error::Error;
 use crate::log::LogStore;
 use crate::storage::backup::{BackupHeader, StateBackup, UsageReport};
 use crate::storage::data_dir::{self, DataDir};
+use crate::storage::identity;
 use crate::storage::snapshot;
 use crate::types::Membership;
 
@@ -48,13 +49,26 @@ pub struct SalvagedState {
 /// # Errors
 /// The directory is in use or holds no store, has no state, or is damaged.
 pub async fn read_data_dir(data_dir: &Path, scratch: &Path) -> Result<SalvagedState, Error> {
-    if !data_dir.join("identity").exists() {
+    let salvaged = salvage(data_dir, scratch).await;
+    salvaged.map_err(|error| {
+        error.of_command(
+            "run `seqsvr backup` again",
+            "use the data directory of another store, or an older backup",
+        )
+    })
+}
+
+async fn salvage(data_dir: &Path, scratch: &Path) -> Result<SalvagedState, Error> {
+    if !data_dir.join(data_dir::IDENTITY_NAME).exists() {
         return Err(Error::Options(format!(
             "{} is not the data directory of a store: it has no identity file",
             data_dir.display()
         )));
     }
     let directory = DataDir::open(data_dir)?;
+    let path = directory.identity_path();
+    let identity = fs::read(&path).map_err(Error::io("cannot read", &path))?;
+    identity::reject_restore_mark(&directory, &identity)?;
     let mut state = State::default();
     let mut last = None;
     let mut highest = None;

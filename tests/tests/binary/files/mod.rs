@@ -2,6 +2,8 @@
 //!
 //! Runs the binary with the umask 0, on directories of all kinds, and as another user.
 
+mod restore;
+
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
