@@ -182,7 +182,8 @@ impl Admin {
     }
 
     /// Sends a request to one server after the other, or only to `at`. A StoreSvr that does not
-    /// lead names the next one to try.
+    /// lead names the next one to try. A server that failed is tried again only after each other
+    /// one: a StoreSvr that is cut off from the others names a dead leader without end.
     async fn call_any_server<R: Rpc>(
         &self,
         request: R,
@@ -190,16 +191,24 @@ impl Admin {
         budget: &mut RetryBudget,
     ) -> Result<R::Reply, Error> {
         let core = &self.context.core;
-        let mut leader = None;
+        let mut leader: Option<String> = None;
+        let mut failed: Vec<String> = Vec::new();
         loop {
-            let address = match (at, leader.take()) {
+            let hint = leader.take().filter(|leader| !failed.contains(leader));
+            let address = match (at, hint) {
                 (Some(at), _) => at.to_owned(),
                 (None, Some(leader)) => leader,
-                (None, None) => match core.table.snapshot() {
-                    Some(snapshot) => core.servers.pick_server(&snapshot.addresses),
-                    None => core.servers.pick_server(&[]),
-                },
+                (None, None) => {
+                    let snapshot = core.table.snapshot();
+                    let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
+                    core.servers.pick_server(addresses, &failed)
+                }
             };
+            // All others have failed as well.
+            if failed.contains(&address) {
+                failed.clear();
+            }
+            failed.push(address.clone());
             match attempt_unary(core, &address, request.clone(), budget).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => {

@@ -37,6 +37,8 @@ pub(crate) struct ClientCore {
     pub(crate) frame_items_max: usize,
     /// Lock held while a table is fetched; failure of the last fetch, if it failed.
     pub(crate) last_fetch: Mutex<Option<AttemptError>>,
+    /// Server from which the last table was fetched.
+    pub(crate) last_fetched_from: parking_lot::Mutex<Option<String>>,
     /// Number of fetches that ended.
     pub(crate) fetches_ended: AtomicU64,
 }
@@ -58,6 +60,7 @@ impl ClientCore {
             wait_status: WaitStatus::new(),
             frame_items_max,
             last_fetch: Mutex::new(None),
+            last_fetched_from: parking_lot::Mutex::default(),
             fetches_ended: AtomicU64::new(0),
         }
     }
@@ -97,11 +100,21 @@ impl ClientCore {
     }
 
     /// Returns the address to send to: the owner's, by its index in the table's addresses; any
-    /// server if there is none or it is suspect.
-    pub(crate) fn choose_address(&self, snapshot: &OwnerTable, owner: Option<usize>) -> String {
+    /// other server if there is none, it is suspect, or it is `avoided`.
+    pub(crate) fn choose_address(
+        &self,
+        snapshot: &OwnerTable,
+        owner: Option<usize>,
+        avoided: Option<&String>,
+    ) -> String {
+        let may_serve =
+            |address: &String| !self.servers.is_suspect(address) && Some(address) != avoided;
         match owner.and_then(|index| snapshot.addresses.get(index)) {
-            Some(address) if !self.servers.is_suspect(address) => address.clone(),
-            _ => self.servers.pick_server(&snapshot.addresses),
+            Some(address) if may_serve(address) => address.clone(),
+            _ => {
+                let except = avoided.map(std::slice::from_ref).unwrap_or_default();
+                self.servers.pick_server(&snapshot.addresses, except)
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Calls to the StoreSvr group.
 
 pub(crate) mod command_queue;
+mod open_attempt;
 pub(crate) mod ownership_verifier;
 pub(crate) mod refusal;
 pub(crate) mod section_reader;

@@ -26,6 +26,7 @@ use tonic::{Response, Status};
 
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
+use crate::store_client::open_attempt::OpenAttempt;
 use crate::store_client::store_preference::StorePreference;
 
 /// Maximum members that are remembered; above it the others are ignored. A group has 3 or 5.
@@ -112,10 +113,11 @@ impl StoreGroupClient {
     pub(crate) fn preferred_channel(&self) -> Result<(String, Channel), RpcError> {
         let address = self.preferred.lock().address().to_owned();
         let _in = self.runtime.enter();
-        let channel = self
-            .channels
-            .get(&address)
-            .map_err(|e| RpcError::new(Reason::Unreachable, e.to_string()))?;
+        let channel = self.channels.get(&address).map_err(|e| {
+            // Another store sent this address. It must not be tried without end.
+            self.prefer_next(&address, "");
+            RpcError::new(Reason::Unreachable, e.to_string())
+        })?;
         Ok((address, channel))
     }
 
@@ -222,7 +224,10 @@ impl StoreGroupClient {
         loop {
             let (address, channel) = self.preferred_channel()?;
             let until = deadline.min(Instant::now() + attempt_timeout);
-            let answer = match timeout_at(until, send_once(channel)).await {
+            let attempt = OpenAttempt::begin(self, &address);
+            let answered = timeout_at(until, send_once(channel)).await;
+            attempt.end();
+            let answer = match answered {
                 Ok(Ok(response)) => Ok(response.into_inner()),
                 Ok(Err(status)) => Err(RpcError::from_status(&status)),
                 Err(_) => Err(RpcError::new(
@@ -289,6 +294,7 @@ mod tests {
     use tonic_health::pb::health_client::HealthClient;
 
     use super::*;
+    use crate::store_client::open_attempt::ABANDONED_ATTEMPT_MIN;
 
     fn stores(addresses: [&str; 3]) -> StoreGroupClient {
         let cluster = OwnCluster::default();
@@ -366,6 +372,35 @@ mod tests {
         relayed.prefer_next(&address, "");
         assert_eq!(relayed.preferred_channel().unwrap().0, "b:1");
         assert_eq!(lease.preferred_channel().unwrap().0, address);
+    }
+
+    /// Schedule: s1 accepts connections and does not answer; the callers of relayed calls go away
+    /// before an attempt times out.
+    #[tokio::test(start_paused = true)]
+    async fn store_that_leaves_abandoned_call_unanswered_is_not_tried_again_at_once() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = silent.local_addr().unwrap().to_string();
+        let stores = stores([&address, "b:1", "c:1"]);
+        let abandon_after = async |time| {
+            let minute = Duration::from_secs(60);
+            let check = |channel| async move {
+                let request = HealthCheckRequest::default();
+                HealthClient::new(channel).check(request).await
+            };
+            let call = stores.call(Instant::now() + minute, minute, check);
+            let _ = tokio::time::timeout(time, call).await.unwrap_err();
+            stores.preferred_channel().unwrap().0
+        };
+        assert_eq!(abandon_after(Duration::from_millis(1)).await, address);
+        assert_eq!(abandon_after(2 * ABANDONED_ATTEMPT_MIN).await, "b:1");
+    }
+
+    #[tokio::test]
+    async fn hint_that_is_no_address_is_not_followed_again() {
+        let stores = stores(["a:1", "b:1", "c:1"]);
+        stores.prefer_next("a:1", "no address");
+        stores.preferred_channel().unwrap_err();
+        assert_eq!(stores.preferred_channel().unwrap().0, "b:1");
     }
 
     /// Schedule: a command from the background is the first to connect to a new leader; then the

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_proto::v1::Reason;
 use tokio::time::Instant;
 
 use crate::call::attempt_deadline::AttemptDeadline;
@@ -37,6 +38,8 @@ pub(crate) struct RetryBudget {
     addresses: Vec<String>,
     backoff: Duration,
     immediate_retries: u32,
+    /// Server that the next attempt avoids.
+    avoided: Option<String>,
     /// Tables fetched only because a namespace was missing.
     pub(crate) namespace_lookups: u32,
     wait_token: Option<Arc<WaitToken>>,
@@ -52,6 +55,7 @@ impl RetryBudget {
             addresses: Vec::new(),
             backoff: BACKOFF_FIRST,
             immediate_retries: 0,
+            avoided: None,
             namespace_lookups: 0,
             wait_token: None,
         }
@@ -113,6 +117,25 @@ impl RetryBudget {
         {
             self.addresses.push(address.to_owned());
         }
+    }
+
+    /// Records that an attempt at `address` failed. The next one avoids a server that cannot serve
+    /// the key and sent no new route.
+    ///
+    /// Schedule that this is for: an AllocSvr is cut off from the stores, but not from clients, and
+    /// another one takes its slots over. The first one rejects each call and learns no new table.
+    /// Any other server forwards the call, or answers with the new table.
+    pub(crate) fn record_failure(&mut self, address: &str, failure: &AttemptError) {
+        let cannot_serve = matches!(
+            failure.reason,
+            Reason::NoLease | Reason::NotOwner | Reason::StaleEpoch
+        );
+        self.avoided = (cannot_serve && !failure.rerouted).then(|| address.to_owned());
+    }
+
+    /// Returns the server that the next attempt avoids, if there is another one.
+    pub(crate) fn avoided(&self) -> Option<&String> {
+        self.avoided.as_ref()
     }
 
     /// Returns how long to wait before the next attempt, or the error that ends the call.

@@ -63,10 +63,12 @@ pub(crate) async fn fetch_table(
     if core.fetches_ended.load(Ordering::Acquire) == fetches_at_start {
         let snapshot = core.table.snapshot();
         let addresses = snapshot.as_ref().map_or(&[][..], |k| &k.addresses);
-        let claimant = core.jump_check.claimant();
-        let address = core
-            .servers
-            .pick_server_except(addresses, claimant.as_deref());
+        // A table that lacks what a call needs is requested from another server than the last one.
+        // Schedule: an AllocSvr is cut off from the stores, and its table stays old.
+        let last = core.last_fetched_from.lock().take().filter(|_| base > 0);
+        let except = core.jump_check.claimant().or(last);
+        let address = core.servers.pick_server(addresses, except.as_slice());
+        *core.last_fetched_from.lock() = Some(address.clone());
         let request = v1::RoutesRequest {
             base,
             ..v1::RoutesRequest::default()

@@ -132,24 +132,15 @@ impl ServerSet {
                 .is_some_and(|suspicion| suspicion.is_active())
     }
 
-    /// Returns a random server of the configured ones and the table's. If all are suspect, returns
-    /// the one that failed longest ago, so that repeated calls try all of them in turn.
-    pub(crate) fn pick_server(&self, table_addresses: &[String]) -> String {
-        self.pick_server_except(table_addresses, None)
-    }
-
-    /// Returns a server as [`ServerSet::pick_server`] does, but not the one at `except` unless it
-    /// is the only one.
-    pub(crate) fn pick_server_except(
-        &self,
-        table_addresses: &[String],
-        except: Option<&str>,
-    ) -> String {
+    /// Returns a random server of the configured ones and the table's, but none of `except` unless
+    /// there is no other one. If all are suspect, returns the one that failed longest ago, so that
+    /// repeated calls try all of them in turn.
+    pub(crate) fn pick_server(&self, table_addresses: &[String], except: &[String]) -> String {
         let all: Vec<&String> = {
             let more = table_addresses.iter().filter(|a| !self.is_configured(a));
             let all: Vec<_> = self.configured.iter().chain(more).collect();
             let kept = all.iter().copied();
-            let kept: Vec<_> = kept.filter(|a| Some(a.as_str()) != except).collect();
+            let kept: Vec<_> = kept.filter(|a| !except.contains(a)).collect();
             if kept.is_empty() { all } else { kept }
         };
         let fresh: Vec<&&String> = all.iter().filter(|a| !self.is_suspect(a)).collect();
@@ -187,7 +178,7 @@ mod tests {
         servers.mark_unresponsive("b:1");
         assert_eq!(servers.count_foreign(&table_addresses), Some((2, 3)));
         assert_eq!(
-            servers.pick_server(&table_addresses),
+            servers.pick_server(&table_addresses, &[]),
             "b:1",
             "an unresponsive one before a foreign one"
         );
@@ -214,12 +205,20 @@ mod tests {
         servers.mark_unresponsive("a:1");
         tokio::time::advance(Duration::from_millis(1)).await;
         servers.mark_unresponsive("b:1");
-        assert!((0..20).all(|_| servers.pick_server(&table_addresses) == "c:1"));
+        assert!((0..20).all(|_| servers.pick_server(&table_addresses, &[]) == "c:1"));
         tokio::time::advance(Duration::from_millis(1)).await;
         servers.mark_unresponsive("c:1");
-        assert_eq!(servers.pick_server(&table_addresses), "a:1");
+        assert_eq!(servers.pick_server(&table_addresses, &[]), "a:1");
+        let failed = ["a:1".to_owned(), "b:1".to_owned()];
+        assert_eq!(servers.pick_server(&table_addresses, &failed), "c:1");
         servers.mark_responsive("b:1");
-        assert_eq!(servers.pick_server(&table_addresses), "b:1");
+        assert_eq!(servers.pick_server(&table_addresses, &[]), "b:1");
+        let all = [&failed[..], &["c:1".to_owned()]].concat();
+        assert_eq!(
+            servers.pick_server(&table_addresses, &all),
+            "b:1",
+            "no other"
+        );
         tokio::time::advance(SUSPECT_PERIOD).await;
         assert!(!servers.is_suspect("a:1"));
     }

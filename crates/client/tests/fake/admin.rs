@@ -1,5 +1,7 @@
 //! The operator's side of the scripted AllocSvr: namespaces, and nothing else.
 
+use std::sync::atomic::Ordering;
+
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::admin_server::Admin;
 use tonic::{Request, Response, Status};
@@ -53,6 +55,10 @@ impl Admin for FakeAlloc {
         &self,
         _: Request<v1::ClusterStatusRequest>,
     ) -> Result<Response<v1::ClusterStatusResponse>, Status> {
+        self.status_requests.fetch_add(1, Ordering::SeqCst);
+        if let Some(fault) = self.script.lock().status_error.clone() {
+            return Err(fault.into());
+        }
         Ok(Response::new(v1::ClusterStatusResponse {
             lease_ms: 3000,
             ..Default::default()

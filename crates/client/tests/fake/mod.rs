@@ -46,6 +46,10 @@ pub struct FakeScript {
     pub table_cluster: Option<u128>,
     /// Cluster that it names when a Pipe is opened and in answers to RaiseTo. It rejects no call.
     pub cluster_tag: ClusterTag,
+    /// Error with which it answers each call of Next.
+    pub next_error: Option<RpcError>,
+    /// Error with which it answers each call of ClusterStatus.
+    pub status_error: Option<RpcError>,
     /// Errors with which it answers the first calls of Next, one a call.
     pub next_errors: Vec<RpcError>,
     /// Keys that fail once in NextMany, as UNAVAILABLE.
@@ -78,6 +82,7 @@ pub struct FakeAlloc {
     pub grpc_timeouts: Arc<Mutex<Vec<String>>>,
     pub fetched_bases: Arc<Mutex<Vec<u64>>>,
     pub batch_calls: Arc<AtomicU64>,
+    pub status_requests: Arc<AtomicU64>,
     /// Pipes opened, and frames received by all of them.
     pub pipes_opened: Arc<AtomicU64>,
     pub frames_received: Arc<AtomicU64>,
@@ -187,6 +192,7 @@ impl FakeAlloc {
             grpc_timeouts: Arc::default(),
             fetched_bases: Arc::default(),
             batch_calls: Arc::default(),
+            status_requests: Arc::default(),
             pipes_opened: Arc::default(),
             frames_received: Arc::default(),
         };

@@ -25,7 +25,8 @@ impl Sequence for FakeAlloc {
         let request = request.into_inner();
         self.next_requests.lock().push(request.clone());
         self.delay().await;
-        let fault = self.script.lock().next_errors.pop();
+        let script = self.script.lock().next_error.clone();
+        let fault = script.or_else(|| self.script.lock().next_errors.pop());
         if let Some(fault) = fault {
             return Err(fault.into());
         }

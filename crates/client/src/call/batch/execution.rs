@@ -209,7 +209,11 @@ impl<'a, C: SequenceCall> BatchExecution<'a, C> {
             table_version: in_flight.snapshot.table.version(),
         };
         let permit = self.permits.clone().try_acquire_owned();
-        if let (Ok(permit), Some(owner)) = (permit, in_flight.batch.owner) {
+        let avoided = in_flight.budget.avoided();
+        let may_serve = |owner: &usize| {
+            in_flight.snapshot.addresses.get(*owner) != avoided || avoided.is_none()
+        };
+        if let (Ok(permit), Some(owner)) = (permit, in_flight.batch.owner.filter(may_serve)) {
             let deadline = in_flight.budget.attempt_deadline(Instant::now());
             let submitted = try_submit_to_owner(core, &in_flight.snapshot, owner, |pipe| {
                 let frame_items = owner_batch_items::<C>(core, items, &in_flight.batch);
@@ -226,7 +230,11 @@ impl<'a, C: SequenceCall> BatchExecution<'a, C> {
                 return self.events.push(answered.boxed());
             }
         }
-        let address = core.choose_address(&in_flight.snapshot, in_flight.batch.owner);
+        let address = core.choose_address(
+            &in_flight.snapshot,
+            in_flight.batch.owner,
+            in_flight.budget.avoided(),
+        );
         let permits = self.permits.clone();
         let answered = async move {
             // Never closed: an error cannot come.
@@ -299,7 +307,8 @@ impl<'a, C: SequenceCall> BatchExecution<'a, C> {
             group.or_insert_with(|| (Vec::new(), failure)).0.push(i);
         }
         for (items, failure) in failed.into_values() {
-            let budget = in_flight.budget.clone();
+            let mut budget = in_flight.budget.clone();
+            budget.record_failure(in_flight.address(), &failure);
             self.retry(RetryGroup { items, budget }, &failure);
         }
     }

@@ -77,7 +77,11 @@ async fn attempt_call<C: KeyCall>(
     let snapshot = get_table(core, &[namespace_name(namespace, key)], budget).await?;
     let location = locate(&snapshot.table, namespace, key)?;
     let route = KeyRoute {
-        address: core.choose_address(&snapshot, snapshot.owner_index(location.slot)),
+        address: core.choose_address(
+            &snapshot,
+            snapshot.owner_index(location.slot),
+            budget.avoided(),
+        ),
         location,
         snapshot,
     };
@@ -86,7 +90,9 @@ async fn attempt_call<C: KeyCall>(
         .await
         .map_err(|failure| {
             let previous_owner = route_owner(route.snapshot.table.route(location.slot));
-            core.with_route_context(location.slot, previous_owner, failure)
+            let failure = core.with_route_context(location.slot, previous_owner, failure);
+            budget.record_failure(&route.address, &failure);
+            failure
         })?;
     core.table
         .observe_epoch(location.slot, C::reply_epoch(&reply));

@@ -39,10 +39,13 @@ impl<C: SequenceCall> SingleCall<'_, C> {
                     }
                 }
                 Err(failure) => {
-                    if let Some(address) = core.owner_address(previous_owner) {
+                    let address = core.owner_address(previous_owner);
+                    let failure = core.with_route_context(location.slot, previous_owner, failure);
+                    if let Some(address) = address {
                         budget.record_address(&address);
+                        budget.record_failure(&address, &failure);
                     }
-                    Some(core.with_route_context(location.slot, previous_owner, failure))
+                    Some(failure)
                 }
             },
             None => None,
