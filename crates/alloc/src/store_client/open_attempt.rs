@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store_client::store_group::StoreGroupClient;
-
 /// Minimum time without an answer after which an attempt whose caller went away counts as failed. A
 /// leader answers sooner, so callers that go away at once do not change the preferred store.
 pub(super) const ABANDONED_ATTEMPT_MIN: Duration = Duration::from_millis(200);
@@ -14,19 +12,18 @@ pub(super) const ABANDONED_ATTEMPT_MIN: Duration = Duration::from_millis(200);
 ///
 /// Schedule that it is for: a store accepts connections and does not answer, and each caller of a
 /// relayed call goes away before the attempt times out. Each next call would go to the same store.
-pub(super) struct OpenAttempt<'a> {
-    stores: &'a StoreGroupClient,
-    address: &'a str,
+pub(super) struct OpenAttempt<F: FnMut()> {
+    /// Called if the caller went away without an answer.
+    on_abandon: F,
     begin: Instant,
     has_ended: bool,
 }
 
-impl<'a> OpenAttempt<'a> {
+impl<F: FnMut()> OpenAttempt<F> {
     /// Begins an attempt now.
-    pub(super) fn begin(stores: &'a StoreGroupClient, address: &'a str) -> OpenAttempt<'a> {
+    pub(super) fn begin(on_abandon: F) -> OpenAttempt<F> {
         OpenAttempt {
-            stores,
-            address,
+            on_abandon,
             begin: Instant::now(),
             has_ended: false,
         }
@@ -38,10 +35,10 @@ impl<'a> OpenAttempt<'a> {
     }
 }
 
-impl Drop for OpenAttempt<'_> {
+impl<F: FnMut()> Drop for OpenAttempt<F> {
     fn drop(&mut self) {
         if !self.has_ended && self.begin.elapsed() >= ABANDONED_ATTEMPT_MIN {
-            self.stores.prefer_next(self.address, "");
+            (self.on_abandon)();
         }
     }
 }

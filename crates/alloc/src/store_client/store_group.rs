@@ -224,7 +224,9 @@ impl StoreGroupClient {
         loop {
             let (address, channel) = self.preferred_channel()?;
             let until = deadline.min(Instant::now() + attempt_timeout);
-            let attempt = OpenAttempt::begin(self, &address);
+            let attempt = OpenAttempt::begin(|| {
+                self.prefer_next(&address, "");
+            });
             let answered = timeout_at(until, send_once(channel)).await;
             attempt.end();
             let answer = match answered {

@@ -6,6 +6,8 @@
 //! learn that it was removed: its hint is s4. The list that s4 last sent names s1 after it. An
 //! AllocSvr that follows each hint calls s1 and s4 in turn without end, and never s2.
 
+use seqsvr_core::planted;
+
 /// Maximum hints to unknown stores that are followed before each known store was tried; above it
 /// they are ignored. A group has 3 or 5 stores.
 const UNKNOWN_HINTS_MAX: usize = 5;
@@ -45,6 +47,9 @@ impl StorePreference {
     pub(super) fn choose_next(&mut self, address: &str, hint: &str, known: &[String]) -> bool {
         if self.address != address {
             return false;
+        }
+        if planted!(ForgetFailedStores) {
+            self.failed.clear();
         }
         self.add_failed(address);
         if !self.can_follow(hint, known) && known.iter().all(|store| self.has_failed(store)) {

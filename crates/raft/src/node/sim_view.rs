@@ -31,6 +31,8 @@ pub struct NodeView {
     pub term: u64,
     /// Whether it leads that term.
     pub is_leader: bool,
+    /// Leader that it names to callers.
+    pub leader: Option<u64>,
     /// Newest entry in its log.
     pub last: Option<u64>,
     /// Newest entry that it applied.
@@ -60,9 +62,11 @@ impl RaftNode {
     pub fn look(&self) -> NodeView {
         let metrics = self.raft().metrics().borrow_watched().clone();
         let (applied, digest, voters) = self.applied_for_look();
+        let leadership = self.leadership().borrow().clone();
         NodeView {
             term: metrics.current_term,
-            is_leader: self.leadership().borrow().role == RaftRole::Leader,
+            is_leader: leadership.role == RaftRole::Leader,
+            leader: leadership.leader.map(|(id, _)| id),
             last: metrics.last_log_index,
             applied: applied.map(Entry::from),
             digest,

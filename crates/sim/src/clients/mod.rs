@@ -5,6 +5,7 @@ mod cluster_operator;
 mod load_caller;
 mod replaceable_client;
 mod run_context;
+mod unanswered_calls;
 
 pub use client_process::run_client;
 pub use run_context::{OperatorReport, RunContext, UIDS_PER_SECTION};

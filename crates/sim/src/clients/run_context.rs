@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use seqsvr_check::{CallAnswer, CallKind, CallOutcome, RecordedCall, SequenceName};
 use seqsvr_client::{Client, Error};
 
+use super::unanswered_calls::UnansweredCalls;
 use crate::judges::answer_judge::AnswerJudge;
 use crate::network::{MachineId, SimNetwork};
 
@@ -42,6 +43,8 @@ pub struct RunContext {
     pub last_cluster_tag: AtomicU64,
     /// All calls that have ended.
     pub calls: Mutex<Vec<RecordedCall>>,
+    /// Calls that have no answer.
+    pub unanswered_calls: Mutex<UnansweredCalls>,
     /// Number of calls that got an answer.
     pub answered_calls: AtomicU64,
     /// Judge of every answer.
@@ -77,6 +80,7 @@ impl RunContext {
             calm_clients: AtomicU64::new(0),
             last_cluster_tag: AtomicU64::new(0),
             calls: Mutex::default(),
+            unanswered_calls: Mutex::default(),
             answered_calls: AtomicU64::new(0),
             answer_judge: Mutex::new(AnswerJudge::new(has_bounded_clocks)),
             reports: Mutex::default(),
@@ -145,6 +149,10 @@ impl RunContext {
         if call.is_calm {
             self.judge_calm_call(call, answered.as_ref().err().copied());
         }
+        let error = answered.as_ref().err().map(ToString::to_string);
+        let mut unanswered = self.unanswered_calls.lock();
+        unanswered.record_end(call.caller, call.uid, error);
+        drop(unanswered);
         let numbers = [3, call.caller, call.uid, value];
         self.net.with_trace(|now, trace| {
             trace.record_event(now, &numbers, || {
@@ -185,12 +193,16 @@ impl RunContext {
         uid: u64,
         is_strict: bool,
     ) -> PendingCall {
+        let now = self.now_ms();
+        self.unanswered_calls
+            .lock()
+            .record_attempt(caller, uid, now);
         PendingCall {
             caller,
             uid,
             is_strict,
             timestamp: self.next_timestamp(),
-            at_ms: self.now_ms(),
+            at_ms: now,
             is_calm: self.calm_until_ms.load(Relaxed) > 0,
             floor: self
                 .answer_judge

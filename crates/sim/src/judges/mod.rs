@@ -5,5 +5,6 @@ pub mod invariant_judge;
 pub mod liveness;
 pub mod regression_judge;
 pub mod rows_judge;
+pub mod session_judge;
 pub mod takeover_judge;
 pub mod unexpected_stops;

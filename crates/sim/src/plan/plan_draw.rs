@@ -78,6 +78,7 @@ pub fn draw_plan_with_classes(seed: u64, faults_ms: u64, classes: &[FaultClass])
         heal_at_ms: faults_ms,
         hits_genesis: classes.contains(&FaultClass::Genesis),
         bounds_takeover: classes.contains(&FaultClass::Flap),
+        bounds_outages: false,
     }
 }
 

@@ -37,6 +37,9 @@ pub struct RunPlan {
     /// Whether the session of a dead AllocSvr must end within a bound also during faults.
     #[serde(default)]
     pub bounds_takeover: bool,
+    /// Whether an AllocSvr that runs must have a session within a bound also during faults.
+    #[serde(default)]
+    pub bounds_outages: bool,
 }
 
 /// Servers and their options. Times are in milliseconds.

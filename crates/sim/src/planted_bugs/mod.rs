@@ -161,6 +161,11 @@ const BUGS: &[PlantedBug] = &[
         claim: "An AllocSvr belongs to one cluster for its life (A1 c)",
         finder: Simulation(&[Remake], plan_shapes::remake_cluster, 10),
     },
+    PlantedBug {
+        name: "ForgetFailedStores",
+        claim: "A store that failed is tried again only after each other known store",
+        finder: Simulation(&[Net], plan_shapes::isolate_follower_of_dead_leader, 2),
+    },
 ];
 
 impl PlantedBug {

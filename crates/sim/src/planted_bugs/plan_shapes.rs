@@ -317,3 +317,23 @@ pub fn copy_store(random: &mut RandomStream, plan: &mut RunPlan) {
         FaultKind::Copy,
     ));
 }
+
+/// Cuts a follower off from the stores, but not from the AllocSvrs, while the leader is dead.
+///
+/// 1. Isolate the first of the followers from all other stores: it names the leader without end.
+/// 2. Kill the leader. The list that it sent names that follower after it.
+pub fn isolate_follower_of_dead_leader(random: &mut RandomStream, plan: &mut RunPlan) {
+    set_short_lease(plan);
+    plan.setup.stores = 5;
+    plan.bounds_outages = true;
+    let at_ms = random.next_between(500, 2_000);
+    let isolate = partition(PartitionDirection::Both, PartitionScope::Stores);
+    let kill = FaultKind::Kill {
+        rows: RowsCrashEffect::Lose(0),
+    };
+    let until_end = plan.heal_at_ms;
+    plan.faults = vec![
+        new_fault(at_ms, until_end, FaultTarget::Follower(0), isolate),
+        new_fault(at_ms + 10, until_end, FaultTarget::Leader, kill),
+    ];
+}

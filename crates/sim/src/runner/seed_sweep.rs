@@ -117,6 +117,9 @@ impl SeedSweep {
         for line in &broken_rules {
             text += &format!("  {line}\n");
         }
+        for line in &outcome.end_state {
+            text += &format!("  {line}\n");
+        }
         for line in &outcome.last_events {
             text += &format!("    {line}\n");
         }

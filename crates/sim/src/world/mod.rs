@@ -1,5 +1,6 @@
 //! World of a run: it gives turns to the processes and calls the judges.
 
+mod failure_report;
 mod liveness_phases;
 mod run_outcome;
 
@@ -16,6 +17,7 @@ use crate::event_trace::EventTrace;
 use crate::faults::{FaultScheduler, OperatorCommand};
 use crate::judges::invariant_judge::InvariantJudge;
 use crate::judges::rows_judge::RowsJudge;
+use crate::judges::session_judge::SessionJudge;
 use crate::judges::takeover_judge::TakeoverJudge;
 use crate::judges::unexpected_stops;
 use crate::libc_shim;
@@ -39,6 +41,7 @@ pub struct SimWorld {
     invariant_judge: InvariantJudge,
     rows_judge: RowsJudge,
     takeover_judge: TakeoverJudge,
+    session_judge: SessionJudge,
     /// Time of the last reset of the judges, because another cluster was made.
     judges_reset_at_ms: Option<u64>,
     turn_order: RandomStream,
@@ -84,6 +87,7 @@ impl SimWorld {
             invariant_judge: InvariantJudge::default(),
             rows_judge: RowsJudge::default(),
             takeover_judge: TakeoverJudge::default(),
+            session_judge: SessionJudge::default(),
             judges_reset_at_ms: None,
             turn_order: RandomStream::new(plan.seed, "turns"),
             broken_rules: Vec::new(),
@@ -207,8 +211,12 @@ impl SimWorld {
         let broken_rule = broken_rule.or_else(|| self.rows_judge.judge_stores(cluster));
         let broken_rule = broken_rule.or_else(|| unexpected_stops::find_unexpected_stop(cluster));
         let broken_rule = broken_rule.map(|broken_rule| format!("invariant {broken_rule}"));
-        broken_rule.or_else(|| match self.plan.bounds_takeover {
+        let broken_rule = broken_rule.or_else(|| match self.plan.bounds_takeover {
             true => self.takeover_judge.judge_takeovers(cluster),
+            false => None,
+        });
+        broken_rule.or_else(|| match self.plan.bounds_outages {
+            true => self.session_judge.judge_sessions(cluster),
             false => None,
         })
     }
@@ -225,6 +233,10 @@ impl SimWorld {
                 Err(e) => self.broken_rules.push(format!("check: {e}")),
             }
         }
+        let end_state = match self.broken_rules.is_empty() {
+            true => Vec::new(),
+            false => failure_report::describe_end(&self.cluster, &self.context),
+        };
         // End the processes before the disks and the network that they write to.
         let all: Vec<MachineId> = self.cluster.machines.keys().copied().collect();
         for id in all {
@@ -242,6 +254,7 @@ impl SimWorld {
             call_count: calls.len() as u64,
             answered_calls: self.context.answered_calls.load(Relaxed),
             simulated_ms: self.cluster.now_ms,
+            end_state,
             last_events,
             ..RunOutcome::default()
         }

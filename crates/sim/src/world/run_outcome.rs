@@ -25,6 +25,8 @@ pub struct RunOutcome {
     pub real_time: Duration,
     /// Number of times that the run reached each branch.
     pub reached_branches: BTreeMap<&'static str, u64>,
+    /// Calls without an answer and the view of each server at the end of a failed run, as text.
+    pub end_state: Vec<String>,
     /// Last events before the end, as text.
     pub last_events: Vec<String>,
 }
