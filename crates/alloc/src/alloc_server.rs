@@ -23,6 +23,7 @@ use crate::api::admin_service::AdminService;
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::sequence_service::SequenceService;
 use crate::error::Error;
+use crate::lease::address_check::AddressCheck;
 use crate::metrics::collector::AllocCollector;
 use crate::options::{AllocEnvironment, Options};
 use crate::sections::section_map::SectionMap;
@@ -47,6 +48,7 @@ pub struct AllocServer {
     pub(crate) slot_mover: Arc<SlotMover>,
     pub(crate) stores: StoreGroupClient,
     collector: AllocCollector,
+    address_check: Arc<AddressCheck>,
     tasks: TaskTracker,
     lease_keeper: CancellationToken,
     lease_keeper_ended: CancellationToken,
@@ -124,6 +126,7 @@ impl AllocServer {
             slot_mover: components.slot_mover.clone(),
             stores: components.stores.clone(),
             collector: components.collector.clone(),
+            address_check: components.address_check.clone(),
             tasks: components.tasks.clone(),
             lease_keeper: CancellationToken::new(),
             lease_keeper_ended: CancellationToken::new(),

@@ -15,6 +15,7 @@ use crate::api::sequence_parts::SequenceParts;
 use crate::api::slot_operations::SlotOperations;
 use crate::background_executor::BackgroundExecutor;
 use crate::fast_path::FastPath;
+use crate::lease::address_check::AddressCheck;
 use crate::lease::lease_keeper::LeaseKeeper;
 use crate::lease::table_watcher::TableWatcher;
 use crate::metrics::call_metrics::CallMetrics;
@@ -49,6 +50,7 @@ pub(super) struct AllocComponents {
     pub(super) sequence: Arc<SequenceParts>,
     pub(super) admin: AdminService,
     pub(super) collector: AllocCollector,
+    pub(super) address_check: Arc<AddressCheck>,
     pub(super) lease_keeper: LeaseKeeper,
     pub(super) table_watcher: TableWatcher,
     pub(super) grpc_server: GrpcServer,
@@ -189,11 +191,17 @@ impl AllocComponents {
             call_metrics.clone(),
             random.clone(),
         ));
+        let address_check = Arc::new(AddressCheck::new(
+            identity.clone(),
+            channels.clone(),
+            random.clone(),
+        ));
         let lease_keeper = LeaseKeeper::new(
             identity.clone(),
             options.name_conflict_timeout,
             state_dir,
             clock,
+            address_check.clone(),
             lease_stores.clone(),
             own_cluster.clone(),
             session.clone(),
@@ -278,6 +286,7 @@ impl AllocComponents {
             sequence,
             admin,
             collector,
+            address_check,
             lease_keeper,
             table_watcher,
             grpc_server,

@@ -32,7 +32,9 @@ impl ServerProbe for AllocServer {
         let left = session.lease_left().as_millis() as u64;
         let lease = renewals.lease_ms();
         let stores = self.stores.address_list();
+        let unmet = self.address_check.failure();
         vec![
+            HealthCheck::new("address", unmet.is_none(), || unmet.unwrap_or_default()),
             HealthCheck::new("lease", session.has_lease(), || {
                 format!(
                     "no valid lease, so no request is served; check that the stores {stores} run and have a leader (`seqsvr status`)"

@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::alloc_identity::AllocIdentity;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::lease::address_check::AddressCheck;
 use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
@@ -48,6 +49,7 @@ pub(crate) struct LeaseKeeper {
     name_conflict_timeout: Duration,
     state_dir: Option<Arc<StateDir>>,
     clock: Arc<dyn Clock>,
+    address_check: Arc<AddressCheck>,
     stores: StoreGroupClient,
     own_cluster: Arc<OwnCluster>,
     session: Arc<CurrentSession>,
@@ -71,6 +73,7 @@ impl LeaseKeeper {
         name_conflict_timeout: Duration,
         state_dir: Option<Arc<StateDir>>,
         clock: Arc<dyn Clock>,
+        address_check: Arc<AddressCheck>,
         stores: StoreGroupClient,
         own_cluster: Arc<OwnCluster>,
         session: Arc<CurrentSession>,
@@ -88,6 +91,7 @@ impl LeaseKeeper {
             name_conflict_timeout,
             state_dir,
             clock,
+            address_check,
             stores,
             own_cluster,
             session,
@@ -104,6 +108,10 @@ impl LeaseKeeper {
 
     /// Registers and renews until canceled. An error is fatal for this process.
     pub(crate) async fn run(self, cancel: CancellationToken) -> Result<(), Error> {
+        let met = cancel.run_until_cancelled(self.address_check.wait_until_met());
+        if met.await.is_none() {
+            return Ok(());
+        }
         loop {
             let registered = cancel.run_until_cancelled(self.register()).await;
             let Some(registered) = registered else {

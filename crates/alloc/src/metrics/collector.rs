@@ -93,6 +93,7 @@ impl AllocCollector {
             version: env!("CARGO_PKG_VERSION").into(),
             counters: to_counter_map("", figures),
             hottest: top_sections(&sections, self.table.load().as_deref()),
+            incarnation: self.identity.incarnation,
         }
     }
 

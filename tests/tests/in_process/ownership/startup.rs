@@ -4,12 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use seqsvr_alloc::Error;
+use seqsvr_alloc::{AllocServer, Error};
 use seqsvr_client::{Code, Reason};
+use seqsvr_metrics::ServerProbe;
 use seqsvr_proto::convert::u128_to_bytes;
-use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest};
+use seqsvr_proto::v1::{ClusterStatusRequest, KeepAliveRequest, OpenSessionRequest};
 use seqsvr_test_support::in_process::{
-    InProcessCluster, any_port, expect_rejection, new_caller, new_client, next_request, start_alloc,
+    InProcessCluster, any_port, expect_rejection, new_caller, new_client, next_request,
+    read_counter, start_alloc,
 };
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Request;
@@ -105,6 +107,100 @@ async fn alloc_at_address_of_another_session_waits_for_its_end() {
     })
     .await;
     cluster.stop(&[waiting]).await;
+}
+
+/// Returns why an AllocSvr has not met itself at its address; None: it has.
+fn address_failure(alloc: &AllocServer) -> Option<String> {
+    let checks = alloc.health_checks().into_iter();
+    let mut address = checks.filter(|check| check.name == "address");
+    address.next().expect("the check").failure
+}
+
+/// Waits until an AllocSvr has renewed its lease some times more.
+async fn wait_for_renewals(alloc: &AllocServer, count: u64) {
+    let before = read_counter(alloc, "lease_renewals").await;
+    wait_until("renewals", TEST_TIMEOUT, async || {
+        let renewed = read_counter(alloc, "lease_renewals").await;
+        (renewed >= before + count).then_some(())
+    })
+    .await;
+}
+
+async fn session_names(cluster: &InProcessCluster) -> Vec<String> {
+    let mut admin = cluster.admin_client(0).await;
+    let status = admin.cluster_status(ClusterStatusRequest {}).await.unwrap();
+    let sessions = status.into_inner().sessions.into_iter();
+    sessions.map(|session| session.name).collect()
+}
+
+/// Schedule: an AllocSvr is started with an address at which nothing listens. It renews, so it
+/// would get slots, and every call to one of their keys would fail.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alloc_takes_no_slots_before_its_address_leads_to_it() {
+    let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
+    let [first] = cluster.start_allocs(["a1"]).await;
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind(any_port()).unwrap();
+    let address = held.local_addr().unwrap().to_string();
+    let second = start_alloc(seqsvr_alloc::Options {
+        advertise: Some(address.clone()),
+        ..cluster.alloc_options("a2")
+    })
+    .await;
+    let failure = wait_until("a failed attempt", TEST_TIMEOUT, async || {
+        address_failure(&second).filter(|text| text.contains("--advertise"))
+    })
+    .await;
+    assert!(failure.contains(&address), "{failure}");
+    wait_for_renewals(&first, 5).await;
+    assert_eq!(session_names(&cluster).await, ["a1"]);
+    assert!(!second.has_lease());
+
+    // Something carries calls from that address to it now.
+    let listener = held.listen(16).unwrap();
+    let to = second.local_addr();
+    let carrier = tokio::spawn(async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((mut near, _)) = listener.accept().await {
+            connections.spawn(async move {
+                let mut far = tokio::net::TcpStream::connect(to).await?;
+                tokio::io::copy_bidirectional(&mut near, &mut far).await
+            });
+        }
+    });
+    wait_until("its slots", TEST_TIMEOUT, async || {
+        let owned = read_counter(&second, "slots_owned").await;
+        (owned > 0 && second.has_lease()).then_some(())
+    })
+    .await;
+    assert_eq!(address_failure(&second), None);
+    // It has met itself: a failure of that path costs no lease.
+    carrier.abort();
+    wait_for_renewals(&second, 5).await;
+    assert!(second.has_lease());
+    cluster.stop(&[first, second]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alloc_at_address_of_another_alloc_takes_no_slots() {
+    let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
+    let [first] = cluster.start_allocs(["a1"]).await;
+    let second = start_alloc(seqsvr_alloc::Options {
+        advertise: Some(first.local_addr().to_string()),
+        ..cluster.alloc_options("a2")
+    })
+    .await;
+    let failure = wait_until("a failed attempt", TEST_TIMEOUT, async || {
+        address_failure(&second).filter(|text| text.contains("--advertise"))
+    })
+    .await;
+    assert!(
+        failure.contains("another server") && failure.contains("\"a1\""),
+        "{failure}"
+    );
+    wait_for_renewals(&first, 5).await;
+    assert_eq!(session_names(&cluster).await, ["a1"]);
+    cluster.stop(&[first, second]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
