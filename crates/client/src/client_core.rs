@@ -19,7 +19,7 @@ use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
 use crate::routing::jump_check::{JumpCheck, JumpVerdict};
 use crate::routing::locate::{RouteOwner, route_owner};
 use crate::routing::server_set::ServerSet;
-use crate::routing::table_cache::{TableCache, TableSnapshot};
+use crate::routing::table_cache::{EpochVerdict, TableCache, TableSnapshot};
 use seqsvr_net::ChannelPool;
 
 /// Routing table with the last used pipe to each owner.
@@ -134,12 +134,12 @@ impl ClientCore {
     fn may_jump(&self, address: &str) -> bool {
         let snapshot = self.table.snapshot();
         let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
-        let knows_other = self.servers.has_other_than(address, addresses);
-        match self.jump_check.judge(address, knows_other) {
+        let other_answers = self.servers.has_other_than(address, addresses);
+        match self.jump_check.judge(address, other_answers) {
             JumpVerdict::Apply => true,
             JumpVerdict::Ignore => false,
             JumpVerdict::AskAnother => {
-                self.table.mark_missed_update();
+                self.table.request_second_opinion();
                 false
             }
         }
@@ -166,6 +166,15 @@ impl ClientCore {
         }
         if failure.reason == Reason::NotOwner && route.is_some_and(|r| r.owner.is_none()) {
             failure.message = format!("slot {slot} has no owner yet (takeover in progress)");
+        } else if failure.reason == Reason::NotOwner && !failure.rerouted {
+            self.table.note_contradiction();
+        }
+        if failure.reason == Reason::FloorAhead && failure.confirmed_epoch > 0 {
+            match self.table.contradict_epoch(slot, failure.confirmed_epoch) {
+                EpochVerdict::Lowered => failure.decision = RetryDecision::Retry,
+                EpochVerdict::TableDisagrees => self.table.note_contradiction(),
+                EpochVerdict::NotAbove => {}
+            }
         }
         failure
     }
@@ -180,7 +189,7 @@ impl PipeObserver for ClientCore {
         if failure.reason == Reason::ClusterMismatch {
             self.servers.mark_foreign(address);
         } else if failure.unanswered {
-            self.servers.mark_unresponsive(address);
+            self.mark_unresponsive(address);
         } else {
             self.servers.mark_responsive(address);
         }
@@ -188,7 +197,8 @@ impl PipeObserver for ClientCore {
 
     fn learn_routes(&self, address: &str, routes: &RoutingTable) -> Result<(), AttemptError> {
         let may_jump = || self.may_jump(address);
-        let is_newer = self.table.apply_update(routes, may_jump).map_err(|other| {
+        let applied = self.table.apply_update(address, routes, may_jump);
+        let is_newer = applied.map_err(|other| {
             self.servers.mark_foreign(address);
             AttemptError::foreign_cluster(address, other.theirs, other.ours)
         })?;
@@ -207,5 +217,9 @@ impl PipeObserver for ClientCore {
 
     fn mark_unresponsive(&self, address: &str) {
         self.servers.mark_unresponsive(address);
+        let snapshot = self.table.snapshot();
+        if snapshot.is_some_and(|known| known.addresses.iter().any(|owner| owner == address)) {
+            self.table.note_contradiction();
+        }
     }
 }

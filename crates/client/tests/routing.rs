@@ -3,8 +3,9 @@
 mod fake;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use fake::{FakeAlloc, SharedNumbers, bind_listeners, new_client, routing_table};
+use fake::{FakeAlloc, SharedNumbers, bind_listeners, new_client, routing_table, unused_address};
 use seqsvr_client::{ErrorKind, Key, NextItem};
 
 /// Returns uids in different sections, so that they spread over the slots.
@@ -254,4 +255,122 @@ async fn table_of_far_higher_version_needs_two_servers() {
         client.default_namespace().next(uid).await.unwrap();
     }
     assert_eq!(version().await, 1 << 62);
+}
+
+/// Schedule: one server sends a table whose version is little above the true one and that names a
+/// process that is gone as the owner. All tables of the others are older.
+#[tokio::test]
+async fn table_of_one_server_is_left_once_calls_contradict_it() {
+    const LIE: u64 = 5 + 1_000_000;
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
+    let gone = unused_address().await;
+    let owner = |slot: u16| match slot.is_multiple_of(2) {
+        true => address_a.clone(),
+        false => address_b.clone(),
+    };
+    let routes = routing_table(5, |slot| Some((owner(slot), 1)));
+    let shared = Arc::new(SharedNumbers::default());
+    let alloc_a = FakeAlloc::start(listener_a, &shared, &routes);
+    let alloc_b = FakeAlloc::start(listener_b, &shared, &routes);
+    let client = new_client(&[&address_b]);
+    let version = async || client.routes().await.unwrap().version();
+    client.default_namespace().next(0u64).await.unwrap();
+    assert_eq!(version().await, 5);
+    // A sends it with one answer; the owner that it names for B's slots does not answer.
+    let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
+    for uid in spread_uids() {
+        let (_, slot, _) = client.default_namespace().route(uid).await.unwrap();
+        match slot.0.is_multiple_of(2) {
+            true => of_a.push(uid),
+            false => of_b.push(uid),
+        }
+    }
+    let liar = |slot: u16| match slot.is_multiple_of(2) {
+        true => address_a.clone(),
+        false => gone.clone(),
+    };
+    *alloc_a.table.lock() = routing_table(LIE, |slot| Some((liar(slot), 2)));
+    client.default_namespace().next(of_a[0]).await.unwrap();
+    assert_eq!(version().await, LIE);
+    *alloc_a.table.lock() = routes.clone();
+    let mut uids = of_b.into_iter().cycle();
+    wait_until("the true table", async || {
+        let uid = uids.next().unwrap();
+        client.default_namespace().next(uid).await.unwrap();
+        version().await == 5
+    })
+    .await;
+    // Each call goes to its owner again.
+    let requests = || {
+        let seen = [&alloc_a, &alloc_b].map(|node| node.next_requests.lock().len());
+        seen[0] + seen[1]
+    };
+    let before = requests();
+    for uid in spread_uids() {
+        client.default_namespace().next(uid).await.unwrap();
+    }
+    assert_eq!(requests() - before, spread_uids().count());
+}
+
+/// A jump is taken from one server if no other one answers: the client may have slept for long.
+#[tokio::test]
+async fn far_table_is_taken_while_no_other_server_answers() {
+    let ([listener_a], [address_a]) = bind_listeners().await;
+    let gone = unused_address().await;
+    let routes = routing_table(5, |_| Some((address_a.clone(), 1)));
+    let alloc_a = FakeAlloc::start(listener_a, &Arc::default(), &routes);
+    let client = new_client(&[&address_a, &gone]);
+    client.default_namespace().next(0u64).await.unwrap();
+    let far = 5 + (1 << 20) + 1;
+    *alloc_a.table.lock() = routing_table(far, |_| Some((address_a.clone(), 2)));
+    wait_until("the new table", async || {
+        client.default_namespace().next(0u64).await.unwrap();
+        client.routes().await.unwrap().version() == far
+    })
+    .await;
+}
+
+/// Schedule: a server answers once with an epoch that no store has issued. Every later call of the
+/// slot would carry it, and its owners would reject each.
+#[tokio::test]
+async fn epoch_of_one_server_is_dropped_when_a_confirmed_owner_contradicts_it() {
+    let ([listener_a, listener_b], [address_a, address_b]) = bind_listeners().await;
+    let shared = Arc::new(SharedNumbers::default());
+    let before = routing_table(5, |_| Some((address_a.clone(), 1)));
+    let after = routing_table(6, |_| Some((address_b.clone(), 2)));
+    let alloc_a = FakeAlloc::start(listener_a, &shared, &before);
+    let alloc_b = FakeAlloc::start(listener_b, &shared, &after);
+    alloc_b.script.lock().checks_guards = true;
+    let client = new_client(&[&address_a]);
+    let numbers = client.default_namespace();
+    alloc_a.script.lock().answer_epoch = Some(1_000_000);
+    assert_eq!(numbers.next(7u64).await.unwrap().epoch, 1_000_000);
+    *alloc_a.table.lock() = after;
+    let second = numbers.next(7u64).await.unwrap();
+    assert_eq!((second.first, second.epoch), (2, 2));
+    let epochs = |node: &FakeAlloc| -> Vec<_> {
+        let seen = node.next_requests.lock();
+        seen.iter().map(|request| request.epoch).collect()
+    };
+    assert_eq!(epochs(&alloc_b), [Some(1_000_000), Some(2)]);
+
+    // A floor that is wrong costs no epoch.
+    let item = NextItem::new(7).with_floor(100);
+    let error = numbers.next_item(&item).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FloorAhead);
+    numbers.next(7u64).await.unwrap();
+    assert_eq!(epochs(&alloc_b)[2..], [Some(2), Some(2)]);
+
+    // An epoch that the table names as well stays: the cluster has lost it.
+    *alloc_b.table.lock() = routing_table(6, |_| Some((address_b.clone(), 1)));
+    let error = numbers.next(7u64).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FloorAhead);
+    assert_eq!(epochs(&alloc_b).last(), Some(&Some(2)));
+}
+
+async fn wait_until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !holds().await {
+        assert!(Instant::now() < until, "{what}");
+    }
 }

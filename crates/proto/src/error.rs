@@ -141,6 +141,12 @@ impl RpcError {
         self
     }
 
+    /// Attaches the epoch of the slot that a store has confirmed.
+    pub fn with_confirmed_epoch(mut self, epoch: u64) -> RpcError {
+        self.detail.confirmed_epoch = epoch;
+        self
+    }
+
     /// Names the cluster that answers.
     pub fn with_cluster_tag(mut self, tag: ClusterTag) -> RpcError {
         self.detail.cluster_tag = tag.0;

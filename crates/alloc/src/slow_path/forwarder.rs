@@ -378,7 +378,8 @@ fn set_item_errors(results: &mut [Result<ItemAnswer, RpcError>], errors: Vec<Ite
             let code = tonic::Code::from(error.code);
             *result = Err(RpcError::new(error.reason(), error.message)
                 .with_code(code)
-                .with_retry_after_ms(error.retry_after_ms));
+                .with_retry_after_ms(error.retry_after_ms)
+                .with_confirmed_epoch(error.confirmed_epoch));
         }
     }
 }

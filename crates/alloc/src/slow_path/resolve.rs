@@ -85,7 +85,9 @@ impl SlowPath {
                     Ok(OwnershipVerdict::Current) => {
                         self.counters.causality_violations.add(1);
                         let text = "floor or epoch is ahead of this cluster; if the value is genuine, data was lost (an old backup was restored): see docs/operations/backup.md";
-                        resolve_all(members, &Err(RpcError::new(Reason::FloorAhead, text)))
+                        let fault = RpcError::new(Reason::FloorAhead, text)
+                            .with_confirmed_epoch(ownership.epoch.0);
+                        resolve_all(members, &Err(fault))
                     }
                     Err(fault) => self.retry_or_fail(members, Err(fault)).await,
                 }

@@ -22,6 +22,8 @@ pub(crate) struct AttemptError {
     pub(crate) unanswered: bool,
     /// Address of the StoreSvr leader, if a StoreSvr that does not lead named it.
     pub(crate) leader: Option<String>,
+    /// With FLOOR_AHEAD, epoch of the slot that a store has confirmed; 0: none was named.
+    pub(crate) confirmed_epoch: u64,
 }
 
 impl AttemptError {
@@ -34,6 +36,7 @@ impl AttemptError {
             rerouted: false,
             unanswered: false,
             leader: None,
+            confirmed_epoch: 0,
         }
     }
 
@@ -139,6 +142,7 @@ impl AttemptError {
         AttemptError {
             code: fault.code,
             leader,
+            confirmed_epoch: fault.detail.confirmed_epoch,
             ..AttemptError::new(
                 reason,
                 RetryDecision::new(fault.code, reason, hint),
@@ -153,6 +157,7 @@ impl AttemptError {
         let hint = Duration::from_millis(u64::from(item.retry_after_ms));
         AttemptError {
             code,
+            confirmed_epoch: item.confirmed_epoch,
             ..AttemptError::new(
                 item.reason(),
                 RetryDecision::new(code, item.reason(), hint),

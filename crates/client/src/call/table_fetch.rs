@@ -26,7 +26,12 @@ pub(crate) async fn get_table(
     budget: &mut RetryBudget,
 ) -> Result<Arc<OwnerTable>, AttemptError> {
     let missed_update = core.table.take_missed_update();
+    let needs_opinion = core.table.take_second_opinion();
     let mut snapshot = match core.table.snapshot() {
+        // No answer is no contradiction: the call continues with the table that the client has.
+        Some(snapshot) if needs_opinion && !missed_update => {
+            fetch_table(core, 0, budget).await.unwrap_or(snapshot)
+        }
         Some(snapshot) if !missed_update => snapshot,
         _ => fetch_table(core, 0, budget).await.inspect_err(|_| {
             if missed_update {
@@ -66,7 +71,9 @@ pub(crate) async fn fetch_table(
         // A table that lacks what a call needs is requested from another server than the last one.
         // Schedule: an AllocSvr is cut off from the stores, and its table stays old.
         let last = core.last_fetched_from.lock().take().filter(|_| base > 0);
-        let except = core.jump_check.claimant().or(last);
+        let claimant = core.jump_check.claimant();
+        let claimant = claimant.or_else(|| core.table.doubted_server());
+        let except = claimant.or(last);
         let address = core.servers.pick_server(addresses, except.as_slice());
         *core.last_fetched_from.lock() = Some(address.clone());
         let request = v1::RoutesRequest {

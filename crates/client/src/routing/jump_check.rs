@@ -1,20 +1,23 @@
 //! Decision whether to take a routing table whose version is far above that of ours.
 //!
-//! Invariant: while the client knows two servers, one of them alone does not move its table by more
-//! than [`VERSION_JUMP_MAX`] versions. Schedule that breaks it: one AllocSvr sends a table of
-//! version 2^62 that names itself as the owner of every slot. The tables of all others are older,
-//! so the client takes none of them until it restarts.
+//! Invariant: while another server answers, one server alone does not move the table by more than
+//! [`VERSION_JUMP_MAX`] versions. Schedule that breaks it: one AllocSvr sends a table of version
+//! 2^62 that names itself as the owner of every slot. The tables of all others are older, so the
+//! client takes none of them before it has reason to doubt its own: see `table_origin`.
+//!
+//! If no other server answers, the table is taken: a client that slept for long would find no
+//! owner.
 
 use parking_lot::Mutex;
 
-/// Greatest difference of versions that one server may cause. A cluster that changes its table a
-/// thousand times a second makes it in 50 days.
-pub(crate) const VERSION_JUMP_MAX: u64 = 1 << 32;
+/// Greatest difference of versions that one server may cause. Above it, another one must confirm
+/// the table. All 1,024 slots of a cluster change their owner a thousand times in it.
+pub(crate) const VERSION_JUMP_MAX: u64 = 1 << 20;
 
 /// What to do with a table whose version jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JumpVerdict {
-    /// Apply it: another server has sent one as well, or no other is known.
+    /// Apply it: another server has sent one as well, or no other answers.
     Apply,
     /// Set it aside, and request the table from another server.
     AskAnother,
@@ -30,10 +33,10 @@ pub(crate) struct JumpCheck {
 
 impl JumpCheck {
     /// Decides about a table from the server at `address`.
-    pub(crate) fn judge(&self, address: &str, knows_other_server: bool) -> JumpVerdict {
+    pub(crate) fn judge(&self, address: &str, other_answers: bool) -> JumpVerdict {
         let mut claimant = self.claimant.lock();
         match claimant.as_deref() {
-            _ if !knows_other_server => JumpVerdict::Apply,
+            _ if !other_answers => JumpVerdict::Apply,
             Some(first) if first == address => JumpVerdict::Ignore,
             Some(_) => {
                 *claimant = None;

@@ -4,3 +4,4 @@ pub(crate) mod jump_check;
 pub(crate) mod locate;
 pub(crate) mod server_set;
 pub(crate) mod table_cache;
+pub(crate) mod table_origin;

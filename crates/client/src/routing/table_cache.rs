@@ -1,8 +1,20 @@
 //! Routing table of a client, and the highest epoch seen of each slot.
 //!
-//! Invariants: the version never falls; a table of another cluster is never mixed in; an epoch seen
-//! is never forgotten. The next request of that slot carries the epoch, so that a former owner that
-//! does not yet have the new table cannot answer after its successor did.
+//! Invariants: the version falls only below what one server alone has sent (`table_origin`); a
+//! table of another cluster is never mixed in; an epoch seen is lowered only to one that a store
+//! has confirmed later. The next request of that slot carries the epoch, so that a former owner
+//! that does not yet have the new table cannot answer after its successor did.
+//!
+//! Schedules that break the last one, and what prevents each:
+//! - *A false epoch is kept.* One server answers once with epoch 10^6. Every later call of the slot
+//!   carries it, and every true owner rejects it as FLOOR_AHEAD. So the owner names its own epoch,
+//!   which a store confirmed after the request arrived, and the client continues with that.
+//! - *A true epoch is forgotten.* The caller's floor is wrong, and the table is old. FLOOR_AHEAD
+//!   came because of the floor. If the epoch were dropped, the former owner by that table could
+//!   answer with a lower number. An epoch at or below the confirmed one stays; one above was never
+//!   issued, because epochs do not fall, so no owner of it has answered.
+//! - *A cluster lost its newest epochs*, because an operator put back an old copy. The table of the
+//!   client has the epoch as well, and the error stays an error.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,12 +22,14 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
+use seqsvr_core::geometry::SLOTS_MAX;
 use seqsvr_core::ids::{ClusterId, Slot};
 use seqsvr_core::routing_table::{RoutingDelta, RoutingTable, RoutingUpdateError, SlotOwner};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1;
 
 use crate::routing::jump_check::VERSION_JUMP_MAX;
+use crate::routing::table_origin::TableOrigin;
 
 /// Routing table at one version, indexed for calls.
 pub(crate) struct TableSnapshot<C> {
@@ -73,15 +87,29 @@ impl ForeignCluster {
     }
 }
 
+/// What a confirmed epoch says about the epoch seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EpochVerdict {
+    /// The epoch seen was above it, and is lowered to it.
+    Lowered,
+    /// The epoch seen is above it, and so is that of the table.
+    TableDisagrees,
+    /// The epoch seen is not above it.
+    NotAbove,
+}
+
 /// Newest routing table, and the highest epochs seen. `C` keeps a connection to each owner.
 #[derive(Default)]
 pub(crate) struct TableCache<C> {
     snapshot: ArcSwapOption<TableSnapshot<C>>,
-    update_lock: Mutex<()>,
-    /// One epoch a slot; the number of slots is the cluster's and never changes.
+    /// Held while the table changes.
+    origin: Mutex<TableOrigin>,
+    /// One epoch a slot, for as many slots as a cluster may have: the first table may be false.
     epochs: OnceLock<Box<[AtomicU64]>>,
     /// A delta did not fit: the client must fetch the full table.
     missed_update: AtomicBool,
+    /// The client should fetch the full table from another server than the one that sent the last.
+    needs_second_opinion: AtomicBool,
 }
 
 impl<C: Default> TableCache<C> {
@@ -103,18 +131,21 @@ impl<C: Default> TableCache<C> {
         })
     }
 
-    /// Returns whether a delta did not fit, and no call has begun to fetch the full table since.
+    /// Returns whether a delta did not fit or the table is doubted, and no call has begun to fetch
+    /// the full table since.
     pub(crate) fn has_missed_update(&self) -> bool {
         self.missed_update.load(Ordering::Relaxed)
+            || self.needs_second_opinion.load(Ordering::Relaxed)
     }
 
-    /// Merges a table or delta. Returns whether it was newer. `may_jump` decides about a version
-    /// far above: see [`crate::routing::jump_check`].
+    /// Merges a table or delta from the server at `address`. Returns whether the table changed.
+    /// `may_jump` decides about a version far above: see [`crate::routing::jump_check`].
     ///
     /// # Errors
     /// The table is that of another cluster.
     pub(crate) fn apply_update(
         &self,
+        address: &str,
         wire: &v1::RoutingTable,
         may_jump: impl FnOnce() -> bool,
     ) -> Result<bool, ForeignCluster> {
@@ -125,27 +156,39 @@ impl<C: Default> TableCache<C> {
                 return Ok(false);
             }
         };
-        let _update = self.update_lock.lock();
-        let table = match self.snapshot.load_full() {
+        let mut origin = self.origin.lock();
+        let snapshot = self.snapshot.load_full();
+        let our_version = snapshot.as_ref().map_or(0, |known| known.table.version());
+        let table = match snapshot {
             Some(snapshot) => {
                 let ours = snapshot.table.cluster();
                 if ours != delta.cluster {
                     return Err(ForeignCluster::new(ours, delta.cluster));
                 }
-                if delta.version <= snapshot.table.version() {
+                let replaces = origin.may_replace(address, our_version, &delta);
+                if delta.version <= our_version && !replaces {
                     return Ok(false);
                 }
-                let is_jump = delta.version - snapshot.table.version() > VERSION_JUMP_MAX;
+                let is_jump = delta.version.saturating_sub(our_version) > VERSION_JUMP_MAX;
                 if is_jump && !may_jump() {
                     tracing::warn!(
                         version = delta.version,
-                        ours = snapshot.table.version(),
+                        ours = our_version,
                         "routing table set aside: its version is far above; another server must confirm it"
                     );
                     return Ok(false);
                 }
-                let mut table = RoutingTable::clone(&snapshot.table);
-                table.apply_delta(delta).map(|newer| newer.then_some(table))
+                match replaces {
+                    true => RoutingTable::new(delta).map(|table| {
+                        let is_same = table == *snapshot.table;
+                        origin.settle(address, our_version, is_same);
+                        (!is_same).then_some(table)
+                    }),
+                    false => {
+                        let mut table = RoutingTable::clone(&snapshot.table);
+                        table.apply_delta(delta).map(|newer| newer.then_some(table))
+                    }
+                }
             }
             None if delta.base == 0 => RoutingTable::new(delta).map(Some),
             None => Err(RoutingUpdateError::MissingVersions {
@@ -156,7 +199,16 @@ impl<C: Default> TableCache<C> {
         match table {
             Ok(Some(table)) => {
                 self.epochs
-                    .get_or_init(|| (0..table.slot_count()).map(|_| AtomicU64::new(0)).collect());
+                    .get_or_init(|| (0..SLOTS_MAX).map(|_| AtomicU64::new(0)).collect());
+                if table.version() < our_version {
+                    tracing::warn!(
+                        version = table.version(),
+                        ours = our_version,
+                        claimant = origin.claimant(),
+                        "routing table replaced by that of another server: one server alone had sent it, and calls contradicted it"
+                    );
+                }
+                origin.record_applied(address, our_version);
                 self.snapshot
                     .store(Some(Arc::new(TableSnapshot::new(table))));
                 Ok(true)
@@ -191,6 +243,60 @@ impl<C: Default> TableCache<C> {
         self.missed_update.store(true, Ordering::Relaxed);
     }
 
+    /// Requests that the next call fetches the full table from another server.
+    pub(crate) fn request_second_opinion(&self) {
+        self.needs_second_opinion.store(true, Ordering::Relaxed);
+    }
+
+    /// Clears that request and returns whether there was one.
+    pub(crate) fn take_second_opinion(&self) -> bool {
+        self.needs_second_opinion.load(Ordering::Relaxed)
+            && self.needs_second_opinion.swap(false, Ordering::Relaxed)
+    }
+
+    /// Records that a call contradicted the table: the owner that it names did not answer, sent the
+    /// call on, or named a lower epoch.
+    pub(crate) fn note_contradiction(&self) {
+        let version = self.snapshot_guard().as_ref().map(|s| s.table.version());
+        if version.is_some_and(|version| self.origin.lock().record_contradiction(version)) {
+            self.request_second_opinion();
+        }
+    }
+
+    /// Returns the server that alone has sent the table, if the table is doubted.
+    pub(crate) fn doubted_server(&self) -> Option<String> {
+        self.origin.lock().doubted_server()
+    }
+
+    /// Lowers the epoch seen of a slot to one that a store has confirmed, unless the table has a
+    /// higher one as well.
+    pub(crate) fn contradict_epoch(&self, slot: Slot, confirmed: u64) -> EpochVerdict {
+        let seen = self.epochs.get().and_then(|e| e.get(usize::from(slot.0)));
+        let in_table = self
+            .snapshot_guard()
+            .as_ref()
+            .and_then(|s| s.table.route(slot).map(|r| r.epoch.0));
+        let Some(seen) = seen else {
+            return EpochVerdict::NotAbove;
+        };
+        let above = seen.load(Ordering::Acquire);
+        if above <= confirmed {
+            return EpochVerdict::NotAbove;
+        }
+        if in_table.is_some_and(|epoch| epoch > confirmed) {
+            return EpochVerdict::TableDisagrees;
+        }
+        tracing::warn!(
+            %slot,
+            epoch = above,
+            confirmed,
+            "epoch dropped: a store confirmed a lower one, and the routing table has none above it"
+        );
+        // An epoch that another answer has brought since stays.
+        let _ = seen.compare_exchange(above, confirmed, Ordering::AcqRel, Ordering::Acquire);
+        EpochVerdict::Lowered
+    }
+
     /// Returns the highest epoch seen of a slot; 0: none.
     pub(crate) fn epoch_seen(&self, slot: Slot) -> u64 {
         let epoch = self.epochs.get().and_then(|e| e.get(usize::from(slot.0)));
@@ -209,63 +315,4 @@ impl<C: Default> TableCache<C> {
 }
 
 #[cfg(test)]
-mod tests {
-    use seqsvr_core::ids::{Epoch, SessionId};
-    use seqsvr_core::routing_table::Route;
-
-    use super::*;
-
-    fn table_delta(cluster: u128, base: u64, version: u64, address: &str) -> v1::RoutingTable {
-        let owner = SlotOwner {
-            session: SessionId(1),
-            name: "a1".into(),
-            address: address.into(),
-        };
-        let route = Route {
-            epoch: Epoch(version),
-            owner: Some(owner),
-            version,
-        };
-        v1::RoutingTable::from(&RoutingDelta {
-            cluster: ClusterId(cluster),
-            base,
-            version,
-            slot_count: 4,
-            namespaces: Vec::new(),
-            routes: vec![(Slot(1), route)],
-        })
-    }
-
-    fn apply(table: &TableCache<()>, wire: &v1::RoutingTable) -> Result<bool, ForeignCluster> {
-        table.apply_update(wire, || true)
-    }
-
-    #[test]
-    fn table_update_is_applied_only_if_newer_and_of_own_cluster() {
-        let table = TableCache::<()>::default();
-        assert!(!apply(&table, &table_delta(1, 3, 4, "a:1")).unwrap());
-        assert!(table.snapshot().is_none() && table.take_missed_update());
-        assert!(apply(&table, &table_delta(1, 0, 4, "a:1")).unwrap());
-        assert!(!apply(&table, &table_delta(1, 0, 3, "b:1")).unwrap());
-        assert!(apply(&table, &table_delta(2, 0, 9, "b:1")).is_err());
-        assert!(!apply(&table, &table_delta(1, 6, 7, "b:1")).unwrap());
-        assert!(table.take_missed_update() && !table.take_missed_update());
-        assert_eq!(table.snapshot().unwrap().addresses, ["a:1"]);
-        assert!(apply(&table, &table_delta(1, 4, 7, "b:1")).unwrap());
-        assert_eq!(table.snapshot().unwrap().addresses, ["b:1"]);
-    }
-
-    #[test]
-    fn epoch_seen_never_falls() {
-        let table = TableCache::<()>::default();
-        table.observe_epoch(Slot(1), 5);
-        assert_eq!(table.epoch_seen(Slot(1)), 0, "no table, no slots");
-        apply(&table, &table_delta(1, 0, 4, "a:1")).unwrap();
-        table.observe_epoch(Slot(1), 5);
-        table.observe_epoch(Slot(1), 3);
-        assert_eq!(
-            (table.epoch_seen(Slot(1)), table.epoch_seen(Slot(2))),
-            (5, 0)
-        );
-    }
-}
+mod tests;

@@ -50,6 +50,11 @@ pub struct FakeScript {
     pub next_error: Option<RpcError>,
     /// Error with which it answers each call of ClusterStatus.
     pub status_error: Option<RpcError>,
+    /// Epoch that it names in answers to single calls of Next; None: that of its table.
+    pub answer_epoch: Option<u64>,
+    /// Whether it rejects floors and epochs above its own in single calls of Next, as an owner that
+    /// a store has confirmed does.
+    pub checks_guards: bool,
     /// Errors with which it answers the first calls of Next, one a call.
     pub next_errors: Vec<RpcError>,
     /// Keys that fail once in NextMany, as UNAVAILABLE.
@@ -248,6 +253,28 @@ impl FakeAlloc {
         let last = numbers.entry((namespace, key_text(key))).or_default();
         *last += u64::from(count);
         Ok((*last + 1 - u64::from(count), *last, epoch))
+    }
+
+    /// Rejects a floor or an epoch above this node's, if its script says so.
+    fn check_guards(
+        &self,
+        name: &str,
+        key: KeyRef<'_>,
+        (floor, epoch): (u64, u64),
+    ) -> Result<(), RpcError> {
+        if !self.script.lock().checks_guards {
+            return Ok(());
+        }
+        let table = self.table.lock();
+        let namespace = table.namespace(namespace_name(name, key)).unwrap();
+        let (_, slot) = table.locate(namespace, key)?;
+        let confirmed = table.route(slot).unwrap().epoch.0;
+        let numbers = self.shared.numbers.lock();
+        let last = numbers.get(&(namespace.id.0, key_text(key))).copied();
+        match floor > last.unwrap_or(0) || epoch > confirmed {
+            true => Err(RpcError::new(Reason::FloorAhead, "ahead").with_confirmed_epoch(confirmed)),
+            false => Ok(()),
+        }
     }
 
     async fn delay(&self) {

@@ -31,7 +31,17 @@ impl Sequence for FakeAlloc {
             return Err(fault.into());
         }
         let key = request.key_ref().unwrap();
-        let taken = self.take_numbers(&request.namespace, key, request.count());
+        let guards = (request.floor.unwrap_or(0), request.epoch.unwrap_or(0));
+        let taken = self.check_guards(&request.namespace, key, guards);
+        let taken = taken.and_then(|()| {
+            let count = request.count();
+            let (first, last, epoch) = self.take_numbers(&request.namespace, key, count)?;
+            Ok((
+                first,
+                last,
+                self.script.lock().answer_epoch.unwrap_or(epoch),
+            ))
+        });
         let routes = self.attached_routes(request.table_version);
         match taken {
             Ok((first, last, epoch)) => Ok(Response::new(v1::NextResponse {
@@ -302,5 +312,6 @@ fn item_error(index: usize, fault: &RpcError) -> v1::ItemError {
         reason: fault.detail.reason,
         message: fault.message.clone(),
         retry_after_ms: fault.detail.retry_after_ms,
+        confirmed_epoch: fault.detail.confirmed_epoch,
     }
 }

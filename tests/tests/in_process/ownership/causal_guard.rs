@@ -4,6 +4,7 @@
 //! No fault is injected; the calls name floors and epochs.
 
 use seqsvr_client::{Code, Reason};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::NextRequest;
 use seqsvr_test_support::in_process::{
     InProcessCluster, LEASE, expect_rejection, new_caller, next_request, read_counter,
@@ -39,8 +40,13 @@ async fn invented_floors_and_epochs_are_rejected_and_true_ones_served() {
         "{text}"
     );
     assert_eq!(read_counter(&alloc, "causality_violations").await, 1);
-    let (code, reason, _) = expect_rejection(next(None, Some(seen.epoch + 1)).await);
-    assert_eq!((code, reason), (Code::InvalidArgument, Reason::FloorAhead));
+    let status = next(None, Some(seen.epoch + 1)).await.unwrap_err();
+    let fault = RpcError::from_status(&status);
+    assert_eq!(
+        (fault.code, fault.reason()),
+        (Code::InvalidArgument, Reason::FloorAhead)
+    );
+    assert_eq!(fault.detail.confirmed_epoch, seen.epoch, "the true one");
     assert_eq!(read_counter(&alloc, "causality_violations").await, 2);
 
     let after = next(Some(seen.last), Some(seen.epoch))
