@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Time after its last attempt for which a call is reported, ms: longer than the deadline of a call.
+/// Time after its last attempt for which a call is reported, ms: longer than the deadline of calls.
 const REPORTED_FOR_MS: u64 = 10_000;
 /// Maximum calls in a report. Above it, the ones that began last are left out.
 const REPORTED_CALLS_MAX: usize = 20;
