@@ -95,11 +95,22 @@ fn describe_rejection(error: &RestoreError, backup: &StateBackup) -> String {
     reason = "shows a person the age of the backup; no decision depends on it"
 )]
 fn margin_advice(backup: &StateBackup) -> String {
-    let usage = &backup.header.usage;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let age_seconds = now
-        .map_or(0, |d| d.as_secs())
-        .saturating_sub(usage.taken_at);
+    margin_advice_at(backup, now.map_or(0, |d| d.as_secs()))
+}
+
+/// Returns [`margin_advice`] by a clock that shows `now`, in seconds since 1970.
+///
+/// A clock that is behind the backup gives no age and no figure. Schedule that breaks it otherwise:
+/// the operator restores on a new machine whose clock is not set. The command says that the backup
+/// was made 0 s ago, and that one minute's numbers suffice as margin.
+fn margin_advice_at(backup: &StateBackup, now: u64) -> String {
+    let usage = &backup.header.usage;
+    let age_seconds = now.checked_sub(usage.taken_at);
+    let age = match age_seconds {
+        Some(age) => format!("{} ago", format_age(age)),
+        None => String::from("in the future"),
+    };
     let least = backup.state.least_margins();
     let peaks = backup
         .state
@@ -108,8 +119,8 @@ fn margin_advice(backup: &StateBackup) -> String {
     let highest_peak = peaks.flatten().max();
     let mut lines = vec![
         format!(
-            "The backup was made {} ago by the clock of this machine, at log index {}, of cluster {}. The store that made it had measured rates for {}.",
-            format_age(age_seconds),
+            "The backup was made on {}, {age} by the clock of this machine, at log index {}, of cluster {}. The store that made it had measured rates for {}.",
+            format_utc(usage.taken_at),
             backup.header.index,
             backup.header.cluster,
             format_age(usage.watched_secs)
@@ -121,10 +132,16 @@ fn margin_advice(backup: &StateBackup) -> String {
             .into_iter()
             .map(|line| format!("  {line}")),
     );
-    lines.extend(highest_peak.map(|highest| format!(
-        "If every minute since the backup was like the busiest minute that was measured, and all numbers went to one section, {} numbers were added to it. A minute before the measurement, or after the backup, may have been busier.",
-        u128::from(highest) * u128::from(age_seconds.div_ceil(60).max(1))
-    )));
+    let peak_advice = |highest: u64| match age_seconds {
+        Some(age) => format!(
+            "If every minute since the backup was like the busiest minute that was measured, and all numbers went to one section, {} numbers were added to it. A minute before the measurement, or after the backup, may have been busier.",
+            u128::from(highest) * u128::from(age.div_ceil(60).max(1))
+        ),
+        None => format!(
+            "The clock of this machine is wrong, or that of the store was: take the time since the backup from another clock. The busiest minute that was measured added {highest} numbers: multiply them by the minutes from the backup until the last call."
+        ),
+    };
+    lines.extend(highest_peak.map(peak_advice));
     if !has_rates(backup) {
         lines.push(format!(
             "For --max-seq-margin and --start-margin: {UNKNOWN_RATE_ADVICE}"
@@ -154,5 +171,100 @@ fn format_age(seconds: u64) -> String {
             "{:.0} days",
             Duration::from_secs(seconds).as_secs_f64() / 86_400.0
         ),
+    }
+}
+
+/// Formats a time in seconds since 1970 as date and time of day in UTC.
+fn format_utc(seconds: u64) -> String {
+    // Days since March 1 of the year 0: a leap day is then the last day of its year. 400 years have
+    // 146,097 days.
+    let days = seconds / 86_400 + 719_468;
+    let day_of_era = days % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let months_since_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * months_since_march + 2) / 5 + 1;
+    let month = (months_since_march + 2) % 12 + 1;
+    let year = days / 146_097 * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use seqsvr_core::ids::NamespaceId;
+    use seqsvr_store::backup::{BackupHeader, UsageReport};
+
+    use super::*;
+
+    const TAKEN_AT: u64 = 1_700_000_000;
+
+    fn backup_with_peak(peak: u64) -> StateBackup {
+        let mut state = seqsvr_core::state::State::default();
+        let init = seqsvr_core::command::Command::Init {
+            cluster: ClusterId(7),
+            lease_ms: 3_000,
+            slots: 1,
+        };
+        let commands = vec![init];
+        state.apply(
+            1,
+            &seqsvr_core::command::Batch { commands },
+            &mut Default::default(),
+        );
+        let usage = UsageReport {
+            taken_at: TAKEN_AT,
+            watched_secs: 600,
+            busiest_minute: vec![(NamespaceId(1), peak)],
+            ..UsageReport::default()
+        };
+        let header = BackupHeader {
+            cluster: ClusterId(7),
+            term: 1,
+            index: 1,
+            usage,
+        };
+        StateBackup { header, state }
+    }
+
+    #[test]
+    fn backup_in_the_future_has_no_age_and_no_figure() {
+        let backup = backup_with_peak(12_345);
+        for now in [0, TAKEN_AT - 1] {
+            let advice = margin_advice_at(&backup, now);
+            let made =
+                "made on 2023-11-14 22:13:20 UTC, in the future by the clock of this machine";
+            assert!(advice.contains(made), "{advice}");
+            for wrong in [" ago", "If every minute"] {
+                assert!(!advice.contains(wrong), "{advice}");
+            }
+            assert!(
+                advice.contains("busiest minute that was measured added 12345"),
+                "{advice}"
+            );
+        }
+        let advice = margin_advice_at(&backup, TAKEN_AT + 61);
+        assert!(
+            advice.contains("2023-11-14 22:13:20 UTC, 61 s ago"),
+            "{advice}"
+        );
+        assert!(advice.contains("24690 numbers were added"), "{advice}");
+    }
+
+    #[test]
+    fn time_is_formatted_as_utc() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (951_868_800, "2000-03-01 00:00:00 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+            (1_735_689_599, "2024-12-31 23:59:59 UTC"),
+        ] {
+            assert_eq!(format_utc(seconds), expected);
+        }
+        // A backup may hold any number.
+        assert!(format_utc(u64::MAX).ends_with(" UTC"));
     }
 }
