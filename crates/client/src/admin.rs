@@ -6,6 +6,7 @@ use bytes::Bytes;
 use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceSpec};
 use seqsvr_core::server_address::parse_server_address;
 use seqsvr_proto::limits::ALLOC_PORT;
+use seqsvr_proto::node_status::bound_node_status;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::time::timeout;
 
@@ -166,13 +167,14 @@ impl Admin {
         Ok(reply.stores)
     }
 
-    /// Returns one process's role and counters.
+    /// Returns one process's role and counters. Of more than 256 counters the first by name are
+    /// returned: the process may be a stranger.
     pub async fn node_status(&self, address: &str) -> Result<v1::NodeStatusResponse, Error> {
         let address = parse_server_address(address, ALLOC_PORT)
             .map_err(|bad| Error::invalid(bad.to_string()))?;
         let mut budget = RetryBudget::new(self.context.deadline);
-        self.call_any_server(v1::NodeStatusRequest {}, Some(&address), &mut budget)
-            .await
+        let status = self.call_any_server(v1::NodeStatusRequest {}, Some(&address), &mut budget);
+        Ok(bound_node_status(status.await?))
     }
 
     /// Sends a request to one server after the other until one answers.

@@ -5,8 +5,8 @@
 //! its machine-readable detail is put into a gRPC status and read out of it; [`key`], the owned
 //! key of a call; [`cluster_tag`], which cluster a message belongs to; [`limits`];
 //! [`trace_context`], which trace a call belongs to; [`encoded_message`], an answer that many
-//! callers share; [`printable`], text of others for a terminal
-//! or a log.
+//! callers share; [`node_status`], how much of the status of another process is shown;
+//! [`printable`], text of others for a terminal or a log.
 //!
 //! What it may not know: connections; which process serves or calls. It keeps no state.
 
@@ -17,6 +17,7 @@ pub mod encoded_message;
 pub mod error;
 pub mod key;
 pub mod limits;
+pub mod node_status;
 pub mod printable;
 pub mod trace_context;
 

@@ -1,21 +1,49 @@
 //! Text that came over the network, in a form that a terminal or a text log may show.
 //!
-//! Invariant: printed text cannot end its line, move the cursor, or turn the direction of what
-//! follows. Schedule that breaks it: a key, a name or an error text has a line end, and the reader
-//! takes the rest for a line of the server.
+//! Invariant: printed text cannot end its line, move the cursor, turn the direction of what
+//! follows, or hide a part of itself. Schedule that breaks it: a key, a name or an error text has a
+//! line end, and the reader takes the rest for a line of the server. Or two names differ by an
+//! invisible character, and the operator removes the wrong one.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Returns whether a character changes how the text around it is shown: control characters, line
-/// and paragraph separators, and marks of the writing direction.
+/// Returns whether a character is invisible or changes how the text around it is shown: control and
+/// format characters (categories Cc and Cf, with the marks of the writing direction), line and
+/// paragraph separators, variation selectors, fillers, and all others that programs do not draw
+/// (Default_Ignorable_Code_Point).
 pub fn is_unprintable(c: char) -> bool {
-    let changes_direction = matches!(
+    if c < '\u{ad}' {
+        return c.is_control();
+    }
+    matches!(
         c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    let separates_lines = matches!(c, '\u{2028}' | '\u{2029}');
-    c.is_control() || separates_lines || changes_direction
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 /// Returns the text with `\u{…}` in place of each unprintable character.
@@ -68,6 +96,15 @@ mod tests {
                 r"\u{2066}x\u{2069}\u{200e}\u{200f}\u{61c}",
             ),
             ("x\u{2028}y\u{2029}", r"x\u{2028}y\u{2029}"),
+            ("a\u{200b}\u{feff}1", r"a\u{200b}\u{feff}1"),
+            (
+                "a\u{ad}\u{2060}\u{3164}\u{180e}",
+                r"a\u{ad}\u{2060}\u{3164}\u{180e}",
+            ),
+            (
+                "a\u{fe0f}\u{e0041}\u{e0100}",
+                r"a\u{fe0f}\u{e0041}\u{e0100}",
+            ),
         ] {
             assert_eq!(printable(text), shown, "{text:?}");
             assert!(!printable(text).contains(is_unprintable));

@@ -71,6 +71,7 @@ impl Admin for FakeAlloc {
     ) -> Result<Response<v1::NodeStatusResponse>, Status> {
         Ok(Response::new(v1::NodeStatusResponse {
             address: self.address.clone(),
+            counters: (0..60_000).map(|n| (format!("counter_{n}"), n)).collect(),
             ..Default::default()
         }))
     }

@@ -8,6 +8,7 @@
 //! panics then waits until the process ends.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
@@ -105,10 +106,16 @@ struct StderrWriter;
 
 impl Write for StderrWriter {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let text = match is_json() {
+            true => stdout::escape_in_json(&text),
+            // `printable_fields` has escaped the values.
+            false => Cow::Borrowed(&*text),
+        };
         match ServerStreams::get() {
-            Some(streams) => streams.stderr.push(&String::from_utf8_lossy(event)),
+            Some(streams) => streams.stderr.push(&text),
             // Nothing can be done if stderr is closed.
-            None => drop(io::stderr().write_all(event)),
+            None => drop(io::stderr().write_all(text.as_bytes())),
         }
         Ok(event.len())
     }
@@ -216,7 +223,8 @@ fn timestamp() -> String {
 /// Returns a JSON line in the format of `tracing-subscriber`.
 fn json_line(level: &str, fields: Value) -> String {
     let time = timestamp();
-    json!({ "timestamp": time, "level": level, "fields": fields, "target": "seqsvr" }).to_string()
+    let line = json!({ "timestamp": time, "level": level, "fields": fields, "target": "seqsvr" });
+    stdout::escape_in_json(&line.to_string()).into_owned()
 }
 
 /// Returns the message of a panic.

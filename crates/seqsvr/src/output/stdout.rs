@@ -3,6 +3,7 @@
 //! Results have text that came over the network, such as names and addresses. A row of an older
 //! build may have any address.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 
@@ -32,17 +33,23 @@ pub(crate) fn print_json(json: impl Display) -> io::Result<()> {
 
 /// Returns the document with unprintable characters escaped. Outside of its strings it has none but
 /// line ends, and in its strings line ends are escaped.
-fn escape_in_json(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
+pub(super) fn escape_in_json(json: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| c != '\n' && is_unprintable(c);
+    if !json.contains(is_escaped) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
     for c in json.chars() {
-        if c != '\n' && is_unprintable(c) {
-            // Writing to a string cannot fail. All these characters have four digits or less.
-            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        if is_escaped(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
         } else {
             out.push(c);
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Returns whether a command failed only because the reader of stdout closed the pipe.
@@ -60,7 +67,7 @@ mod tests {
 
     #[test]
     fn json_with_unprintable_text_is_the_same_document() {
-        let document = json!({ "address": "a\n\u{1b}[2J\u{202e}\u{9b}\u{7f}\"\\", "n": [1, "ü"] });
+        let document = json!({ "address": "a\n\u{1b}[2J\u{202e}\u{9b}\u{7f}\u{200b}\u{feff}\u{e0041}\"\\", "n": [1, "ü"] });
         for text in [
             document.to_string(),
             serde_json::to_string_pretty(&document).unwrap(),

@@ -10,6 +10,7 @@ use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_net::ChannelPool;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::local_cause;
+use seqsvr_proto::node_status::bound_node_status;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::sequence_server::Sequence;
@@ -209,7 +210,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
             .map_err(|error| error.to_string())?;
         let mut client = AdminClient::new(channel);
         match timeout_at(deadline, client.node_status(NodeStatusRequest {})).await {
-            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Ok(answer)) => Ok(bound_node_status(answer.into_inner())),
             Ok(Err(status)) => Err(root_cause(&status)),
             Err(_) => Err(format!("no answer within {STATUS_TIMEOUT:?}")),
         }
