@@ -19,5 +19,5 @@ mod memory;
 mod metrics;
 mod namespace;
 mod simulation;
+mod supervisor;
 mod trace;
-mod units;
