@@ -1,13 +1,18 @@
 //! Directories that only the user of the process may enter: data directories and state directories.
 //!
-//! Invariant: a server uses no directory that other users may write. Its files hold proofs of
-//! sessions and the whole state of the cluster. What the process creates is closed by its umask
-//! (`main`); this module closes or rejects what exists.
+//! Invariant: a server uses no directory that other users may write, and nothing in it that another
+//! user made. Its files hold proofs of sessions and the whole state of the cluster. What the
+//! process creates is closed by its umask (`main`); this module closes or rejects what exists. The
+//! directory and all in it belong to root or to the user of the process, and no file in it is a
+//! symbolic link. Only the operator's own link to a directory is followed: systemd makes such links
+//! for a `DynamicUser`, and `log` may lie on another disk.
 //!
-//! Schedule that breaks it: another user replaces the file `proof` in an open state directory. The
-//! restarted AllocSvr takes over a session of that user's choice.
+//! Schedules that break it: another user replaces the file `proof` in an open state directory. The
+//! restarted AllocSvr takes over a session of that user's choice. Another user makes a directory of
+//! mode 0700 where root starts a store, and reads and replaces all files later. Another user makes
+//! a file `lock` in `/tmp`, and a server of root that is started on `/tmp` closes `/tmp`.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -19,29 +24,51 @@ const WRITE_BY_OTHERS: u32 = 0o022;
 /// All bits of a mode for other users.
 const ANY_BY_OTHERS: u32 = 0o077;
 
+/// Levels of directories whose entries are checked: those of the servers have no more.
+const DEPTH_MAX: u32 = 3;
+
 /// Closes the directory of a flag to other users, if it exists. Changes the mode of a directory
 /// only if it is empty or a server used it before: the operator may have named `/tmp` by mistake.
 ///
 /// # Errors
-/// Other users may write the directory, and this process may not change that.
+/// Other users may write the directory, and this process may not change that; or the directory, or
+/// something in it, belongs to another user or is a symbolic link.
 pub(crate) fn close_dir(flag: &str, dir: &Path) -> Result<(), BadInput> {
-    let meta = match fs::metadata(dir) {
-        Ok(meta) => meta,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => {
-            return Err(BadInput(format!(
-                "{flag} {}: cannot be read: {e}; name a directory of this user",
-                dir.display()
-            )));
-        }
+    let unreadable = |e: io::Error| {
+        let dir = dir.display();
+        BadInput(format!(
+            "{flag} {dir}: cannot be read: {e}; name a directory of this user"
+        ))
     };
-    let mode = meta.mode() & 0o7777;
-    if !meta.is_dir() || mode & ANY_BY_OTHERS == 0 {
+    let link = match fs::symlink_metadata(dir) {
+        Ok(link) => link,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(unreadable(e)),
+    };
+    check_owner(flag, dir, &link)?;
+    match fs::metadata(dir) {
         // The server reports something that is no directory.
-        return Ok(());
+        Ok(meta) if !meta.is_dir() => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        _ => {}
     }
+    // What is checked and what is changed is the same directory, also if its name changes.
+    let open = File::open(dir).map_err(unreadable)?;
+    let meta = open.metadata().map_err(unreadable)?;
+    check_owner(flag, dir, &meta)?;
+    let mode = meta.mode() & 0o7777;
+    if mode & ANY_BY_OTHERS != 0 {
+        close_open_dir(flag, dir, &open, &meta)?;
+    }
+    // No other user can add anything from here on.
+    check_entries(flag, dir, DEPTH_MAX)
+}
+
+/// Closes a directory that other users may read or write.
+fn close_open_dir(flag: &str, dir: &Path, open: &File, meta: &Metadata) -> Result<(), BadInput> {
+    let mode = meta.mode() & 0o7777;
     let closed = mode & !ANY_BY_OTHERS;
-    if is_server_dir(dir) && fs::set_permissions(dir, Permissions::from_mode(closed)).is_ok() {
+    if is_server_dir(dir) && open.set_permissions(Permissions::from_mode(closed)).is_ok() {
         tracing::info!(
             dir = %dir.display(),
             mode_before = %format_args!("{mode:04o}"),
@@ -67,10 +94,68 @@ pub(crate) fn close_dir(flag: &str, dir: &Path) -> Result<(), BadInput> {
     Ok(())
 }
 
+/// Returns whether something belongs to root or to the user of this process.
+fn is_trusted(meta: &Metadata) -> bool {
+    let owner = meta.uid();
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+/// Rejects what another user made.
+fn check_owner(flag: &str, path: &Path, meta: &Metadata) -> Result<(), BadInput> {
+    if is_trusted(meta) {
+        return Ok(());
+    }
+    let user = rustix::process::geteuid().as_raw();
+    Err(BadInput(format!(
+        "{flag} {}: it belongs to user {}, who can change it, and not to root or to the user {user} of this process; start the process as that user, run `chown -R -h {user}` on the directory if all in it is yours, or name a new directory",
+        path.display(),
+        meta.uid()
+    )))
+}
+
+/// Rejects a directory in which something belongs to another user, or is a link that no directory
+/// of the operator needs.
+fn check_entries(flag: &str, dir: &Path, depth: u32) -> Result<(), BadInput> {
+    let unreadable = |path: &Path, e: io::Error| {
+        let path = path.display();
+        BadInput(format!(
+            "{flag} {path}: cannot be read: {e}; name a directory of this user"
+        ))
+    };
+    for entry in fs::read_dir(dir).map_err(|e| unreadable(dir, e))? {
+        let path = entry.map_err(|e| unreadable(dir, e))?.path();
+        let meta = match fs::symlink_metadata(&path) {
+            Ok(meta) => meta,
+            // A process that still uses the directory deleted it.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(unreadable(&path, e)),
+        };
+        check_owner(flag, &path, &meta)?;
+        let mut is_dir = meta.is_dir();
+        if meta.is_symlink() {
+            let target = fs::metadata(&path).ok().filter(Metadata::is_dir);
+            let Some(target) = target else {
+                return Err(BadInput(format!(
+                    "{flag} {}: it is a symbolic link, which a server follows only to a directory; delete it, or move the file here",
+                    path.display()
+                )));
+            };
+            check_owner(flag, &path, &target)?;
+            is_dir = true;
+        }
+        // A new file system has it, and no server uses it.
+        if is_dir && depth > 1 && path.file_name() != Some("lost+found".as_ref()) {
+            check_entries(flag, &path, depth - 1)?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns whether a server used the directory before, or nothing did.
 fn is_server_dir(dir: &Path) -> bool {
-    // Each server locks a file of this name in its directory.
-    if fs::symlink_metadata(dir.join("lock")).is_ok_and(|meta| meta.is_file()) {
+    // Each server locks a file of this name in its directory. One of another user proves nothing.
+    let is_lock = |meta: Metadata| meta.is_file() && is_trusted(&meta);
+    if fs::symlink_metadata(dir.join("lock")).is_ok_and(is_lock) {
         return true;
     }
     let Ok(mut entries) = fs::read_dir(dir) else {
@@ -82,6 +167,8 @@ fn is_server_dir(dir: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{chown, lchown, symlink};
+
     use super::*;
 
     fn dir_with_mode(mode: u32) -> tempfile::TempDir {
@@ -132,6 +219,93 @@ mod tests {
         fs::write(readable.path().join("file"), "").unwrap();
         close_dir("--data-dir", readable.path()).unwrap();
         assert_eq!(mode_of(readable.path()), 0o755);
+    }
+
+    const OTHER_USER: u32 = 65_534;
+
+    fn rejection(dir: &Path) -> String {
+        close_dir("--state-dir", dir).unwrap_err().to_string()
+    }
+
+    fn is_root() -> bool {
+        let is_root = rustix::process::geteuid().is_root();
+        if !is_root {
+            println!("SKIPPED: only root can make a file of another user");
+        }
+        is_root
+    }
+
+    #[test]
+    fn what_another_user_made_is_rejected() {
+        if !is_root() {
+            return;
+        }
+        let dir = dir_with_mode(0o700);
+        for name in ["lock", "proof", "identity"] {
+            let file = dir.path().join(name);
+            fs::write(&file, "").unwrap();
+            close_dir("--state-dir", dir.path()).unwrap();
+            chown(&file, Some(OTHER_USER), None).unwrap();
+            let error = rejection(dir.path());
+            for words in [&file.display().to_string(), "belongs to user 65534"] {
+                assert!(error.contains(words), "{error}");
+            }
+            fs::remove_file(&file).unwrap();
+        }
+        fs::create_dir(dir.path().join("log")).unwrap();
+        let file = dir.path().join("log/file");
+        fs::write(&file, "").unwrap();
+        lchown(&file, Some(OTHER_USER), None).unwrap();
+        assert!(rejection(dir.path()).contains("log/file: it belongs to user"));
+        fs::remove_file(&file).unwrap();
+
+        chown(dir.path(), Some(OTHER_USER), None).unwrap();
+        assert!(rejection(dir.path()).contains("belongs to user 65534"));
+    }
+
+    /// As root, the mode of `/tmp` would change.
+    #[test]
+    fn planted_lock_does_not_close_directory() {
+        if !is_root() {
+            return;
+        }
+        let dir = dir_with_mode(0o1777);
+        fs::write(dir.path().join("lock"), "").unwrap();
+        chown(dir.path().join("lock"), Some(OTHER_USER), None).unwrap();
+        assert!(rejection(dir.path()).contains("other users may write"));
+        assert_eq!(mode_of(dir.path()), 0o1777);
+    }
+
+    #[test]
+    fn link_is_followed_only_to_directory_of_the_operator() {
+        let [dir, other] = [(); 2].map(|()| dir_with_mode(0o700));
+        let link = other.path().join("link");
+        symlink(dir.path(), &link).unwrap();
+        close_dir("--data-dir", &link).unwrap();
+
+        let log = dir.path().join("log");
+        symlink(other.path().join("."), &log).unwrap();
+        fs::remove_file(&link).unwrap();
+        close_dir("--data-dir", dir.path()).unwrap();
+        for (name, target) in [
+            ("lock", "victim"),
+            ("proof.new", "missing"),
+            ("identity", "lock"),
+        ] {
+            fs::write(dir.path().join("victim"), "").unwrap();
+            let planted = dir.path().join(name);
+            symlink(target, &planted).unwrap();
+            let error = rejection(dir.path());
+            assert!(
+                error.contains("symbolic link") && error.contains(name),
+                "{error}"
+            );
+            fs::remove_file(&planted).unwrap();
+        }
+        if is_root() {
+            lchown(&log, Some(OTHER_USER), None).unwrap();
+            assert!(rejection(dir.path()).contains("log: it belongs to user"));
+        }
     }
 
     #[test]

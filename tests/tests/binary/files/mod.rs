@@ -194,6 +194,37 @@ fn directory_that_other_users_may_write_is_rejected() {
     }
 }
 
+/// Schedule: another user makes a directory of mode 0700 where root starts a server, and replaces
+/// its files later.
+#[test]
+fn directory_of_another_user_is_rejected_by_root() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("SKIPPED: only root can make a directory of another user");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let theirs = dir.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    set_mode(&theirs, 0o700);
+    std::os::unix::fs::chown(&theirs, Some(OTHER_USER), None).unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut store = clean_command(&["store", "--id", "1", "--listen", &listen, "--data-dir"]);
+    store.arg(&theirs);
+    let mut alloc = clean_command(&["alloc", "--name", "a1", "--stores", "127.0.0.1:1"]);
+    alloc
+        .args(["--listen", &listen, "--state-dir"])
+        .arg(&theirs);
+    for command in [store, alloc] {
+        let errors = expect_failure(command, 2);
+        let words = format!("{}: it belongs to user {OTHER_USER}", theirs.display());
+        assert!(errors.contains(&words), "{errors}");
+        assert_eq!(
+            fs::read_dir(&theirs).unwrap().count(),
+            0,
+            "nothing was made"
+        );
+    }
+}
+
 /// Schedule: the backup is made in a directory that an attacker may write, who makes the file or a
 /// temporary file a link to a file of the operator.
 #[test]
