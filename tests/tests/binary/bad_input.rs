@@ -265,3 +265,54 @@ fn closed_output_pipe_ends_the_command_without_error() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+/// Schedule: the operator repeats `init` with a longer lease, gets the id of the cluster as the
+/// first time, and relies on a lease that the cluster does not have.
+#[test]
+fn repeated_init_or_dev_with_other_settings_is_rejected() {
+    let mut dev = DevServer::start();
+    let stores = format!("1=127.0.0.1:{}", dev.store_port);
+    let init = |flags: &[&str]| {
+        let mut command = clean_command(&["init", "--stores", &stores]);
+        command.args(flags);
+        command
+    };
+    let both = init(&["--lease-ms", "9000", "--slots", "64"]);
+    let errors = expect_failure(both, 2);
+    for words in [
+        "--lease-ms is 9000, the cluster has 3000",
+        "--slots is 64, the cluster has 1024",
+    ] {
+        assert!(errors.contains(words), "{errors}");
+    }
+    let errors = expect_failure(init(&["--slots", "64"]), 2);
+    assert!(!errors.contains("--lease-ms"), "{errors}");
+    // The same settings are done.
+    for flags in [&[][..], &["--lease-ms", "3000", "--slots", "1024"]] {
+        let output = init(flags).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(output.stdout.len(), 33, "its id: {output:?}");
+    }
+
+    dev.kill();
+    let ports = [free_port().to_string(), free_port().to_string()];
+    let mut again = clean_command(&["dev", "--lease-ms", "9000", "--data-dir"]);
+    again
+        .arg(dev.data())
+        .args(["--port", &ports[0], "--store-port", &ports[1]]);
+    again.args([
+        "--redis-port",
+        "0",
+        "--http-port",
+        "0",
+        "--store-http-port",
+        "0",
+    ]);
+    let output = again.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.contains("--lease-ms is 9000, the cluster has 3000"),
+        "{errors}"
+    );
+}

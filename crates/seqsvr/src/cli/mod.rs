@@ -28,7 +28,7 @@ pub(crate) use http::StoreHttpArgs;
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
-pub(crate) use servers::{AllocArgs, DevArgs, EndpointArgs, InitArgs, StoreArgs};
+pub(crate) use servers::{AllocArgs, DevArgs, EndpointArgs, InitArgs, LEASE_MS_DEFAULT, StoreArgs};
 pub(crate) use slot::{DrainArgs, MoveSlotArgs, SlotCommand};
 pub(crate) use value_parsers::{parse_store_member, resolve_address};
 

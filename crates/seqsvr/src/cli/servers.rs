@@ -20,6 +20,8 @@ use super::value_parsers::{
     parse_advertise_address, parse_duration, parse_listen_address, parse_nonzero_duration,
 };
 
+/// Lease D of a new cluster, in milliseconds.
+pub(crate) const LEASE_MS_DEFAULT: u32 = 3_000;
 const MESSAGE_MAX_KIB: u64 = MESSAGE_BYTES_MAX as u64 >> 10;
 
 /// Heading of the flags of the Redis endpoint.
@@ -67,8 +69,10 @@ pub(crate) struct DevArgs {
     #[arg(long, help_heading = PORTS_HEADING)]
     pub(crate) store_http_port: Option<u16>,
     /// Lease D in milliseconds, 300 to 60,000; fixed when the cluster is created.
-    #[arg(long, default_value_t = 3_000)]
-    pub(crate) lease_ms: u32,
+    ///
+    /// Default: 3000, or that of the cluster that the directory has.
+    #[arg(long)]
+    pub(crate) lease_ms: Option<u32>,
 }
 
 /// Identity, addresses and data directory of a StoreSvr.
@@ -169,7 +173,7 @@ pub(crate) struct InitArgs {
     /// Lease D in milliseconds, 300 to 60,000.
     ///
     /// Other AllocSvrs serve the keys of a dead AllocSvr after about 1.25 D.
-    #[arg(long, default_value_t = 3_000)]
+    #[arg(long, default_value_t = LEASE_MS_DEFAULT)]
     pub(crate) lease_ms: u32,
     /// Number of slots of the cluster, 1 to 16,384.
     #[arg(long, default_value_t = 1_024)]

@@ -14,7 +14,7 @@ use seqsvr_gateway::{HTTP_PORT, REDIS_PORT, STORE_HTTP_PORT};
 use seqsvr_store::StoreServer;
 use tokio::time::{Instant, sleep};
 
-use super::init;
+use super::init::{self, ClusterSettings};
 use crate::cli;
 use crate::output::exit_code::BadInput;
 use crate::server::background_runtime::BackgroundRuntime;
@@ -88,7 +88,17 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         .collect();
     let is_new = stores.iter().any(|s| s.identity().cluster.is_none());
     if is_new {
-        init::create_cluster(&members, args.lease_ms, 1_024, INIT_TIMEOUT).await?;
+        let lease_ms = args.lease_ms.unwrap_or(cli::LEASE_MS_DEFAULT);
+        init::create_cluster(&members, lease_ms, 1_024, INIT_TIMEOUT).await?;
+    }
+    if let Some(lease_ms) = args.lease_ms {
+        let settings = ClusterSettings {
+            lease_ms,
+            slots: None,
+        };
+        settings
+            .check(&members, Instant::now() + INIT_TIMEOUT)
+            .await?;
     }
     let background = BackgroundRuntime::start()?;
     let threads = ConnectionThreads::start()?;

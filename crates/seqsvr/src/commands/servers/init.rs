@@ -3,6 +3,10 @@
 //! The command first requests the identity of every store, so that the membership names data
 //! directories (their random incarnations), not just addresses. A retry after a lost answer takes
 //! the cluster id of the first attempt.
+//!
+//! Invariant: success means that the cluster has the settings of the command. A store answers
+//! `Init` for a cluster that exists as done, also with other settings, so that a retry is harmless.
+//! Then the settings are compared with those that the leader reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +17,12 @@ use rand::RngExt;
 use seqsvr_core::server_address::check_server_address;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{DescribeRequest, DescribeResponse, InitRequest, Member};
+use seqsvr_proto::v1::{
+    ClusterStatusRequest, ClusterStatusResponse, DescribeRequest, DescribeResponse, InitRequest,
+    Member, Reason,
+};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
@@ -30,18 +38,112 @@ pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
             return Err(BadInput(format!("--stores names store {id} twice")).into());
         }
     }
-    let cluster = create_cluster(&stores, args.lease_ms, args.slots, args.timeout).await?;
+    let deadline = Instant::now() + args.timeout;
+    let (cluster, existed) =
+        create_cluster(&stores, args.lease_ms, args.slots, args.timeout).await?;
+    if existed {
+        let settings = ClusterSettings {
+            lease_ms: args.lease_ms,
+            slots: Some(args.slots),
+        };
+        settings.check(&stores, deadline).await?;
+    }
     stdout::print_line(format_args!("{cluster:032x}"))?;
     Ok(())
 }
 
-/// Creates a cluster of these stores, or completes an earlier attempt. Returns the cluster id.
+/// Settings that a command requests of a cluster.
+pub(crate) struct ClusterSettings {
+    /// Lease D.
+    pub(crate) lease_ms: u32,
+    /// Number of slots; None if the command does not say it.
+    pub(crate) slots: Option<u32>,
+}
+
+impl ClusterSettings {
+    /// Rejects settings that the cluster of these stores does not have.
+    pub(crate) async fn check(
+        &self,
+        stores: &BTreeMap<u64, String>,
+        deadline: Instant,
+    ) -> anyhow::Result<()> {
+        let found = fetch_status(stores, deadline).await?;
+        let mut differences = Vec::new();
+        if found.lease_ms != u64::from(self.lease_ms) {
+            let (requested, found) = (self.lease_ms, found.lease_ms);
+            differences.push(format!(
+                "--lease-ms is {requested}, the cluster has {found}"
+            ));
+        }
+        if let Some(requested) = self.slots.filter(|slots| *slots != found.slot_count) {
+            let found = found.slot_count;
+            differences.push(format!("--slots is {requested}, the cluster has {found}"));
+        }
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let id = <[u8; 16]>::try_from(found.cluster.as_ref()).unwrap_or_default();
+        let id = u128::from_be_bytes(id);
+        bail!(BadInput(format!(
+            "cluster {id:032x} exists with other settings, which cannot be changed: {}; nothing was changed; use the values of the cluster, or create another one on empty data directories",
+            differences.join("; ")
+        )))
+    }
+}
+
+/// Requests the status of the cluster from its leader, until it answers or the deadline has passed.
+async fn fetch_status(
+    stores: &BTreeMap<u64, String>,
+    deadline: Instant,
+) -> anyhow::Result<ClusterStatusResponse> {
+    loop {
+        let mut last = String::new();
+        // The leader may be a store that the command does not name.
+        let mut leaders = Vec::new();
+        for address in stores.values() {
+            match request_status(address).await {
+                Ok(status) => return Ok(status),
+                Err(error) => {
+                    leaders.push(error.detail.leader.clone());
+                    last = format!("{address}: {error}");
+                }
+            }
+        }
+        leaders.retain(|leader| check_server_address(leader).is_ok());
+        if let Some(leader) = leaders.first()
+            && let Ok(status) = request_status(leader).await
+        {
+            return Ok(status);
+        }
+        if Instant::now() > deadline {
+            bail!(ServerUnavailable(format!(
+                "the cluster exists, but its settings could not be compared, since its leader does not answer ({last}); check the stores, then repeat the command"
+            )));
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn request_status(address: &str) -> Result<ClusterStatusResponse, RpcError> {
+    let channel =
+        open_channel(address).map_err(|e| RpcError::new(Reason::Invalid, format!("{e:#}")))?;
+    let answer = AdminClient::new(channel)
+        .cluster_status(ClusterStatusRequest {})
+        .await;
+    match answer {
+        Ok(answer) => Ok(answer.into_inner()),
+        Err(status) => Err(RpcError::from_status(&status)),
+    }
+}
+
+/// Creates a cluster of these stores, or completes an earlier attempt. Returns the cluster id, and
+/// whether a store had it before.
 pub(crate) async fn create_cluster(
     stores: &BTreeMap<u64, String>,
     lease_ms: u32,
     slots: u32,
     timeout: Duration,
-) -> anyhow::Result<u128> {
+) -> anyhow::Result<(u128, bool)> {
     let deadline = Instant::now() + timeout;
     let described = try_join_all(
         stores
@@ -105,12 +207,9 @@ pub(crate) async fn create_cluster(
         }
         sleep(Duration::from_millis(200)).await;
     }
-    Ok(u128::from_be_bytes(
-        cluster
-            .as_ref()
-            .try_into()
-            .context("a store returned a malformed cluster id")?,
-    ))
+    let cluster = cluster.as_ref().try_into();
+    let cluster = cluster.context("a store returned a malformed cluster id")?;
+    Ok((u128::from_be_bytes(cluster), is_retry))
 }
 
 /// Requests the identity of a store until it answers or the deadline has passed.
