@@ -77,8 +77,19 @@ pub(super) async fn add_member(
         );
         return Err(RpcError::new(Reason::Rejected, text));
     }
-    // As in `init`: under the address at which it is to be reached.
+    // As in `init`: under the address at which it is to be reached. It must lead to that store;
+    // otherwise the group would get a member that no other one reaches.
     rpc_errors::check_address(&found.address)?;
+    if found.address != address {
+        let at_own_address = describe_store(context, id, &found.address).await?;
+        if at_own_address.incarnation != found.incarnation {
+            let text = format!(
+                "store {id} at {address} has the --advertise {}, where another store answers: correct it and start the store again",
+                found.address
+            );
+            return Err(RpcError::new(Reason::Rejected, text));
+        }
+    }
     let added = context
         .node
         .add_member(id, &found.address, found.incarnation);

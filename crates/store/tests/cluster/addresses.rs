@@ -116,6 +116,37 @@ async fn member_with_a_bad_address_is_not_added() {
     liar.shutdown().await;
 }
 
+/// Mistake: a store is reachable at the address that the operator names, and not at the one under
+/// which the others would call it.
+#[tokio::test]
+async fn member_is_not_added_under_an_address_that_leads_elsewhere() {
+    let cluster = start_cluster(1).await;
+    cluster.leader().await;
+    let mut admin = cluster.admin_client(0).await;
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind(any_port()).unwrap();
+    let silent = held.local_addr().unwrap().to_string();
+    let other = cluster.addresses[0].to_string();
+    for (id, advertise) in [(2, silent), (3, other)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = store_options(id, any_port(), dir.path());
+        options.advertise_address = Some(advertise.clone());
+        let store = StoreServer::start(options).await.unwrap();
+        let request = v1::AddMemberRequest {
+            id,
+            address: store.local_addr().to_string(),
+        };
+        let status = admin.add_member(request).await.unwrap_err();
+        let fault = RpcError::from_status(&status);
+        assert_eq!(fault.reason(), Reason::Rejected, "{fault}");
+        assert!(fault.message.contains(&advertise), "{fault}");
+        store.shutdown().await;
+    }
+    let request = v1::ClusterStatusRequest {};
+    let status = admin.cluster_status(request).await.unwrap().into_inner();
+    assert_eq!(status.stores.len(), 1, "{status:?}");
+}
+
 async fn start_cluster_with_long_lease(stores: usize) -> InProcessCluster {
     let cluster = InProcessCluster::start_uninitialized(stores, LONG_LEASE, store_options).await;
     cluster.initialize().await;
