@@ -78,8 +78,8 @@ impl ClusterCounters {
         self.add_silent(&other.silent);
     }
 
-    /// Returns the increase since `before`. A process that was restarted counts from 0; one that did
-    /// not answer at either time is silent.
+    /// Returns the increase since `before`. A process that was restarted counts from 0; one that
+    /// did not answer at either time is silent.
     pub(crate) fn increase_since(mut self, before: &ClusterCounters) -> ClusterCounters {
         self.add_silent(&before.silent);
         ClusterCounters {

@@ -56,6 +56,7 @@ mod tests {
             version: "1.0.0".into(),
             counters: (0..256).map(|n| (format!("counter_{n}"), n)).collect(),
             hottest: vec![HotSection::default(); HOTTEST_MAX],
+            incarnation: 7,
         };
         assert_eq!(bound_node_status(status.clone()), status);
     }
@@ -77,6 +78,7 @@ mod tests {
             version: long,
             counters,
             hottest: vec![section; 1_000],
+            incarnation: u64::MAX,
         });
         let first = (0..COUNTERS_MAX as u64).map(|n| (format!("c{n:05}"), n));
         assert_eq!(cut.counters, first.collect());

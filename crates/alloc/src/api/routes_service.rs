@@ -1,7 +1,7 @@
 //! `Sequence.Routes` for callers of other processes, whose answers share their bytes.
 //!
-//! A generated service encodes each answer anew. The table of 1,024 slots has some ten kilobytes,
-//! and every client requests it, so this service answers that method itself.
+//! A generated service encodes each answer for itself. The table of 1,024 slots has some ten
+//! kilobytes, and every client requests it, so this service answers that method.
 
 use std::convert::Infallible;
 use std::sync::Arc;

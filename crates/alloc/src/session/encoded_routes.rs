@@ -1,9 +1,9 @@
 //! Routing tables as callers receive them, encoded once for all of them.
 //!
 //! Invariant: callers of `Routes` cost at most [`BASES_MAX`] encodings for each version of the
-//! table, however many they are and whatever version they name. Schedule that breaks it: thousands
-//! of callers request the table at once, each encoding of which takes a part of a millisecond on
-//! the threads that everything else needs.
+//! table, however many they are and for all versions that they name. Schedule that breaks it:
+//! thousands of callers request the table at once, each encoding of which takes a part of a
+//! millisecond on the threads that everything else needs.
 
 use std::collections::HashMap;
 
