@@ -30,6 +30,7 @@ use crate::sections::section_map::SectionMap;
 use crate::session::state_dir::StateDir;
 use crate::slots::close_session::close_session;
 use crate::slots::slot_mover::SlotMover;
+use crate::store_client::cluster_votes::ExpectedCluster;
 use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum time of a shutdown to hand over its slots. Slots that remain are freed with the session.
@@ -64,7 +65,8 @@ impl AllocServer {
     /// Starts serving. Registration continues in the background. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Options`], [`Error::NoAdvertiseAddress`], [`Error::Listen`], [`Error::StateDir`].
+    /// [`Error::Options`], [`Error::NoAdvertiseAddress`], [`Error::Listen`], [`Error::StateDir`],
+    /// [`Error::ClusterConflict`].
     pub async fn start(options: Options) -> Result<AllocServer, Error> {
         AllocServer::start_in(options, AllocEnvironment::system()).await
     }
@@ -72,7 +74,8 @@ impl AllocServer {
     /// Starts serving in this environment. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Options`], [`Error::NoAdvertiseAddress`], [`Error::Listen`], [`Error::StateDir`].
+    /// [`Error::Options`], [`Error::NoAdvertiseAddress`], [`Error::Listen`], [`Error::StateDir`],
+    /// [`Error::ClusterConflict`].
     pub async fn start_in(
         options: Options,
         environment: AllocEnvironment,
@@ -99,6 +102,14 @@ impl AllocServer {
             .map(StateDir::open)
             .transpose()?
             .map(Arc::new);
+        let expected_cluster = match (options.join_cluster, &state_dir) {
+            (Some(cluster), _) => Some(ExpectedCluster::Flag(cluster)),
+            (None, Some(dir)) => {
+                let recorded = dir.load_cluster()?;
+                recorded.map(|cluster| ExpectedCluster::StateDir(cluster, dir.path().to_owned()))
+            }
+            (None, None) => None,
+        };
         let listen_error = |e: std::io::Error| Error::Listen {
             address: options.listen,
             reason: e.to_string(),
@@ -114,6 +125,7 @@ impl AllocServer {
             environment,
             local_addr.to_string(),
             state_dir.clone(),
+            expected_cluster,
         );
         let (failed_tx, failed) = watch::channel(None);
         // All AllocSvrs of a process share the memory of its counters.
@@ -154,6 +166,15 @@ impl AllocServer {
             let _ended_guard = ended_guard;
             if let Err(error) = lease_keeper.await {
                 failed_of_keeper.send_replace(Some(error));
+            }
+        });
+        let watch = components.cluster_watch.run(self.lease_keeper.clone());
+        let (failed_of_watch, lease_keeper) = (failed.clone(), self.lease_keeper.clone());
+        self.tasks.spawn(async move {
+            if let Err(error) = watch.await {
+                failed_of_watch.send_replace(Some(error));
+                // Nothing is renewed while the process ends.
+                lease_keeper.cancel();
             }
         });
         // The table is followed until the last connection has ended, because calls still in flight

@@ -51,9 +51,13 @@ pub enum Error {
     /// The store rejects this AllocSvr permanently.
     #[error("the store rejects this AllocSvr: {0}")]
     Rejected(String),
+    /// The stores, the state directory or the operator name different clusters; the text names them
+    /// and says what to do. It may have several lines.
+    #[error("{0}")]
+    ClusterConflict(String),
     /// The lease is over, and the stores belong to another cluster.
     #[error(
-        "cluster mismatch: the stores at {stores} belong to another cluster than this AllocSvr (..{own}); correct --stores, or start this AllocSvr again to join their cluster"
+        "cluster mismatch: the stores at {stores} belong to another cluster than this AllocSvr (..{own}), which may give the same numbers; correct --stores, or, if the cluster of this AllocSvr is gone permanently, start it again, with --join-cluster if it has a state directory"
     )]
     OtherCluster {
         /// Tag of this process's cluster.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_core::ids::ClusterId;
 use seqsvr_net::{TcpTransport, Transport};
 use seqsvr_proto::limits::{
     CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
@@ -28,7 +29,11 @@ pub struct Options {
     pub stores: Vec<String>,
     /// Directory of the session's proof, with which a restart on this host takes the place of its
     /// earlier session at once. None: a restart waits for that session to end.
+    ///
+    /// It also records the cluster: a process on it belongs to no other one.
     pub state_dir: Option<PathBuf>,
+    /// Cluster to which this AllocSvr may change, although its state directory records another one.
+    pub join_cluster: Option<ClusterId>,
     /// Maximum wait for an older session under the name or address to end; after it the start
     /// fails.
     pub name_conflict_timeout: Duration,
@@ -88,6 +93,7 @@ impl Options {
             advertise: None,
             stores,
             state_dir: None,
+            join_cluster: None,
             name_conflict_timeout: Duration::from_secs(20),
             section_idle_timeout: Duration::from_secs(600),
             memory_budget: 8 << 30,

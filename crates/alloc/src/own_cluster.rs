@@ -1,43 +1,115 @@
 //! The cluster that this process belongs to.
 //!
-//! Invariant: a process belongs to one cluster for its life. The first response of a store that
-//! names a cluster decides; from then on nothing of another cluster is sent, accepted or answered
-//! here.
+//! Invariant: a process belongs to one cluster for its life, and so does each process that is
+//! started on the same state directory. More than half of the configured stores decide which one,
+//! or the state directory and one store. A single store that answers first never does. Until then
+//! this process registers nowhere, applies no table and relays no call. From then on nothing of
+//! another cluster is sent, accepted or answered here.
 //!
-//! Schedule that breaks it: the stores are wiped and initialized again while this process lives. It
-//! would open a session in the new cluster and keep the table of the old one. If its new session id
-//! were one of the old table's, it would serve slots that another process owns in the new cluster.
+//! Schedules that break it:
+//!
+//! 1. The stores are wiped and initialized again while this process lives. It would open a session
+//!    in the new cluster and keep the table of the old one. If its new session id were one of the
+//!    old table's, it would serve slots that another process owns in the new cluster.
+//! 2. A backup is restored on two hosts. That makes two clusters, and each gives the same numbers.
+//!    This process has both stores in its list. It registers at the first one and gives 1,010,001.
+//!    That store is stopped, the process is started again, registers at the second one, and gives
+//!    1,010,001 again. Each of the clusters is without a fault.
+//!
+//! Who decides: `store_client/cluster_votes.rs`. What is kept: `session/state_dir.rs`.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::planted;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
+use seqsvr_proto::v1::Reason;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
-/// Tag of the cluster that this process belongs to; none before a store has named it.
+/// Cluster that this process belongs to; none before it was decided.
 #[derive(Debug, Default)]
-pub(crate) struct OwnCluster(AtomicU64);
+pub(crate) struct OwnCluster {
+    /// Tag of `id`; 0 before the decision. Each call reads it.
+    tag: AtomicU64,
+    id: OnceLock<ClusterId>,
+    is_decided: watch::Sender<bool>,
+    /// Why there is no decision yet.
+    undecided: Mutex<Option<RpcError>>,
+    /// Stores that answered last for another cluster.
+    stray_stores: AtomicU64,
+}
 
 impl OwnCluster {
     pub(crate) fn tag(&self) -> ClusterTag {
         if planted!(NameNoCluster) {
             return ClusterTag::NONE;
         }
-        ClusterTag(self.0.load(Relaxed))
+        ClusterTag(self.tag.load(Relaxed))
     }
 
-    /// Joins a cluster, unless this process belongs to one. A side that names none changes nothing.
+    /// Returns the id of the cluster; None before it was decided.
+    pub(crate) fn id(&self) -> Option<ClusterId> {
+        self.id.get().copied()
+    }
+
+    /// Decides the cluster. A process that belongs to one keeps it.
+    pub(crate) fn decide(&self, cluster: ClusterId) {
+        let cluster = *self.id.get_or_init(|| cluster);
+        let tag = ClusterTag::from_cluster_id(cluster);
+        self.tag.store(tag.0, Relaxed);
+        *self.undecided.lock() = None;
+        self.is_decided.send_replace(true);
+    }
+
+    /// Waits until the cluster is decided.
+    pub(crate) async fn wait_until_decided(&self) {
+        // Fails only if the sender is gone, which is a field of `self`.
+        let _ = self.is_decided.subscribe().wait_for(|is| *is).await;
+    }
+
+    /// Waits until the cluster is decided, at most until the deadline.
     ///
     /// # Errors
-    /// This process belongs to another cluster.
-    pub(crate) fn join(&self, tag: ClusterTag) -> Result<(), RpcError> {
-        if tag != ClusterTag::NONE {
-            let _ = self.0.compare_exchange(0, tag.0, Relaxed, Relaxed);
-        }
-        self.check(tag)
+    /// It is not decided; the text says why.
+    pub(crate) async fn wait_until_decided_by(&self, deadline: Instant) -> Result<(), RpcError> {
+        let decided = timeout_at(deadline, self.wait_until_decided()).await;
+        decided.map_err(|_| {
+            self.undecided_error()
+                .unwrap_or_else(|| RpcError::new(Reason::Unreachable, "no store has answered yet"))
+        })
     }
 
-    /// Checks the cluster that a caller names.
+    /// Records why the cluster is not decided yet. Returns whether that is another reason than the
+    /// last one.
+    pub(crate) fn set_undecided(&self, why: RpcError) -> bool {
+        let mut undecided = self.undecided.lock();
+        let is_new = undecided
+            .as_ref()
+            .is_none_or(|last| last.message != why.message);
+        *undecided = Some(why);
+        is_new
+    }
+
+    /// Returns why the cluster is not decided yet, if a store has answered or failed to.
+    pub(crate) fn undecided_error(&self) -> Option<RpcError> {
+        self.undecided.lock().clone()
+    }
+
+    /// Sets how many stores answer for another cluster.
+    pub(crate) fn set_stray_stores(&self, count: usize) {
+        self.stray_stores.store(count as u64, Relaxed);
+    }
+
+    /// Returns how many stores answer for another cluster.
+    pub(crate) fn stray_stores(&self) -> u64 {
+        self.stray_stores.load(Relaxed)
+    }
+
+    /// Checks the cluster that a caller, a store or a table names.
     ///
     /// # Errors
     /// It is not this process's.
@@ -74,21 +146,22 @@ impl OwnCluster {
 
 #[cfg(test)]
 mod tests {
-    use seqsvr_proto::v1::Reason;
-
     use super::*;
 
-    #[test]
-    fn own_cluster_never_changes() {
+    #[tokio::test]
+    async fn own_cluster_never_changes() {
         let own = OwnCluster::default();
         own.check(ClusterTag(1)).expect("no cluster is known yet");
-        own.join(ClusterTag::NONE).expect("no cluster is named");
-        own.join(ClusterTag(1)).expect("the first cluster");
-        own.join(ClusterTag(1)).expect("the same cluster");
+        let now = Instant::now();
+        let undecided = own.wait_until_decided_by(now).await.unwrap_err();
+        assert_eq!(undecided.reason(), Reason::Unreachable);
+        own.decide(ClusterId(1));
+        own.decide(ClusterId(2));
+        own.wait_until_decided_by(now).await.expect("it is decided");
+        own.check(ClusterTag(1)).expect("the same cluster");
         own.check(ClusterTag::NONE).expect("no cluster is named");
-        for refused in [own.join(ClusterTag(2)), own.check(ClusterTag(2))] {
-            assert_eq!(refused.unwrap_err().reason(), Reason::ClusterMismatch);
-        }
-        assert_eq!(own.tag(), ClusterTag(1));
+        let refused = own.check(ClusterTag(2)).unwrap_err();
+        assert_eq!(refused.reason(), Reason::ClusterMismatch);
+        assert_eq!((own.tag(), own.id()), (ClusterTag(1), Some(ClusterId(1))));
     }
 }

@@ -23,14 +23,16 @@ const CLIENT_TABLE: &str = "client";
 const CLIENT_KEYS: [&str; 3] = ["server", "timeout", "namespace"];
 /// Flags that cannot be keys of the file.
 ///
-/// `moved-data-dir` accepts a copied directory once; a file would accept every copy.
-const NON_KEY_FLAGS: [&str; 6] = [
+/// `moved-data-dir` accepts a copied directory once; a file would accept every copy. `join-cluster`
+/// accepts a change of the cluster once; a file would accept the change back as well.
+const NON_KEY_FLAGS: [&str; 7] = [
     "config",
     "help",
     "version",
     "log",
     "log-format",
     "moved-data-dir",
+    "join-cluster",
 ];
 
 /// Returns the value of a flag from the command line or the environment, before the command line

@@ -66,6 +66,7 @@ macro_rules! scenarios {
             disk_faults::disk_faults_of_all_stores: "every disk fault on all three stores at once: no service, and no number repeats afterwards";
             backup::backup_restore: "backup under load, 100,000 more numbers, loss of everything, restore: no number repeats";
             backup::restore_with_low_margins: "restore with too small margins: a caller with a greater floor or epoch gets an error";
+            backup::backup_restored_twice: "a backup is restored on two hosts: an alloc with both stores is rejected, also after a restart";
             overload::ten_thousand_connections: "10,000 connections to one alloc while others work; one over the limit is rejected with the reason";
             misconfiguration::second_alloc_of_a_name: "a second alloc of a name gives up and disturbs no session";
             other_cluster::address_reused: "`dev` is started on another directory at the same ports: a bench ends, and mixes no numbers";

@@ -20,10 +20,11 @@ static HEAVY_LOCK: Mutex<()> = Mutex::const_new(());
 static LIGHT_LOCK: Mutex<()> = Mutex::const_new(());
 
 /// Scenarios of a few calls.
-const LIGHT_SCENARIOS: [&str; 9] = [
+const LIGHT_SCENARIOS: [&str; 10] = [
     "dev",
     "invalid_members_rejected",
     "restore_with_low_margins",
+    "backup_restored_twice",
     "second_alloc_of_a_name",
     "store_on_foreign_directory",
     "address_reused",

@@ -37,6 +37,8 @@ use crate::slots::slot_mover::SlotMover;
 use crate::slow_path::SlowPath;
 use crate::slow_path::forwarder::Forwarder;
 use crate::slow_path::wait_limiter::WaitLimiter;
+use crate::store_client::cluster_votes::ExpectedCluster;
+use crate::store_client::cluster_watch::ClusterWatch;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::ownership_verifier::OwnershipVerifier;
 use crate::store_client::section_reader::SectionReader;
@@ -51,6 +53,7 @@ pub(super) struct AllocComponents {
     pub(super) admin: AdminService,
     pub(super) collector: AllocCollector,
     pub(super) address_check: Arc<AddressCheck>,
+    pub(super) cluster_watch: ClusterWatch,
     pub(super) lease_keeper: LeaseKeeper,
     pub(super) table_watcher: TableWatcher,
     pub(super) grpc_server: GrpcServer,
@@ -70,6 +73,7 @@ impl AllocComponents {
         environment: AllocEnvironment,
         local_address: String,
         state_dir: Option<Arc<StateDir>>,
+        expected_cluster: Option<ExpectedCluster>,
     ) -> AllocComponents {
         let AllocEnvironment {
             clock,
@@ -107,6 +111,12 @@ impl AllocComponents {
         let command_queue = CommandQueue::new(stores.clone());
         let ownership_verifier = Arc::new(OwnershipVerifier::new(stores.clone(), counters.clone()));
         let section_reader = Arc::new(SectionReader::new(stores.clone()));
+        let cluster_watch = ClusterWatch::new(
+            stores.clone(),
+            own_cluster.clone(),
+            expected_cluster,
+            random.clone(),
+        );
 
         // Sections.
         let sections = Arc::new(SectionMap::new(random.draw()));
@@ -227,6 +237,7 @@ impl AllocComponents {
         let calls = CallLimiter::new(BUFFERED_BYTES_MAX, call_shape);
         let collector = AllocCollector::new(
             identity.clone(),
+            own_cluster.clone(),
             session.clone(),
             table.clone(),
             renewals.clone(),
@@ -287,6 +298,7 @@ impl AllocComponents {
             admin,
             collector,
             address_check,
+            cluster_watch,
             lease_keeper,
             table_watcher,
             grpc_server,

@@ -33,6 +33,7 @@ impl ServerProbe for AllocServer {
         let lease = renewals.lease_ms();
         let stores = self.stores.address_list();
         let unmet = self.address_check.failure();
+        let undecided = self.stores.undecided_error();
         vec![
             HealthCheck::new("address", unmet.is_none(), || unmet.unwrap_or_default()),
             HealthCheck::new("lease", session.has_lease(), || {
@@ -40,10 +41,11 @@ impl ServerProbe for AllocServer {
                     "no valid lease, so no request is served; check that the stores {stores} run and have a leader (`seqsvr status`)"
                 )
             }),
-            HealthCheck::new("routing table", table.version() > 0, || {
-                format!(
+            HealthCheck::new("routing table", table.version() > 0, || match undecided {
+                Some(why) => format!("no routing table yet: {why}"),
+                None => format!(
                     "no routing table yet; check that a store is reachable at {stores} and that the cluster is initialized (`seqsvr init`)"
-                )
+                ),
             }),
             // Renewals are sent every D/3: at least the last two were not answered.
             HealthCheck::new("store", left > 0 && left >= lease / 3, || {

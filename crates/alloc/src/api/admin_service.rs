@@ -101,6 +101,9 @@ impl AdminService {
         let request = request.into_inner();
         let send_once = |channel| send(relay_client(&self.own_cluster, channel), request.clone());
         let deadline = Instant::now() + timeout;
+        // Before that, the first store that answers would act, of any cluster.
+        let decided_by = deadline.min(Instant::now() + RELAY_TIMEOUT);
+        self.own_cluster.wait_until_decided_by(decided_by).await?;
         let answer = self.stores.call(deadline, attempt_timeout, send_once).await;
         Ok(Response::new(answer?))
     }

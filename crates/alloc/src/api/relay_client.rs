@@ -51,13 +51,15 @@ pub(crate) fn relay_client(cluster: &Arc<OwnCluster>, channel: Channel) -> Relay
 
 #[cfg(test)]
 mod tests {
+    use seqsvr_core::ids::ClusterId;
+
     use super::*;
 
     #[test]
     fn relayed_call_to_another_cluster_is_rejected() {
-        let [one, two] = [ClusterTag(1), ClusterTag(2)].map(|tag| {
+        let [one, two] = [ClusterId(1), ClusterId(2)].map(|cluster| {
             let own = Arc::new(OwnCluster::default());
-            own.join(tag).unwrap();
+            own.decide(cluster);
             own
         });
         let call = |cluster: &Arc<OwnCluster>| {

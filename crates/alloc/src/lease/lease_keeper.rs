@@ -108,8 +108,14 @@ impl LeaseKeeper {
 
     /// Registers and renews until canceled. An error is fatal for this process.
     pub(crate) async fn run(self, cancel: CancellationToken) -> Result<(), Error> {
-        let met = cancel.run_until_cancelled(self.address_check.wait_until_met());
-        if met.await.is_none() {
+        // Together, so that neither makes a start slower.
+        let ready = async {
+            tokio::join!(
+                self.address_check.wait_until_met(),
+                self.own_cluster.wait_until_decided()
+            )
+        };
+        if cancel.run_until_cancelled(ready).await.is_none() {
             return Ok(());
         }
         loop {
@@ -162,10 +168,11 @@ impl LeaseKeeper {
                 )
                 .await;
             let fault = match opened {
-                Ok(opened) if self.own_cluster.join(opened.cluster_tag()).is_ok() => {
+                Ok(opened) if self.own_cluster.check(opened.cluster_tag()).is_ok() => {
                     self.counters.sessions_opened.add(1);
                     let session = Arc::new(LeasedSession::new(SessionId(opened.session)));
                     tracing::info!(session = %session.id, name = %self.identity.name, "session opened");
+                    self.record_cluster().await;
                     self.store_proof(SessionProof {
                         session: session.id,
                         nonce,
@@ -173,7 +180,7 @@ impl LeaseKeeper {
                     self.session.replace(Some(session.clone()));
                     return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
                 }
-                // A table of another cluster came first.
+                // The answer of a store of another cluster.
                 Ok(opened) => cluster_mismatch_error(opened.cluster_tag(), self.own_cluster.tag()),
                 Err(fault) => fault,
             };
@@ -213,6 +220,20 @@ impl LeaseKeeper {
                 last_logged_reason = fault.message;
             }
             sleep(self.random.jitter(Duration::from_millis(200))).await;
+        }
+    }
+
+    /// Records the cluster in the state directory before a number of it is given. A cluster counts
+    /// once it has opened a session, because an `init` that was interrupted leaves ids of clusters
+    /// that never exist.
+    async fn record_cluster(&self) {
+        let (Some(dir), Some(cluster)) = (self.state_dir.clone(), self.own_cluster.id()) else {
+            return;
+        };
+        let recorded = seqsvr_os::spawn_blocking(move || dir.record_cluster(cluster)).await;
+        let recorded = recorded.unwrap_or_else(|e| Err(std::io::Error::other(e)));
+        if let Err(e) = recorded {
+            tracing::warn!(error = %e, "cluster not recorded in the state directory; until it is, a start needs more than half of the stores");
         }
     }
 

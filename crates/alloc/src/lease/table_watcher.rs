@@ -46,6 +46,9 @@ impl TableWatcher {
 
     /// Follows the routing table as any store applies it, until canceled.
     pub(crate) async fn run(self, cancel: CancellationToken) {
+        // A table of the first store that answers would decide the cluster.
+        let decided = self.own_cluster.wait_until_decided();
+        cancel.run_until_cancelled(decided).await;
         while !cancel.is_cancelled() {
             if let Some(Err(fault)) = cancel.run_until_cancelled(self.follow_table()).await {
                 tracing::debug!(%fault, "watch of the routing table failed");

@@ -13,6 +13,7 @@ use seqsvr_proto::v1::NodeStatusResponse;
 use crate::alloc_identity::AllocIdentity;
 use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
+use crate::own_cluster::OwnCluster;
 use crate::sections::section_map::SectionMap;
 use crate::sections::totals::{SectionTotals, top_sections};
 use crate::session::current_session::CurrentSession;
@@ -25,6 +26,7 @@ use crate::slow_path::SlowPath;
 #[derive(Clone)]
 pub(crate) struct AllocCollector {
     identity: Arc<AllocIdentity>,
+    own_cluster: Arc<OwnCluster>,
     session: Arc<CurrentSession>,
     table: Arc<RoutingTableCell>,
     renewals: Arc<RenewalSignal>,
@@ -45,6 +47,7 @@ impl AllocCollector {
     )]
     pub(crate) fn new(
         identity: Arc<AllocIdentity>,
+        own_cluster: Arc<OwnCluster>,
         session: Arc<CurrentSession>,
         table: Arc<RoutingTableCell>,
         renewals: Arc<RenewalSignal>,
@@ -59,6 +62,7 @@ impl AllocCollector {
     ) -> AllocCollector {
         AllocCollector {
             identity,
+            own_cluster,
             session,
             table,
             renewals,
@@ -205,6 +209,11 @@ impl AllocCollector {
                 "lease_valid",
                 "1 while the lease is valid",
                 self.session.has_lease().into(),
+            ),
+            gauge(
+                "stray_stores",
+                "Stores of the list that belong to another cluster",
+                self.own_cluster.stray_stores(),
             ),
             in_ms(
                 "lease_remaining_ms",

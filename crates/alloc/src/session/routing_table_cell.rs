@@ -84,7 +84,7 @@ impl RoutingTableCell {
     pub(crate) fn apply(&self, delta: RoutingDelta) -> Result<bool, ApplyError> {
         let _one_at_a_time = self.update.lock();
         self.cluster
-            .join(ClusterTag::from_cluster_id(delta.cluster))?;
+            .check(ClusterTag::from_cluster_id(delta.cluster))?;
         let next = match self.current.load().as_deref() {
             Some(table) => {
                 let mut table = table.clone();

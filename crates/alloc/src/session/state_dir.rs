@@ -10,6 +10,11 @@
 //! Schedules that would break it: a directory copied beside a live process, whose copy supersedes
 //! it while its lease still holds; two processes on one directory; a shared file system mounted by
 //! two hosts. A session without a proof is waited for, as without a state directory.
+//!
+//! Invariant: the record of the cluster is durable before the first number of that cluster is
+//! given, and only an operator changes it (`--join-cluster`). Unlike a proof it is bound to no boot
+//! and to no place: it says what this AllocSvr gave numbers of. Schedule that breaks it: see
+//! `own_cluster.rs`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,12 +24,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqsvr_core::command::SessionProof;
-use seqsvr_core::ids::{Nonce, SessionId};
+use seqsvr_core::ids::{ClusterId, Nonce, SessionId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
 const PROOF_FORMAT: u32 = 1;
+const CLUSTER_FORMAT: u32 = 1;
+/// File that records the cluster.
+const CLUSTER_FILE: &str = "cluster";
 
 /// An open state directory, locked until it is dropped.
 #[derive(Debug)]
@@ -52,6 +60,14 @@ struct StoredProof {
     /// Hexadecimal.
     nonce: String,
     place: ProofBinding,
+}
+
+/// Record of the cluster as stored on disk.
+#[derive(Serialize, Deserialize)]
+struct StoredCluster {
+    format: u32,
+    /// Hexadecimal.
+    cluster: String,
 }
 
 impl StateDir {
@@ -91,6 +107,48 @@ impl StateDir {
                 inode: meta.ino(),
             },
         })
+    }
+
+    /// Returns the path of the directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Loads the cluster to which this AllocSvr belongs; None if it has had no session yet, or none
+    /// since a build that recorded no cluster.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub(crate) fn load_cluster(&self) -> Result<Option<ClusterId>, Error> {
+        let path = self.dir.join(CLUSTER_FILE);
+        let rejected = |cause: &dyn std::fmt::Display| {
+            Error::ClusterConflict(format!(
+                "the cluster of this AllocSvr is not known: {} {cause}; start this AllocSvr once with --join-cluster ID, where ID is the cluster that `seqsvr status` shows",
+                path.display()
+            ))
+        };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(rejected(&format_args!("cannot be read: {e}"))),
+        };
+        let stored = serde_json::from_str::<StoredCluster>(&text).ok();
+        let stored = stored.filter(|stored| stored.format == CLUSTER_FORMAT);
+        let cluster = stored.and_then(|stored| u128::from_str_radix(&stored.cluster, 16).ok());
+        let damaged = || rejected(&"is damaged or of another version");
+        cluster.map(ClusterId).map(Some).ok_or_else(damaged)
+    }
+
+    /// Records the cluster, unless that is the recorded one. Waits for the disk.
+    pub(crate) fn record_cluster(&self, cluster: ClusterId) -> io::Result<()> {
+        if matches!(self.load_cluster(), Ok(Some(recorded)) if recorded == cluster) {
+            return Ok(());
+        }
+        let stored = StoredCluster {
+            format: CLUSTER_FORMAT,
+            cluster: cluster.to_string(),
+        };
+        self.replace_file(CLUSTER_FILE, &stored)
     }
 
     /// Loads the proof that the session last opened here, under this name, has no live process. If
@@ -152,14 +210,19 @@ impl StateDir {
             nonce: format!("{:032x}", proof.nonce.0),
             place: self.binding.clone(),
         };
-        let text = serde_json::to_string(&stored).map_err(io::Error::other)?;
-        let new = self.dir.join("proof.new");
+        self.replace_file("proof", &stored)
+    }
+
+    /// Replaces a file as a whole, durably.
+    fn replace_file(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(content).map_err(io::Error::other)?;
+        let new = self.dir.join(format!("{name}.new"));
         let mut options = OpenOptions::new();
         options.create(true).truncate(true).write(true).mode(0o600);
         let mut file = options.open(&new)?;
         file.write_all(text.as_bytes())?;
         seqsvr_os::sync_file(&file)?;
-        std::fs::rename(&new, self.dir.join("proof"))?;
+        std::fs::rename(&new, self.dir.join(name))?;
         seqsvr_os::sync_dir(&self.dir)
     }
 }
@@ -216,6 +279,73 @@ mod tests {
         }
         std::fs::write(&path, good).unwrap();
         assert_eq!(state.load_proof("a1"), Some(PROOF));
+    }
+
+    #[test]
+    fn recorded_cluster_is_kept_until_another_is_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = StateDir::open(dir.path()).unwrap();
+        assert_eq!(first.load_cluster().unwrap(), None);
+        first.record_cluster(ClusterId(1)).unwrap();
+        drop(first);
+        let next = StateDir::open(dir.path()).unwrap();
+        assert_eq!(next.load_cluster().unwrap(), Some(ClusterId(1)));
+        next.record_cluster(ClusterId(2)).unwrap();
+        assert_eq!(next.load_cluster().unwrap(), Some(ClusterId(2)));
+        // A copy, and another boot: it is still the same AllocSvr.
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::copy(dir.path().join("cluster"), copy.path().join("cluster")).unwrap();
+        let copy = StateDir::open(copy.path()).unwrap();
+        assert_eq!(copy.load_cluster().unwrap(), Some(ClusterId(2)));
+    }
+
+    #[test]
+    fn damaged_cluster_record_is_rejected_and_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        for bad in [
+            "",
+            "{",
+            r#"{"format":2,"cluster":"01"}"#,
+            r#"{"format":1,"cluster":"x"}"#,
+        ] {
+            std::fs::write(dir.path().join("cluster"), bad).unwrap();
+            let rejected = state.load_cluster().unwrap_err().to_string();
+            assert!(rejected.contains("--join-cluster"), "{rejected}");
+        }
+        state.record_cluster(ClusterId(1)).unwrap();
+        assert_eq!(state.load_cluster().unwrap(), Some(ClusterId(1)));
+    }
+
+    /// The bytes of both files stay readable for every later build.
+    #[test]
+    fn golden_files_of_a_state_directory_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        // Of a build that recorded no cluster. Boot and place are those of this test.
+        let ProofBinding {
+            boot,
+            device,
+            inode,
+        } = &state.binding;
+        let proof = format!(
+            r#"{{"format":1,"name":"a1","session":7,"nonce":"fffffffffffffffffffffffffffffffe","place":{{"boot":"{boot}","device":{device},"inode":{inode}}}}}"#
+        );
+        std::fs::write(dir.path().join("proof"), &proof).unwrap();
+        assert_eq!(state.load_proof("a1"), Some(PROOF));
+        assert_eq!(state.load_cluster().unwrap(), None);
+        state.write_proof("a1", PROOF).unwrap();
+        let written = std::fs::read_to_string(dir.path().join("proof")).unwrap();
+        assert_eq!(written, proof, "an older build reads it, too");
+
+        let cluster = r#"{"format":1,"cluster":"000102030405060708090a0b0c0d0e0f"}"#;
+        std::fs::write(dir.path().join("cluster"), cluster).unwrap();
+        let id = ClusterId(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+        assert_eq!(state.load_cluster().unwrap(), Some(id));
+        std::fs::remove_file(dir.path().join("cluster")).unwrap();
+        state.record_cluster(id).unwrap();
+        let written = std::fs::read_to_string(dir.path().join("cluster")).unwrap();
+        assert_eq!(written, cluster);
     }
 
     #[test]

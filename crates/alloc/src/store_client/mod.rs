@@ -1,5 +1,7 @@
 //! Calls to the StoreSvr group.
 
+pub(crate) mod cluster_votes;
+pub(crate) mod cluster_watch;
 pub(crate) mod command_queue;
 mod open_attempt;
 pub(crate) mod ownership_verifier;

@@ -89,6 +89,11 @@ impl StoreGroupClient {
         }
     }
 
+    /// Returns why it is not decided yet to which cluster this process belongs.
+    pub(crate) fn undecided_error(&self) -> Option<RpcError> {
+        self.cluster.undecided_error()
+    }
+
     /// Returns all addresses, for messages.
     pub(crate) fn address_list(&self) -> String {
         self.addresses().join(", ")
@@ -100,8 +105,13 @@ impl StoreGroupClient {
         *self.members.lock() = members;
     }
 
+    /// Returns the configured stores.
+    pub(crate) fn configured(&self) -> &[String] {
+        &self.seeds
+    }
+
     /// Returns the members, then the configured stores that are not among them.
-    fn addresses(&self) -> Vec<String> {
+    pub(crate) fn addresses(&self) -> Vec<String> {
         let mut all = self.members.lock().clone();
         let seeds = self.seeds.iter();
         let more: Vec<_> = seeds.filter(|a| !all.contains(a)).cloned().collect();
@@ -112,13 +122,18 @@ impl StoreGroupClient {
     /// Returns a channel to the store that last succeeded, or to the next one to try.
     pub(crate) fn preferred_channel(&self) -> Result<(String, Channel), RpcError> {
         let address = self.preferred.lock().address().to_owned();
-        let _in = self.runtime.enter();
-        let channel = self.channels.get(&address).map_err(|e| {
+        let channel = self.channel_to(&address).inspect_err(|_| {
             // Another store sent this address. It must not be tried without end.
             self.prefer_next(&address, "");
-            RpcError::new(Reason::Unreachable, e.to_string())
         })?;
         Ok((address, channel))
+    }
+
+    /// Returns a channel to the store at this address.
+    pub(crate) fn channel_to(&self, address: &str) -> Result<Channel, RpcError> {
+        let _in = self.runtime.enter();
+        let channel = self.channels.get(address);
+        channel.map_err(|e| RpcError::new(Reason::Unreachable, e.to_string()))
     }
 
     /// Records that the store at `address` answered as the leader.
@@ -288,6 +303,7 @@ fn should_retry(fault: &RpcError) -> bool {
 mod tests {
     use std::sync::mpsc;
 
+    use seqsvr_core::ids::ClusterId;
     use seqsvr_proto::cluster_tag::ClusterTag;
     use seqsvr_proto::v1::KeepAliveResponse;
     use tokio::runtime::Builder;
@@ -300,7 +316,7 @@ mod tests {
 
     fn stores(addresses: [&str; 3]) -> StoreGroupClient {
         let cluster = OwnCluster::default();
-        cluster.join(ClusterTag(1)).unwrap();
+        cluster.decide(ClusterId(1));
         let random = RandomSource::new(Some(1));
         let addresses = addresses.map(str::to_owned);
         StoreGroupClient::new(&addresses, ChannelPool::new(), random, Arc::new(cluster))

@@ -8,6 +8,10 @@ use crate::store_client::store_group::StoreGroupClient;
 
 /// Returns the error of a call that needs a routing table, before there is one.
 pub(crate) fn no_table_error(identity: &AllocIdentity, stores: &StoreGroupClient) -> RpcError {
+    if let Some(undecided) = stores.undecided_error() {
+        let text = format!("AllocSvr {} waits: {undecided}", identity.name);
+        return RpcError::new(Reason::Unreachable, text);
+    }
     let text = format!(
         "AllocSvr {} has no routing table yet; check that a store is reachable at {} and that the cluster is initialized",
         identity.name,

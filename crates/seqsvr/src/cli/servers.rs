@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::server_address::parse_server_address;
 use seqsvr_gateway::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, METRICS_PORT, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT,
@@ -17,7 +18,8 @@ use seqsvr_proto::limits::{
 use super::common::{HTTP_HEADING, LIMITS_HEADING};
 use super::http::{HttpHostArgs, StoreHttpArgs};
 use super::value_parsers::{
-    parse_advertise_address, parse_duration, parse_listen_address, parse_nonzero_duration,
+    parse_advertise_address, parse_cluster_id, parse_duration, parse_listen_address,
+    parse_nonzero_duration,
 };
 
 /// Lease D of a new cluster, in milliseconds.
@@ -223,9 +225,16 @@ pub(crate) struct AllocArgs {
     pub(crate) stores: Vec<String>,
     /// Directory that lets a restarted AllocSvr resume its session at once.
     ///
-    /// Without it, a restarted AllocSvr waits until its previous session expires.
+    /// Without it, a restarted AllocSvr waits until its previous session expires. The directory
+    /// records the cluster: an AllocSvr that is started on it rejects stores of another cluster.
     #[arg(long, env = "SEQSVR_STATE_DIR", value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Join this cluster, once, although --state-dir records another one.
+    ///
+    /// The id has 32 hexadecimal digits; `seqsvr status` shows it. The earlier cluster must be gone
+    /// permanently: both may give the same numbers.
+    #[arg(long, value_name = "ID", value_parser = parse_cluster_id)]
+    pub(crate) join_cluster: Option<ClusterId>,
     /// Maximum wait for another session with this name; then exit with an error.
     ///
     /// The process waits at least three times the takeover wait.

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::server_address::{BadAddress, is_unspecified_address, parse_server_address};
 use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
 
@@ -32,6 +33,14 @@ pub(super) fn parse_nonzero_duration(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("the time must be more than 0".into()),
         time => Ok(time),
     }
+}
+
+/// Parses the id of a cluster, as `status`, `init` and `restore` print it.
+pub(super) fn parse_cluster_id(text: &str) -> Result<ClusterId, String> {
+    let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = u128::from_str_radix(text, 16).ok().filter(|_| is_hex);
+    id.map(ClusterId)
+        .ok_or_else(|| "a cluster id has 32 hexadecimal digits; `seqsvr status` shows it".into())
 }
 
 /// Parses an address to listen on. `port` is the default; the system chooses a port for port 0.

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seqsvr_alloc::{AllocServer, Clock};
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::lease::ClockReading;
 use seqsvr_core::sim::{self, mix_bits};
 use seqsvr_os::simulated_files;
@@ -106,6 +107,9 @@ impl SimCluster {
     /// If the operating system provides no runtime.
     pub fn start_process(&mut self, id: MachineId) -> io::Result<()> {
         self.start_count += 1;
+        // The operator keeps the list of stores up to date. More than half of it must answer.
+        let stores = self.stores_in_use();
+        let remade_cluster = self.remade_cluster();
         let Some(machine) = self.machines.get_mut(&id) else {
             return Ok(());
         };
@@ -139,7 +143,8 @@ impl SimCluster {
             }
             MachineRole::Alloc(running) => {
                 let seed = mix_bits(self.seed, self.start_count);
-                let options = alloc_options(setup, id, &machine.root_dir, seed);
+                let options =
+                    alloc_options(setup, id, &machine.root_dir, seed, &stores, remade_cluster);
                 let environment = seqsvr_alloc::AllocEnvironment {
                     clock: Arc::new(AllocClock(clock)),
                     transport,
@@ -237,6 +242,16 @@ impl SimCluster {
             self.start_process(id)?;
         }
         Ok(())
+    }
+
+    /// Returns the cluster that was made after all stores were wiped, once a store belongs to it.
+    fn remade_cluster(&self) -> Option<ClusterId> {
+        self.remade_at_ms?;
+        let stores = self.stores_in_use().into_iter();
+        let mut clusters = stores
+            .filter_map(|id| self.machines[&id].running_store())
+            .filter_map(|store| store.identity().cluster);
+        clusters.next()
     }
 
     /// Returns the stores in use.

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::machine_ids::{alloc_address, initial_store_ids, machine_name, store_address};
+use seqsvr_core::ids::ClusterId;
+
+use super::machine_ids::{alloc_address, machine_name, store_address};
 use crate::network::MachineId;
 use crate::plan::ClusterSetup;
 
@@ -22,15 +24,17 @@ pub(super) fn store_options(
     }
 }
 
+/// Returns the options of an AllocSvr that starts with these stores. `remade_cluster` is the
+/// cluster that an operator made in place of the first one.
 pub(super) fn alloc_options(
     setup: &ClusterSetup,
     id: MachineId,
     root_dir: &Path,
     seed: u64,
+    stores: &[MachineId],
+    remade_cluster: Option<ClusterId>,
 ) -> seqsvr_alloc::Options {
-    let store_addresses = initial_store_ids(setup)
-        .map(|id| store_address(id).to_string())
-        .collect();
+    let store_addresses = stores.iter().map(|id| store_address(*id).to_string());
     seqsvr_alloc::Options {
         seed: Some(seed),
         // No service manager would restart the AllocSvr if it gave up its name.
@@ -38,6 +42,12 @@ pub(super) fn alloc_options(
         section_idle_timeout: Duration::from_millis(setup.idle_after_ms),
         // Some AllocSvrs prove that they were restarted; the others wait for their earlier session.
         state_dir: (id % 2 == 1).then(|| root_dir.join("state")),
-        ..seqsvr_alloc::Options::new(machine_name(id), alloc_address(id), store_addresses)
+        // A state directory may be of the cluster before. Without one, most of the stores decide.
+        join_cluster: remade_cluster.filter(|_| id % 2 == 1),
+        ..seqsvr_alloc::Options::new(
+            machine_name(id),
+            alloc_address(id),
+            store_addresses.collect(),
+        )
     }
 }

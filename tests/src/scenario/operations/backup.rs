@@ -6,6 +6,7 @@
 //! lower number.
 
 mod commands;
+mod restored_twice;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ use commands::{
     assert_restore_rejected, assert_success, parse_minimum, run_backup, run_restore,
     start_restored_cluster,
 };
+
+pub use restored_twice::backup_restored_twice;
 
 use crate::scenario::ScenarioOutcome;
 

@@ -4,6 +4,7 @@
 //! Every kind of request is sent with a wrong cluster tag.
 
 use futures::stream;
+use seqsvr_alloc::Options;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::RpcError;
@@ -11,7 +12,8 @@ use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason, current_request, raise_to_request};
 use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, http_url, new_caller, next_request,
+    InProcessCluster, LEASE, any_port, http_url, new_caller, next_request, start_alloc,
+    wait_until_assigned,
 };
 use tonic::{Code, Request, Status};
 
@@ -205,4 +207,53 @@ async fn admin_calls_of_another_cluster_are_rejected() {
         }
     }
     cluster.stop(&allocs).await;
+}
+
+/// One of three stores swallows every packet, and the first request of an AllocSvr would go there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_store_does_not_decide_about_a_start() {
+    let cluster = InProcessCluster::start(2, LEASE).await;
+    // The system accepts the connections; no program reads from them.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut stores = vec![silent.local_addr().unwrap().to_string()];
+    stores.extend(cluster.addresses.iter().map(ToString::to_string));
+    let alloc = start_alloc(Options::new("a1", any_port(), stores)).await;
+    wait_until_assigned(std::slice::from_ref(&alloc)).await;
+    cluster.stop(&[alloc]).await;
+}
+
+/// Half of the stores is silent, so the cluster is not decided: no call is relayed to the other
+/// half.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alloc_whose_cluster_is_not_decided_relays_nothing() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let stores = vec![cluster.addresses[0].to_string(), "127.0.0.1:1".to_owned()];
+    let alloc = start_alloc(Options::new("a1", any_port(), stores)).await;
+    let mut admin = AdminClient::connect(http_url(alloc.local_addr()))
+        .await
+        .unwrap();
+    let rejected = admin
+        .create_namespace(v1::CreateNamespaceRequest {
+            namespace: Some(v1::Namespace {
+                name: "orders".into(),
+                ..v1::Namespace::default()
+            }),
+        })
+        .await;
+    let rejected = RpcError::from_status(&rejected.unwrap_err());
+    assert_eq!(rejected.reason(), Reason::Unreachable, "{rejected}");
+    for part in [
+        "1 of 2 stores",
+        "127.0.0.1:1 -> no answer",
+        "--join-cluster",
+    ] {
+        assert!(rejected.message.contains(part), "{rejected}");
+    }
+    assert!(!alloc.has_lease());
+    let mut store = AdminClient::connect(http_url(cluster.addresses[0]))
+        .await
+        .unwrap();
+    let listed = store.list_namespaces(v1::ListNamespacesRequest {}).await;
+    assert_eq!(listed.unwrap().into_inner().namespaces.len(), 2);
+    cluster.stop(&[alloc]).await;
 }

@@ -55,6 +55,11 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     stdout::print_line(format_args!("cluster   {cluster}"))?;
     stdout::print_line(format_args!("from      {}", backup.header.cluster))?;
     stdout::print_line(format_args!("store     {id} at {address} in {dir}"))?;
+    stdout::print_line("")?;
+    stdout::print_line(
+        "Restore a backup once, on one host: each further restore is another cluster that gives the same numbers.",
+    )?;
+    stdout::print_line("")?;
     stdout::print_line("start it with")?;
     let advertise = match address == listen.to_string() {
         true => String::new(),

@@ -1,10 +1,11 @@
 //! `seqsvr alloc`.
 
-use seqsvr_alloc::{AllocServer, Options};
+use seqsvr_alloc::{AllocServer, Error, Options};
 use seqsvr_gateway::OPERATOR_CONNECTIONS_MAX;
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::cli;
+use crate::output::exit_code::BadInput;
 use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
 use crate::server::endpoints::{EndpointAddresses, Endpoints};
@@ -30,6 +31,7 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     options.section_idle_timeout = args.section_idle_timeout;
     options.name_conflict_timeout = args.name_conflict_timeout;
     options.state_dir = args.state_dir.clone();
+    options.join_cluster = args.join_cluster;
     options.memory_budget = args.section_memory_mib << 20;
     options.connections_max = args.connection_limits.connections_max as usize;
     options.streams_max = args.connection_limits.streams_max;
@@ -60,7 +62,9 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
             + metrics_connections,
     );
     let background = BackgroundRuntime::start()?;
-    let alloc = AllocServer::start_in(options, background.environment()).await?;
+    let alloc = AllocServer::start_in(options, background.environment())
+        .await
+        .map_err(to_exit_error)?;
     let threads = ConnectionThreads::start()?;
     let endpoints = Endpoints::open_configured(
         &alloc,
@@ -110,10 +114,19 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         start_insecure_warnings();
     }
     tokio::select! {
-        error = alloc.failed() => return Err(error.into()),
+        error = alloc.failed() => return Err(to_exit_error(error)),
         stop = shutdown_signal::wait_for_shutdown_signal() => stop?,
     }
     endpoints.shutdown().await;
     alloc.shutdown().await;
     Ok(())
+}
+
+/// Returns the error with which the process ends. Stores of different clusters are a mistake in the
+/// settings: a service manager must not start the process again.
+fn to_exit_error(error: Error) -> anyhow::Error {
+    match error {
+        Error::ClusterConflict(text) => BadInput(text).into(),
+        other => other.into(),
+    }
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
 use seqsvr_alloc::AllocServer;
 use seqsvr_client::{Client, ClientOptions};
+use seqsvr_core::ids::ClusterId;
 use seqsvr_gateway::{HTTP_PORT, REDIS_PORT, STORE_HTTP_PORT};
 use seqsvr_store::StoreServer;
 use tokio::time::{Instant, sleep};
@@ -87,10 +88,16 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         .zip(store_addrs.iter().map(ToString::to_string))
         .collect();
     let is_new = stores.iter().any(|s| s.identity().cluster.is_none());
-    if is_new {
-        let lease_ms = args.lease_ms.unwrap_or(cli::LEASE_MS_DEFAULT);
-        init::create_cluster(&members, lease_ms, 1_024, INIT_TIMEOUT).await?;
-    }
+    // The directories of the AllocSvrs may be of an earlier cluster whose stores were deleted.
+    let join_cluster = match is_new {
+        true => {
+            let lease_ms = args.lease_ms.unwrap_or(cli::LEASE_MS_DEFAULT);
+            let created = init::create_cluster(&members, lease_ms, 1_024, INIT_TIMEOUT);
+            let (cluster, _) = created.await?;
+            Some(ClusterId(cluster))
+        }
+        false => None,
+    };
     if let Some(lease_ms) = args.lease_ms {
         let settings = ClusterSettings {
             lease_ms,
@@ -107,6 +114,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         let name = format!("a{}", i + 1);
         let options = seqsvr_alloc::Options {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
+            join_cluster,
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
         let alloc = AllocServer::start_in(options, background.environment()).await?;
