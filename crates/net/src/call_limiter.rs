@@ -118,9 +118,14 @@ where
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
         let shape = (self.limiter.shape_of)(request.uri().path());
+        if shape == CallShape::StandardStream
+            && let Err(status) = reservation.reserve_standard_stream()
+        {
+            return Box::pin(async move { Ok(status.into_http()) });
+        }
         let counted = reservation.clone();
         let mut request = match shape {
-            CallShape::Counted => request,
+            CallShape::Counted | CallShape::StandardStream => request,
             _ => request.map(|body| Body::new(RequestBody::new(body, counted, shape))),
         };
         if shape.has_request_stream() {
@@ -131,9 +136,11 @@ where
         Box::pin(async move {
             let answer = answering.await?;
             Ok(match shape {
-                // Its answer is not counted.
-                CallShape::Counted => answer,
-                CallShape::Pipe | CallShape::RequestStream | CallShape::ResponseStream => {
+                CallShape::Counted
+                | CallShape::StandardStream
+                | CallShape::Pipe
+                | CallShape::RequestStream
+                | CallShape::ResponseStream => {
                     answer.map(|body| Body::new(ResponseStream::new(body, reservation)))
                 }
                 CallShape::Sequence | CallShape::Unary => {

@@ -9,9 +9,13 @@
 //! has ended and the answer's last byte was handed to the connection. A call that is dropped gives
 //! its part back. Above a bound the server answers RESOURCE_EXHAUSTED with a retry hint, and no
 //! call waits.
+//!
+//! Invariant: a call counts of any service, until its answer has ended. Schedule that breaks it: a
+//! caller opens watches of health, whose answers begin at once and never end. Each costs some
+//! kilobytes; none of them counts any more.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
@@ -23,6 +27,8 @@ use crate::connection_quota::{ConnectionQuota, UnsentResponse, add_within};
 pub const CALLS_IN_FLIGHT_MAX: usize = 131_072;
 /// Most bytes of messages one connection holds in the server.
 pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
+/// Most streams of standard services (watches of health, reflection) of one connection at a time.
+pub const STANDARD_STREAMS_MAX: usize = 64;
 /// Delay after which a rejected call may be retried.
 const RETRY_AFTER_MS: u32 = 100;
 
@@ -81,6 +87,7 @@ pub(crate) fn reserve_call(
         counters: counters.clone(),
         quota,
         bytes: AtomicUsize::new(0),
+        is_standard_stream: AtomicBool::new(false),
     }))
 }
 
@@ -89,6 +96,8 @@ pub(crate) struct CallReservation {
     counters: Arc<CallCounters>,
     quota: Option<ConnectionQuota>,
     bytes: AtomicUsize,
+    /// Whether it counts as a stream of a standard service of its connection.
+    is_standard_stream: AtomicBool,
 }
 
 impl CallReservation {
@@ -98,6 +107,24 @@ impl CallReservation {
     /// Those of [`reserve_call`].
     pub(crate) fn reserve_another(&self) -> Result<Arc<CallReservation>, Status> {
         reserve_call(&self.counters, self.quota.clone())
+    }
+
+    /// Counts this call as a stream of a standard service. To be called once.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with a retry hint, above [`STANDARD_STREAMS_MAX`].
+    pub(crate) fn reserve_standard_stream(&self) -> Result<(), Status> {
+        let Some(quota) = &self.quota else {
+            return Ok(());
+        };
+        if !add_within(quota.standard_streams(), 1, STANDARD_STREAMS_MAX) {
+            let text = format!(
+                "this connection has {STANDARD_STREAMS_MAX} streams of health and reflection already; end one, or retry later"
+            );
+            return Err(self.counters.reject(&text));
+        }
+        self.is_standard_stream.store(true, Relaxed);
+        Ok(())
     }
 
     /// Counts bytes of the call's messages.
@@ -151,6 +178,11 @@ impl CallReservation {
 impl Drop for CallReservation {
     fn drop(&mut self) {
         self.release_all();
+        if let Some(quota) = self.quota.as_ref()
+            && self.is_standard_stream.load(Relaxed)
+        {
+            quota.standard_streams().fetch_sub(1, Relaxed);
+        }
         self.counters.calls_in_flight.fetch_sub(1, Relaxed);
     }
 }

@@ -25,6 +25,8 @@ struct QuotaCounters {
     buffered_bytes: AtomicUsize,
     /// Items that wait.
     queued_items: AtomicUsize,
+    /// Streams of standard services.
+    standard_streams: AtomicUsize,
     /// Answers not taken yet.
     unsent_responses: AtomicUsize,
     /// When the last answer was taken, or the first became due; milliseconds since `opened_at`.
@@ -39,6 +41,7 @@ impl ConnectionQuota {
             opened_at: Instant::now(),
             buffered_bytes: AtomicUsize::new(0),
             queued_items: AtomicUsize::new(0),
+            standard_streams: AtomicUsize::new(0),
             unsent_responses: AtomicUsize::new(0),
             progress_ms: AtomicU64::new(0),
         }))
@@ -52,6 +55,10 @@ impl ConnectionQuota {
     /// Returns the count of items of this connection's calls that wait.
     pub fn queued_items(&self) -> &AtomicUsize {
         &self.0.queued_items
+    }
+
+    pub(crate) fn standard_streams(&self) -> &AtomicUsize {
+        &self.0.standard_streams
     }
 
     pub(crate) fn buffered_bytes(&self) -> &AtomicUsize {

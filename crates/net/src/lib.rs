@@ -21,7 +21,9 @@ mod shared_call;
 mod transport;
 
 pub use call_limiter::{CallLimiter, CallShape, LimitedService, RetainedBytes, StreamMeter};
-pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX};
+pub use call_reservation::{
+    CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, STANDARD_STREAMS_MAX,
+};
 pub use channel_pool::{CHANNELS_MAX, ChannelPool};
 pub use connection_limiter::{
     ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,

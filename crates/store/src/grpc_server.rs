@@ -38,13 +38,13 @@ const REFLECTED_SERVICES: [&str; 6] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/// Returns what is bounded of a call. Health and reflection are only counted.
+/// Returns what is bounded of a call. Health and reflection are counted until they end.
 pub(crate) fn call_shape(path: &str) -> CallShape {
     match path {
         "/seqsvr.v1.Raft/InstallSnapshot" => CallShape::RequestStream,
         "/seqsvr.v1.Store/Watch" | "/seqsvr.v1.Admin/Backup" => CallShape::ResponseStream,
         _ if path.starts_with("/seqsvr.v1.") => CallShape::Unary,
-        _ => CallShape::Counted,
+        _ => CallShape::of_standard_service(path).unwrap_or(CallShape::Counted),
     }
 }
 

@@ -47,12 +47,12 @@ const REFLECTED_SERVICES: [&str; 5] = [
 ];
 
 /// Returns what is bounded of a call: all that a call of `Sequence` holds, and the number of
-/// others.
+/// others until they end.
 pub(crate) fn call_shape(path: &str) -> CallShape {
     match path.strip_prefix("/seqsvr.v1.Sequence/") {
         Some("Pipe") => CallShape::Pipe,
         Some(_) => CallShape::Sequence,
-        None => CallShape::Counted,
+        None => CallShape::of_standard_service(path).unwrap_or(CallShape::Counted),
     }
 }
 

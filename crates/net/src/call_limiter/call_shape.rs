@@ -3,8 +3,12 @@
 /// How the messages of a call are bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallShape {
-    /// Only counted as a call.
+    /// Only counted as a call, until its answer was taken.
     Counted,
+    /// A stream of a standard service, such as a watch of health: it costs memory for as long as
+    /// its caller keeps it. Counted as a call; a connection has at most
+    /// [`STANDARD_STREAMS_MAX`](crate::STANDARD_STREAMS_MAX).
+    StandardStream,
     /// One request and one answer.
     Unary,
     /// A unary call of `Sequence`: the items of its request are counted as well.
@@ -19,6 +23,16 @@ pub enum CallShape {
 }
 
 impl CallShape {
+    /// Returns the shape of a method of health or reflection; None: it is of another service.
+    pub fn of_standard_service(path: &str) -> Option<CallShape> {
+        match path {
+            "/grpc.health.v1.Health/Watch" => Some(CallShape::StandardStream),
+            _ if path.starts_with("/grpc.reflection.") => Some(CallShape::StandardStream),
+            _ if path.starts_with("/grpc.health.") => Some(CallShape::Counted),
+            _ => None,
+        }
+    }
+
     /// Returns whether the caller may send many messages, with any time between them.
     pub(crate) fn has_request_stream(self) -> bool {
         matches!(self, CallShape::Pipe | CallShape::RequestStream)

@@ -102,7 +102,7 @@ impl http_body::Body for RequestBody {
     }
 }
 
-/// A stream of answers; its call is under way as long as it lives.
+/// An answer that is not buffered; its call is under way as long as it lives.
 pub(crate) struct ResponseStream {
     body: Body,
     _reservation: Arc<CallReservation>,
