@@ -162,12 +162,13 @@ impl AllocServer {
         let failed = Arc::new(failed);
         let failed_of_keeper = failed.clone();
         let ended_guard = self.lease_keeper_ended.clone().drop_guard();
-        self.tasks.spawn(async move {
+        let keeping = async move {
             let _ended_guard = ended_guard;
             if let Err(error) = lease_keeper.await {
                 failed_of_keeper.send_replace(Some(error));
             }
-        });
+        };
+        self.tasks.spawn_on(keeping, &components.lease);
         let watch = components.cluster_watch.run(self.lease_keeper.clone());
         let (failed_of_watch, lease_keeper) = (failed.clone(), self.lease_keeper.clone());
         self.tasks.spawn(async move {
@@ -180,8 +181,8 @@ impl AllocServer {
         // The table is followed until the last connection has ended, because calls still in flight
         // at a shutdown are forwarded to the new owners.
         let connections_ended = CancellationToken::new();
-        self.tasks
-            .spawn(components.table_watcher.run(connections_ended.clone()));
+        let watching = components.table_watcher.run(connections_ended.clone());
+        self.tasks.spawn_on(watching, &components.lease);
         self.tasks.spawn(async move {
             if let Err(error) = server.await {
                 failed.send_replace(Some(error));

@@ -71,6 +71,9 @@ pub struct AllocEnvironment {
     /// Runtime of calls that memory cannot answer at once, so that they do not delay others. None:
     /// the runtime of everything else.
     pub background: Option<Handle>,
+    /// Runtime of the lease: its keeper, the watcher of the routing table, and their connections to
+    /// the stores. No call waits before a renewal there. None: the runtime of everything else.
+    pub lease: Option<Handle>,
 }
 
 impl AllocEnvironment {
@@ -80,6 +83,7 @@ impl AllocEnvironment {
             clock: Arc::new(SystemClock),
             transport: Arc::new(TcpTransport),
             background: None,
+            lease: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Bounds of HTTP/2 itself. They are set here, so that no version of a library changes them.
 
+use hyper::server::conn::http2;
 use tonic::transport::Server;
 
 /// Most bytes of the headers of a call; above it the call is rejected.
@@ -17,6 +18,14 @@ pub fn limit_http2<L>(server: Server<L>) -> Server<L> {
         .http2_max_header_list_size(HEADER_LIST_BYTES_MAX)
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
         .http2_max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
+}
+
+/// Sets the bounds of HTTP/2 for one connection of a server.
+pub fn limit_http2_connection<E>(builder: &mut http2::Builder<E>) -> &mut http2::Builder<E> {
+    builder
+        .max_header_list_size(HEADER_LIST_BYTES_MAX)
+        .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
+        .max_local_error_reset_streams(LOCAL_RESETS_MAX)
 }
 
 #[cfg(test)]

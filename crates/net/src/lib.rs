@@ -29,7 +29,7 @@ pub use connection_limiter::{
     ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,
 };
 pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
-pub use http2_limits::limit_http2;
+pub use http2_limits::{limit_http2, limit_http2_connection};
 pub use local_sequence::LocalSequence;
 pub use shared_call::SharedCall;
 pub use transport::{

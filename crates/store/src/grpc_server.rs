@@ -3,25 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{CallShape, Listener, accept_connections, limit_http2};
+use seqsvr_net::{CallShape, Listener, accept_connections};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
 use seqsvr_proto::v1::store_server::StoreServer;
+use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::Server;
 use tonic::{Request, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
+use tower::Layer;
 
+use crate::connection_server::{StoreRuntimes, serve_connections};
 use crate::context::StoreContext;
 use crate::error::Error;
 use crate::service::StoreService;
 
-/// Interval of pings. If a caller does not answer a ping within the timeout, the server closes its
-/// connection and its streams.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time of requests in progress after a stop; then the server stops without them.
 const SHUTDOWN_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -53,6 +51,7 @@ pub(crate) fn serve(
     context: &Arc<StoreContext>,
     listener: Box<dyn Listener>,
     streams_max: u32,
+    runtimes: StoreRuntimes,
 ) -> Result<impl Future<Output = Result<(), String>> + use<>, Error> {
     let descriptors = |e: tonic_reflection::server::Error| Error::Descriptors(e.to_string());
     let reflection = || {
@@ -77,16 +76,10 @@ pub(crate) fn serve(
         own.check_cluster(ClusterTag::from_metadata(request.metadata())?)?;
         Ok(request)
     };
-    let router = limit_http2(Server::builder())
-        .max_concurrent_streams(streams_max)
-        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .layer(context.calls.clone())
-        .add_service(
-            StoreServer::new(service.clone())
-                .max_decoding_message_size(MESSAGE_BYTES_MAX)
-                .max_encoding_message_size(MESSAGE_BYTES_MAX),
-        )
+    let store = StoreServer::new(service.clone())
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let routes = Routes::new(store)
         .add_service(InterceptedService::new(
             AdminServer::new(service)
                 .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -97,6 +90,7 @@ pub(crate) fn serve(
         .add_service(health)
         .add_service(reflection().build_v1().map_err(descriptors)?)
         .add_service(reflection().build_v1alpha().map_err(descriptors)?);
+    let bounded = context.calls.layer(routes.prepare());
     let context = context.clone();
     Ok(async move {
         let stop = context.stop.clone();
@@ -105,13 +99,13 @@ pub(crate) fn serve(
         let raft = ServingStatus::Serving;
         reporter.set_service_status("seqsvr.v1.Raft", raft).await;
         let incoming = accept_connections(listener, context.connections.clone());
-        let serving = router.serve_with_incoming_shutdown(incoming, stop.cancelled());
+        let serving = serve_connections(incoming, bounded, streams_max, runtimes, stop.clone());
         let drained = async {
             stop.cancelled().await;
             tokio::time::sleep(SHUTDOWN_DRAIN_TIMEOUT).await;
         };
         tokio::select! {
-            served = serving => served.map_err(|e| e.to_string()),
+            () = serving => Ok(()),
             () = follow_leadership(&context, reporter) => Err("raft ended".to_owned()),
             () = drained => Ok(()),
         }

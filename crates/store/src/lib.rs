@@ -17,6 +17,7 @@
 
 pub mod arbiter;
 pub mod clock;
+mod connection_server;
 mod context;
 mod error;
 mod grpc_server;

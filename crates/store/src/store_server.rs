@@ -8,11 +8,13 @@ use seqsvr_core::server_address::is_unspecified_address;
 use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
 use seqsvr_net::{CallLimiter, ConnectionLimiter, Listener, TcpTransport, Transport};
 use seqsvr_raft::RaftNode;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::arbiter;
 use crate::clock::{self, ArbiterClock};
+use crate::connection_server::StoreRuntimes;
 use crate::context::StoreContext;
 use crate::error::Error;
 use crate::grpc_server;
@@ -27,6 +29,9 @@ pub struct StoreEnvironment {
     pub clock: ArbiterClock,
     /// Network through which it reaches others, and they reach it.
     pub transport: Arc<dyn Transport>,
+    /// Runtime of Raft, the arbiter, the proposer, and of the connections of other stores and of
+    /// renewals: no other call waits before theirs. None: the runtime of everything else.
+    pub core: Option<Handle>,
 }
 
 impl StoreEnvironment {
@@ -35,6 +40,7 @@ impl StoreEnvironment {
         StoreEnvironment {
             clock: clock::system_clock(),
             transport: Arc::new(TcpTransport),
+            core: None,
         }
     }
 }
@@ -66,7 +72,26 @@ impl StoreServer {
         options: Options,
         environment: StoreEnvironment,
     ) -> Result<StoreServer, Error> {
-        let StoreEnvironment { clock, transport } = environment;
+        let runtimes = StoreRuntimes::new(environment.core.clone());
+        let Some(core) = environment.core.clone() else {
+            return StoreServer::start_on_core(options, environment, runtimes).await;
+        };
+        let starting = core.spawn(StoreServer::start_on_core(options, environment, runtimes));
+        match AbortOnDropHandle::new(starting).await {
+            Ok(started) => started,
+            Err(error) => Err(seqsvr_raft::Error::Stopped(error.to_string()).into()),
+        }
+    }
+
+    /// Starts a store whose core is the current runtime.
+    async fn start_on_core(
+        options: Options,
+        environment: StoreEnvironment,
+        runtimes: StoreRuntimes,
+    ) -> Result<StoreServer, Error> {
+        let StoreEnvironment {
+            clock, transport, ..
+        } = environment;
         let listener = bind_listener(transport.as_ref(), options.listen_address).await?;
         let listen_address = listener.local_addr().map_err(|source| Error::Listen {
             address: options.listen_address,
@@ -88,7 +113,7 @@ impl StoreServer {
             CallLimiter::new(grpc_server::BUFFERED_BYTES_MAX, grpc_server::call_shape),
             options.insecure,
         ));
-        let serving = match grpc_server::serve(&context, listener, options.streams_max) {
+        let serving = match grpc_server::serve(&context, listener, options.streams_max, runtimes) {
             Ok(serving) => serving,
             Err(e) => {
                 context.node.shutdown().await;

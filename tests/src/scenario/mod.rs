@@ -36,6 +36,7 @@ use faults::{
     store_killed,
 };
 use operations::{backup, membership, planned_moves, rolling_restart};
+use overload::call_floods;
 
 /// Timeout of [`wait_for_owned_keys`].
 const OWNERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -68,6 +69,7 @@ macro_rules! scenarios {
             backup::restore_with_low_margins: "restore with too small margins: a caller with a greater floor or epoch gets an error";
             backup::backup_restored_twice: "a backup is restored on two hosts: an alloc with both stores is rejected, also after a restart";
             overload::ten_thousand_connections: "10,000 connections to one alloc while others work; one over the limit is rejected with the reason";
+            call_floods::call_floods: "floods of Routes, of status calls and of half-sent messages: no lease is lost, no store is elected";
             misconfiguration::second_alloc_of_a_name: "a second alloc of a name gives up and disturbs no session";
             other_cluster::address_reused: "`dev` is started on another directory at the same ports: a bench ends, and mixes no numbers";
             other_cluster::address_reused_forwarder: "an owner's address is reused by another cluster: none of its numbers is forwarded";

@@ -4,6 +4,7 @@
 //! Fault: the overload. Measured: other callers are served as before, and the excess is rejected
 //! with a reason.
 
+pub mod call_floods;
 mod hostile_clients;
 mod idle_class;
 mod noisy_neighbors;

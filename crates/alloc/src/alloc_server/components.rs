@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use seqsvr_net::{CallLimiter, ChannelPool, ConnectionLimiter};
 use seqsvr_proto::limits::ITEMS_MAX;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -62,6 +63,8 @@ pub(super) struct AllocComponents {
     pub(super) evictor: Evictor,
     pub(super) command_queue: CommandQueue,
     pub(super) background: BackgroundExecutor,
+    /// Runtime of the lease.
+    pub(super) lease: Handle,
     pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
 }
@@ -79,7 +82,9 @@ impl AllocComponents {
             clock,
             transport,
             background,
+            lease,
         } = environment;
+        let lease = lease.unwrap_or_else(Handle::current);
         let batch_items_max = options.batch_items_max.min(ITEMS_MAX);
 
         // Shared by all.
@@ -105,6 +110,7 @@ impl AllocComponents {
             channels.separate(),
             random.clone(),
             own_cluster.clone(),
+            lease.clone(),
         );
         let stores = lease_stores.on_own_connections();
         let relay_stores = lease_stores.for_relayed_calls();
@@ -307,6 +313,7 @@ impl AllocComponents {
             evictor,
             command_queue,
             background,
+            lease,
             tasks,
             stopping,
         }

@@ -3,6 +3,12 @@
 //! Invariant: a lease is counted from t0, which is read *before* the keep-alive is sent. Schedule
 //! that breaks it: a lease counted from the response outlives what the arbiter granted by the time
 //! that the response was on its way.
+//!
+//! Invariant: a renewal waits behind no call. The keeper has a runtime, a thread and connections to
+//! the stores of its own, and does nothing there that waits for another runtime. Schedule that
+//! breaks it: callers keep sixteen thousand calls of `Routes` in flight. A runtime polls its tasks
+//! in the order in which they became ready, so the keeper runs after seconds, when its lease is
+//! over.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -55,6 +55,7 @@ pub(crate) fn unconnected_lifecycle(
         seqsvr_net::ChannelPool::new(),
         random.clone(),
         Arc::clone(&own_cluster),
+        tokio::runtime::Handle::current(),
     );
     SectionLifecycle::new(
         sections,

@@ -30,6 +30,7 @@ use seqsvr_proto::v1::{
     self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionHighWaterMark,
     section_command,
 };
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -60,10 +61,13 @@ pub(crate) struct SlotMover {
     counters: Arc<AllocCounters>,
     random: RandomSource,
     tasks: TaskTracker,
+    /// Runtime of the moves: the thread that renews the lease only starts them.
+    runtime: Handle,
     tracker: SlotMoveTracker,
 }
 
 impl SlotMover {
+    /// Creates a mover whose moves run in the current runtime.
     #[expect(
         clippy::too_many_arguments,
         reason = "dependencies, no two of one type"
@@ -89,6 +93,7 @@ impl SlotMover {
             counters,
             random,
             tasks,
+            runtime: Handle::current(),
             tracker: SlotMoveTracker::new(),
         }
     }
@@ -155,12 +160,13 @@ impl SlotMover {
             if !self.tracker.in_progress.lock().insert((slot, epoch)) {
                 continue;
             }
-            self.tasks.spawn(async move {
+            let moving = async move {
                 if let Err(fault) = mover.move_slot(&session, slot, epoch, to).await {
                     tracing::debug!(%slot, %fault, "planned slot move failed");
                 }
                 mover.tracker.in_progress.lock().remove(&(slot, epoch));
-            });
+            };
+            self.tasks.spawn_on(moving, &self.runtime);
         }
     }
 

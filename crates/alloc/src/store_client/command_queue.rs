@@ -219,6 +219,7 @@ mod tests {
             seqsvr_net::ChannelPool::new(),
             RandomSource::new(Some(1)),
             Arc::default(),
+            tokio::runtime::Handle::current(),
         );
         let submitter = CommandQueue::new(nowhere);
         let cancel = CancellationToken::new();

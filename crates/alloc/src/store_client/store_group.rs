@@ -3,7 +3,8 @@
 //! Invariant: a renewal waits behind no call of another kind. Renewals and the Watch have
 //! connections of their own, and so have the commands of this process and the calls that it relays.
 //! Schedule that breaks it: a caller floods this process with status calls. All of them are streams
-//! of the connection on which the renewal waits for its turn, beyond the end of the lease.
+//! of the connection on which the renewal waits for its turn, beyond the end of the lease. The
+//! connections of renewals also belong to the runtime of the lease, where no call waits.
 //!
 //! Every request sent through here is idempotent or fenced (DESIGN section 4), so a retry after a
 //! lost answer is harmless.
@@ -39,8 +40,8 @@ pub(crate) struct StoreGroupClient {
     seeds: Arc<[String]>,
     members: Arc<Mutex<Vec<String>>>,
     channels: ChannelPool,
-    /// Runtime of the connections. Leases depend on them, so it is never the background runtime,
-    /// whichever task connects first.
+    /// Runtime of the connections, whichever task connects first: that of the lease for renewals,
+    /// and for the others never the background runtime.
     runtime: Handle,
     preferred: Arc<Mutex<StorePreference>>,
     random: RandomSource,
@@ -51,19 +52,20 @@ pub(crate) struct StoreGroupClient {
 }
 
 impl StoreGroupClient {
-    /// Creates a client. Its connections belong to the current runtime.
+    /// Creates a client. Its connections belong to `runtime`.
     pub(crate) fn new(
         addresses: &[String],
         channels: ChannelPool,
         random: RandomSource,
         cluster: Arc<OwnCluster>,
+        runtime: Handle,
     ) -> StoreGroupClient {
         let preferred = addresses.first().cloned().unwrap_or_default();
         StoreGroupClient {
             seeds: addresses.into(),
             members: Arc::default(),
             channels,
-            runtime: Handle::current(),
+            runtime,
             preferred: Arc::new(Mutex::new(StorePreference::new(preferred))),
             random,
             cluster,
@@ -71,10 +73,12 @@ impl StoreGroupClient {
         }
     }
 
-    /// Creates a client of the same group with connections of its own.
+    /// Creates a client of the same group with connections of its own, which belong to the current
+    /// runtime.
     pub(crate) fn on_own_connections(&self) -> StoreGroupClient {
         StoreGroupClient {
             channels: self.channels.separate(),
+            runtime: Handle::current(),
             ..self.clone()
         }
     }
@@ -319,7 +323,8 @@ mod tests {
         cluster.decide(ClusterId(1));
         let random = RandomSource::new(Some(1));
         let addresses = addresses.map(str::to_owned);
-        StoreGroupClient::new(&addresses, ChannelPool::new(), random, Arc::new(cluster))
+        let (channels, runtime) = (ChannelPool::new(), Handle::current());
+        StoreGroupClient::new(&addresses, channels, random, Arc::new(cluster), runtime)
     }
 
     fn renewed(tag: u64) -> Result<KeepAliveResponse, RpcError> {
@@ -439,6 +444,7 @@ mod tests {
             ChannelPool::new(),
             RandomSource::new(Some(1)),
             Arc::default(),
+            Handle::current(),
         );
         let background = Builder::new_multi_thread()
             .worker_threads(1)

@@ -8,6 +8,7 @@ use openraft::RaftNetworkFactory;
 use parking_lot::Mutex;
 use seqsvr_net::{Transport, connect_lazy};
 use seqsvr_proto::v1::raft_client::RaftClient;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};
 
@@ -27,9 +28,13 @@ pub(crate) struct PeerNetwork {
     context: PeerContext,
     transport: Arc<dyn Transport>,
     channels: Arc<Mutex<HashMap<String, Channel>>>,
+    /// Runtime of the connections: that of Raft, whichever task connects first. In another one a
+    /// heartbeat would wait behind its other tasks.
+    runtime: Handle,
 }
 
 impl PeerNetwork {
+    /// Creates a network; its connections belong to the current runtime.
     pub(crate) fn new(
         identity_check: Arc<IdentityCheck>,
         transport: Arc<dyn Transport>,
@@ -38,6 +43,7 @@ impl PeerNetwork {
             context: PeerContext::new(identity_check),
             transport,
             channels: Arc::default(),
+            runtime: Handle::current(),
         }
     }
 
@@ -95,6 +101,7 @@ impl PeerNetwork {
             .http2_keep_alive_interval(KEEP_ALIVE_TIMEOUT)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true);
+        let _in = self.runtime.enter();
         Ok(connect_lazy(self.transport.clone(), &endpoint))
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod background_runtime;
 pub(crate) mod connection_threads;
+pub(crate) mod core_runtime;
 pub(crate) mod endpoints;
 pub(crate) mod fd_limit;
 pub(crate) mod insecure_warning;

@@ -132,6 +132,7 @@ impl SimCluster {
                 let environment = seqsvr_store::StoreEnvironment {
                     clock: Arc::new(move || clock.read_as_store()),
                     transport,
+                    core: None,
                 };
                 let running = running.clone();
                 process.spawn_task(async move {
@@ -149,6 +150,7 @@ impl SimCluster {
                     clock: Arc::new(AllocClock(clock)),
                     transport,
                     background: None,
+                    lease: None,
                 };
                 let running = running.clone();
                 process.spawn_task(async move {

@@ -14,12 +14,13 @@ use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{DescribeRequest, InitRequest, Member};
-use seqsvr_store::{Options, StoreServer};
+use seqsvr_store::{Options, StoreEnvironment, StoreServer};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tonic::transport::Channel;
 
 use super::alloc_servers::{read_counters, start_alloc, wait_until_assigned};
+use super::blocked_threads::BlockedThreads;
 use super::loopback::{any_port, http_url};
 use crate::wait::{TEST_TIMEOUT, wait_until};
 
@@ -28,8 +29,10 @@ pub const LEASE: Duration = Duration::from_secs(3);
 /// Slots of every cluster.
 pub const SLOTS: u32 = 64;
 
-/// Threads on which the stores run.
+/// Threads on which the stores run, without their cores.
 const STORE_THREADS: usize = 2;
+/// Threads of the cores of the stores.
+const CORE_THREADS: usize = 2;
 /// Id of a cluster.
 const CLUSTER_ID: u128 = 7;
 
@@ -60,6 +63,8 @@ pub struct InProcessCluster {
     /// `ip:port` of each store, in the order of their ids. A restarted store keeps its address.
     pub addresses: Vec<SocketAddr>,
     runtime: Option<Runtime>,
+    /// Cores of the stores, as in the binary.
+    core: Option<Runtime>,
     /// `None` while a store is stopped.
     stores: Vec<Option<StoreServer>>,
     dirs: Vec<TempDir>,
@@ -111,6 +116,7 @@ impl InProcessCluster {
         let mut cluster = InProcessCluster {
             addresses: Vec::new(),
             runtime: Some(new_runtime(STORE_THREADS)),
+            core: Some(new_runtime(CORE_THREADS)),
             stores: Vec::new(),
             dirs: Vec::new(),
             lease,
@@ -207,7 +213,12 @@ impl InProcessCluster {
     pub async fn restart_store(&mut self, store: usize) {
         let id = store as u64 + 1;
         let options = (self.store_options)(id, self.addresses[store], self.dirs[store].path());
-        let started = self.run_on_stores(StoreServer::start(options)).await;
+        let environment = StoreEnvironment {
+            core: self.core.as_ref().map(|core| core.handle().clone()),
+            ..StoreEnvironment::system()
+        };
+        let starting = StoreServer::start_in(options, environment);
+        let started = self.run_on_stores(starting).await;
         self.stores[store] = Some(started.unwrap());
     }
 
@@ -245,6 +256,12 @@ impl InProcessCluster {
         allocs
     }
 
+    /// Blocks the threads of the stores, except those of their cores, until the returned value is
+    /// dropped.
+    pub fn block_call_threads(&self) -> BlockedThreads {
+        BlockedThreads::block(self.runtime.as_ref().unwrap(), STORE_THREADS)
+    }
+
     async fn run_on_stores<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -257,7 +274,10 @@ impl InProcessCluster {
 impl Drop for InProcessCluster {
     fn drop(&mut self) {
         // The drop runs inside another runtime, where a blocking shutdown panics.
-        if let Some(runtime) = self.runtime.take() {
+        for runtime in [self.runtime.take(), self.core.take()]
+            .into_iter()
+            .flatten()
+        {
             runtime.shutdown_background();
         }
     }

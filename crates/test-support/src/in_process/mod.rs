@@ -1,6 +1,7 @@
 //! Clusters within the process of the test, and test doubles for clocks and networks.
 
 mod alloc_servers;
+mod blocked_threads;
 mod call_history;
 mod controlled_alloc;
 mod cuttable_link;
@@ -14,6 +15,7 @@ mod with_cluster;
 pub use alloc_servers::{
     new_caller, new_client, read_counter, read_counters, start_alloc, wait_until_assigned,
 };
+pub use blocked_threads::BlockedThreads;
 pub use call_history::{HistoryClock, check_history, current_answer, next_answer, raise_answer};
 pub use controlled_alloc::start_controlled_alloc;
 pub use cuttable_link::CuttableLink;

@@ -1,6 +1,6 @@
 //! `seqsvr alloc`.
 
-use seqsvr_alloc::{AllocServer, Error, Options};
+use seqsvr_alloc::{AllocEnvironment, AllocServer, Error, Options};
 use seqsvr_gateway::OPERATOR_CONNECTIONS_MAX;
 use seqsvr_proto::limits::ALLOC_PORT;
 
@@ -8,6 +8,7 @@ use crate::cli;
 use crate::output::exit_code::BadInput;
 use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
+use crate::server::core_runtime::start_lease_runtime;
 use crate::server::endpoints::{EndpointAddresses, Endpoints};
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
@@ -62,7 +63,11 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
             + metrics_connections,
     );
     let background = BackgroundRuntime::start()?;
-    let alloc = AllocServer::start_in(options, background.environment())
+    let environment = AllocEnvironment {
+        lease: Some(start_lease_runtime()?),
+        ..background.environment()
+    };
+    let alloc = AllocServer::start_in(options, environment)
         .await
         .map_err(to_exit_error)?;
     let threads = ConnectionThreads::start()?;

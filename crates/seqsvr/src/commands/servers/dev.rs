@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
-use seqsvr_alloc::AllocServer;
+use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_client::{Client, ClientOptions};
 use seqsvr_core::ids::ClusterId;
 use seqsvr_gateway::{HTTP_PORT, REDIS_PORT, STORE_HTTP_PORT};
-use seqsvr_store::StoreServer;
+use seqsvr_store::{StoreEnvironment, StoreServer};
 use tokio::time::{Instant, sleep};
 
 use super::init::{self, ClusterSettings};
@@ -20,6 +20,7 @@ use crate::cli;
 use crate::output::exit_code::BadInput;
 use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
+use crate::server::core_runtime::{start_lease_runtime, start_store_runtime};
 use crate::server::endpoints::Endpoints;
 use crate::server::startup_banner::{self, StartupBanner};
 use crate::server::{private_dir, shutdown_signal};
@@ -67,6 +68,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         private_dir::close_dir("--data-dir", &args.data_dir.join(name))?;
     }
 
+    let core = start_store_runtime()?;
     let (mut stores, mut store_endpoints) = (Vec::new(), Vec::new());
     for (i, address) in store_addrs.iter().enumerate() {
         let id = i as u64 + 1;
@@ -75,7 +77,11 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             moved_data_dir: args.moved_data_dir,
             ..seqsvr_store::Options::new(id, *address, data_dir)
         };
-        let store = StoreServer::start(options)
+        let environment = StoreEnvironment {
+            core: Some(core.clone()),
+            ..StoreEnvironment::system()
+        };
+        let store = StoreServer::start_in(options, environment)
             .await
             .with_context(|| format!("store {id}"))?;
         if let Some(at) = store_http_addrs.get(i) {
@@ -108,6 +114,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             .await?;
     }
     let background = BackgroundRuntime::start()?;
+    let lease = start_lease_runtime()?;
     let threads = ConnectionThreads::start()?;
     let (mut allocs, mut alloc_endpoints) = (Vec::new(), Vec::new());
     for (i, address) in alloc_addrs.iter().enumerate() {
@@ -117,7 +124,11 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             join_cluster,
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
-        let alloc = AllocServer::start_in(options, background.environment()).await?;
+        let environment = AllocEnvironment {
+            lease: Some(lease.clone()),
+            ..background.environment()
+        };
+        let alloc = AllocServer::start_in(options, environment).await?;
         let mut endpoints = Endpoints::default();
         if let Some(at) = redis_addrs.get(i) {
             endpoints

@@ -5,9 +5,10 @@ use std::time::Duration;
 use anyhow::bail;
 use seqsvr_gateway::OPERATOR_CONNECTIONS_MAX;
 use seqsvr_proto::limits::STORE_PORT;
-use seqsvr_store::{Options, StoreServer};
+use seqsvr_store::{Options, StoreEnvironment, StoreServer};
 
 use crate::cli;
+use crate::server::core_runtime::start_store_runtime;
 use crate::server::endpoints::{EndpointAddresses, Endpoints};
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
@@ -38,7 +39,11 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     options.election_max_ms = 2 * args.election_timeout_ms;
     let http_connections = addresses.all().count() * OPERATOR_CONNECTIONS_MAX;
     fd_limit::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
-    let store = StoreServer::start(options).await?;
+    let environment = StoreEnvironment {
+        core: Some(start_store_runtime()?),
+        ..StoreEnvironment::system()
+    };
+    let store = StoreServer::start_in(options, environment).await?;
     let endpoints = Endpoints::open_for_store(&store, &args.http, addresses).await?;
     let bound_endpoints = endpoints.bound_addresses(addresses);
     rules.check(
