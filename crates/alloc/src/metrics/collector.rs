@@ -106,6 +106,9 @@ impl AllocCollector {
         let (gauge, counter) = (MetricSample::gauge, MetricSample::counter);
         let (draining, planned) = self.slot_mover.tracker().plan();
         let counter_memory = seqsvr_core::section::counter_memory();
+        // The runs of a simulation share this memory. The size of an answer, and so the run, must
+        // not depend on an earlier one.
+        let memory_bytes = |bytes: usize| if cfg!(sim) { 0 } else { bytes as u64 };
         let in_ms = |name, help, ms| MetricSample {
             kind: MetricKind::GaugeMillis,
             ..gauge(name, help, ms)
@@ -127,12 +130,12 @@ impl AllocCollector {
             gauge(
                 "counter_bytes_mapped",
                 "Counter memory allocated from the system",
-                counter_memory.mapped as u64,
+                memory_bytes(counter_memory.mapped),
             ),
             gauge(
                 "counter_bytes_free",
                 "Counter memory that is free for new sections",
-                counter_memory.free as u64,
+                memory_bytes(counter_memory.free),
             ),
             gauge(
                 "window_waiters",
