@@ -23,7 +23,7 @@ pub struct Options {
     /// Address on which it listens; port 0 takes a free port.
     pub listen: SocketAddr,
     /// Address at which clients reach it, if that is not `listen`. Needed if `listen` is 0.0.0.0 or
-    /// [::].
+    /// `[::]`.
     pub advertise: Option<String>,
     /// Addresses of StoreSvrs, at least one.
     pub stores: Vec<String>,

@@ -114,7 +114,11 @@ fn insecure_is_a_flag_a_variable_and_a_key() {
         let text = format!("[alloc]\nlisten = \"{address}\"\ninsecure = {insecure}\n");
         std::fs::write(&file, text).unwrap();
     };
-    let alloc = || clean_command(&["alloc", "--name", "a1", "--stores", "127.0.0.1:1"]);
+    let alloc = || {
+        let mut command = clean_command(&["alloc", "--name", "a1", "--stores", "127.0.0.1:1"]);
+        command.args(["--advertise", "127.0.0.1:1"]);
+        command
+    };
     let with_file = || {
         let mut command = alloc();
         command.env("SEQSVR_CONFIG", &file);

@@ -14,7 +14,7 @@ use crate::dev::free_port;
 /// their sequences would jump.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn alloc_hands_over_its_slots_on_hangup() {
-    let mut cluster = ProcessCluster::start(1, 2, 30_000).await;
+    let mut cluster = ProcessCluster::start(1, 2, 5_000).await;
     let numbers = cluster.new_client().default_namespace();
     // Each in a section of its own.
     let uids: Vec<u64> = (0..20).map(|n| n * 100_000).collect();
