@@ -77,7 +77,7 @@ pub fn check_server_address(address: &str) -> Result<(), BadAddress> {
     }
 }
 
-/// Returns whether an address names no machine: 0.0.0.0 or [::], which every caller takes for its
+/// Returns whether an address names no machine: 0.0.0.0 or `[::]`, which every caller takes for its
 /// own machine.
 pub fn is_unspecified_address(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
