@@ -117,7 +117,9 @@ pub(crate) fn make_root(root: &Path) -> Result<(), Error> {
     }
     match root.parent().filter(|p| !p.as_os_str().is_empty()) {
         // An earlier process may have made it and ended.
-        Some(parent) if new.is_empty() => sync_dir(parent),
+        Some(parent) if new.is_empty() => {
+            seqsvr_os::sync_dir(parent).map_err(Error::io("cannot sync the name of", root))
+        }
         _ => Ok(()),
     }
 }

@@ -134,8 +134,7 @@ async fn wait_for_failed_exit(process: &mut ServerProcess, path: &Path, parts: &
     let log = process.log();
     let last = log.lines().last().unwrap_or_default().to_owned();
     assert!(!status.success(), "{status}: {last}");
-    // The directory of the store, or that of its disk if its name is synced first.
-    let path = path.parent().unwrap().to_str().unwrap();
+    let path = path.to_str().unwrap();
     for part in ["error: ", path].iter().chain(parts) {
         assert!(last.contains(part), "no {part:?} in the last line: {last}");
     }
