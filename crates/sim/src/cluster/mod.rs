@@ -107,8 +107,7 @@ impl SimCluster {
     /// If the operating system provides no runtime.
     pub fn start_process(&mut self, id: MachineId) -> io::Result<()> {
         self.start_count += 1;
-        // The operator keeps the list of stores up to date. More than half of it must answer.
-        let stores = self.stores_in_use();
+        let stores = self.configured_stores();
         let remade_cluster = self.remade_cluster();
         let Some(machine) = self.machines.get_mut(&id) else {
             return Ok(());
@@ -259,6 +258,16 @@ impl SimCluster {
     /// Returns the stores in use.
     pub fn stores_in_use(&self) -> Vec<MachineId> {
         self.machines_in_use(|machine| matches!(machine.role, MachineRole::Store(_)))
+    }
+
+    /// Returns the stores that an operator names to an AllocSvr. More than half of them must answer
+    /// its start, so copies of directories and removed stores are not among them.
+    fn configured_stores(&self) -> Vec<MachineId> {
+        self.machines_in_use(|machine| {
+            let is_store = matches!(machine.role, MachineRole::Store(_));
+            let is_original = machine.store_id == u64::from(machine.id);
+            is_store && is_original && !machine.is_removed
+        })
     }
 
     /// Returns the AllocSvrs in use.
