@@ -18,6 +18,7 @@ mod redis;
 mod stride;
 #[cfg(test)]
 mod test_util;
+mod wrong_secrets;
 
 pub use connection_runtimes::ConnectionRuntimes;
 pub use http::{

@@ -16,6 +16,8 @@ const REDIS_VERSION: &str = "7.2.0";
 
 /// Maximum bytes of a connection's name. The session rejects a longer one.
 const CLIENT_NAME_MAX: usize = 256;
+/// Maximum wrong passwords of one connection; then it is closed.
+const WRONG_PASSWORDS_MAX: u32 = 3;
 
 const NOAUTH: &str = "NOAUTH Authentication required.";
 const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -30,6 +32,16 @@ pub(super) struct RedisSession<'a> {
     pub(super) authenticated: bool,
     /// The connection gets no more answers: it sent QUIT, or uses another protocol.
     pub(super) ended: bool,
+    wrong_passwords: u32,
+    /// The last command had a wrong password, and its answer is not written yet.
+    owes_rejection: bool,
+}
+
+/// The reason why a password was rejected.
+enum AuthError {
+    WrongPassword,
+    /// No password is compared; the text is the answer.
+    NotCompared(&'static str),
 }
 
 impl<'a> RedisSession<'a> {
@@ -42,6 +54,8 @@ impl<'a> RedisSession<'a> {
             name: Vec::new(),
             authenticated: shared.password.is_none(),
             ended: false,
+            wrong_passwords: 0,
+            owes_rejection: false,
         }
     }
 
@@ -66,7 +80,7 @@ impl<'a> RedisSession<'a> {
             RedisCommand::Hello(hello) => self.answer_hello(hello, replies),
             RedisCommand::Auth { user, password } => match self.authenticate(*user, password) {
                 Ok(()) => replies.write_simple("OK"),
-                Err(text) => replies.write_error(text),
+                Err(error) => self.reject_password(error, replies),
             },
             RedisCommand::Select => replies.write_simple("OK"),
             RedisCommand::Client(client) => self.answer_client(client, replies),
@@ -119,20 +133,44 @@ impl<'a> RedisSession<'a> {
         )
     }
 
-    fn authenticate(&mut self, user: Option<&[u8]>, password: &[u8]) -> Result<(), &'static str> {
+    /// Returns whether the answer to a wrong password is due, which is the last of its batch. The
+    /// connection delays it.
+    pub(super) fn owes_rejection(&self) -> bool {
+        self.owes_rejection
+    }
+
+    /// Answers a wrong password. False: it was the last one that the connection may send.
+    pub(super) fn answer_wrong_password(&mut self, replies: &mut ReplyBuffer) -> bool {
+        self.owes_rejection = false;
+        replies.write_error(WRONGPASS);
+        self.wrong_passwords < WRONG_PASSWORDS_MAX
+    }
+
+    fn reject_password(&mut self, error: AuthError, replies: &mut ReplyBuffer) {
+        match error {
+            AuthError::NotCompared(text) => replies.write_error(text),
+            AuthError::WrongPassword => {
+                self.shared.wrong_passwords.note(Some(self.remote));
+                self.wrong_passwords += 1;
+                self.owes_rejection = true;
+            }
+        }
+    }
+
+    fn authenticate(&mut self, user: Option<&[u8]>, password: &[u8]) -> Result<(), AuthError> {
         let Some(expected) = &self.shared.password else {
             // Redis has a user `default` that any password admits, if the command names it.
             return match user {
                 Some(b"default") => Ok(()),
-                Some(_) => Err(WRONGPASS),
-                None => Err(
+                Some(_) => Err(AuthError::NotCompared(WRONGPASS)),
+                None => Err(AuthError::NotCompared(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-                ),
+                )),
             };
         };
         let is_known_user = user.is_none_or(|user| user == b"default");
         if !(constant_time_eq(expected.as_bytes(), password) && is_known_user) {
-            return Err(WRONGPASS);
+            return Err(AuthError::WrongPassword);
         }
         self.authenticated = true;
         Ok(())
@@ -140,9 +178,9 @@ impl<'a> RedisSession<'a> {
 
     fn answer_hello(&mut self, hello: &HelloCommand<'_>, replies: &mut ReplyBuffer) {
         if let Some((user, password)) = hello.auth
-            && let Err(text) = self.authenticate(Some(user), password)
+            && let Err(error) = self.authenticate(Some(user), password)
         {
-            return replies.write_error(text);
+            return self.reject_password(error, replies);
         }
         if !self.authenticated {
             return replies.write_error(

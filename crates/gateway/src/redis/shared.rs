@@ -8,6 +8,8 @@ use parking_lot::RwLock;
 use seqsvr_net::add_within;
 use tokio::time::Instant;
 
+use crate::wrong_secrets::WrongSecretLog;
+
 /// Maximum bytes of requests and replies that all connections hold beyond their first
 /// [`UNCOUNTED_BYTES`] each. The server rejects requests above it.
 const RESERVED_BYTES_MAX: usize = 256 << 20;
@@ -17,6 +19,7 @@ pub(super) const UNCOUNTED_BYTES: usize = 64 << 10;
 /// The state that all connections of one Redis server share.
 pub(super) struct RedisShared {
     pub(super) password: Option<String>,
+    pub(super) wrong_passwords: WrongSecretLog,
     started_at: Instant,
     last_connection_id: AtomicU64,
     reserved_bytes: AtomicUsize,
@@ -29,6 +32,7 @@ impl RedisShared {
     pub(super) fn new(password: Option<String>) -> RedisShared {
         RedisShared {
             password,
+            wrong_passwords: WrongSecretLog::new("Redis password"),
             started_at: Instant::now(),
             last_connection_id: AtomicU64::new(0),
             reserved_bytes: AtomicUsize::new(0),

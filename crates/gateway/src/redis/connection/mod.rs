@@ -8,6 +8,9 @@
 //! - A connection is closed in time when its peer reads nothing, or stops in the middle of a
 //!   request.
 //! - At a shutdown a connection answers the requests that it has received completely.
+//! - A wrong password is answered after [`WRONG_SECRET_DELAY`]; the commands after it wait, and the
+//!   connection keeps its place among the connections, also if the peer is gone: a guess that does
+//!   not wait for its answer is not cheaper. A shutdown ends the wait.
 
 mod socket;
 
@@ -27,6 +30,7 @@ use crate::redis::executor::BatchExecutor;
 use crate::redis::parser::RequestParser;
 use crate::redis::session::RedisSession;
 use crate::redis::shared::{BufferReservation, RedisShared, UNCOUNTED_BYTES};
+use crate::wrong_secrets::WRONG_SECRET_DELAY;
 use socket::{BufferedSocket, ConnectionEvent, READ_BUFFER_MAX, UNSENT_BYTES_MAX};
 
 /// Maximum time from the first byte of a request to its last; then the connection is closed.
@@ -115,6 +119,15 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
                 pending.next_index = next_index;
                 if command_count > 0 && self.idle_timeout.is_some() {
                     last_command_at = Instant::now();
+                }
+                if session.owes_rejection() {
+                    let written = poll_fn(|cx| Poll::Ready(socket.write_available(cx))).await;
+                    let delay = tokio::time::sleep(WRONG_SECRET_DELAY);
+                    let _ = self.shutdown.run_until_cancelled(delay).await;
+                    written?;
+                    if !session.answer_wrong_password(&mut socket.replies) {
+                        return socket.flush_and_close("too many wrong passwords").await;
+                    }
                 }
                 // Other connections run first, so that a thread executes everything that has
                 // arrived before it sends the first reply. A client that reads several connections

@@ -2,6 +2,8 @@
 //!
 //! Compares whole answers with the texts of the original servers.
 
+use std::time::{Duration, Instant};
+
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::progression::Progression;
 use seqsvr_gateway::HttpOptions;
@@ -193,8 +195,15 @@ async fn tinyid_answers_match_byte_for_byte() {
             "220,259,419,2,1",
         ),
     ] {
+        let began = Instant::now();
         let response = http.get(&format!("/tinyid/id/{request_path}")).await;
         assert_eq!(response.body_without_time(), body, "{request_path}");
+        let is_guess = request_path.contains("token=wrong");
+        assert!(
+            !is_guess || began.elapsed() >= Duration::from_secs(1),
+            "{request_path}: answered after {:?}",
+            began.elapsed()
+        );
         let status = if body.contains("\"status\":400") {
             400
         } else {

@@ -13,6 +13,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::namespace::Namespace;
+use seqsvr_net::ConnectionQuota;
 use seqsvr_proto::v1::NextResponse;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use serde::Serialize;
@@ -30,6 +31,7 @@ use crate::http::json::{FormattedNumber, NumberFormat};
 use crate::http::memory_limit::{MemoryLimit, MemoryReservation};
 use crate::http::table_cache::RoutingTableCache;
 use crate::stride::stride_of;
+use crate::wrong_secrets::{WRONG_SECRET_DELAY, WrongSecretLog};
 
 /// Maximum numbers of one request; a larger count is reduced to this.
 const BATCH_SIZE_MAX: u32 = COUNT_MAX;
@@ -47,6 +49,7 @@ struct TinyidApi<S> {
     table_cache: RoutingTableCache,
     /// Token that a client must send; None: clients need no token.
     token: Option<String>,
+    wrong_tokens: WrongSecretLog,
 }
 
 /// The numbers above `current_id`, to `max_id`, that are `remainder` modulo `delta`.
@@ -70,6 +73,7 @@ pub(super) fn tinyid_routes<S: Sequence>(
         memory,
         table_cache: RoutingTableCache::default(),
         token,
+        wrong_tokens: WrongSecretLog::new("Tinyid token"),
     });
     Router::new()
         .route("/tinyid/id/nextId", get_or_post(handle_next_id::<S>))
@@ -108,21 +112,23 @@ async fn handle_next_id<S: Sequence>(
         biz_type = api.authorized_biz_type(&request)?;
         api.take_numbers(&request, &biz_type, count).await
     };
-    let response = result.await.and_then(|(numbers, reservation)| {
-        let data = numbers
-            .map(|n| FormattedNumber(n, format))
-            .collect::<Vec<_>>();
-        let answer = TinyidResponse {
-            data: Some(data),
-            code: CODE_OK,
-            message: String::new(),
-        };
-        body_response(
-            spring_error::CONTENT_TYPE_JSON,
-            to_json_bytes(&answer),
-            reservation,
-        )
-    });
+    let response = delay_wrong_token(result)
+        .await
+        .and_then(|(numbers, reservation)| {
+            let data = numbers
+                .map(|n| FormattedNumber(n, format))
+                .collect::<Vec<_>>();
+            let answer = TinyidResponse {
+                data: Some(data),
+                code: CODE_OK,
+                message: String::new(),
+            };
+            body_response(
+                spring_error::CONTENT_TYPE_JSON,
+                to_json_bytes(&answer),
+                reservation,
+            )
+        });
     response.unwrap_or_else(|error| {
         error.into_response(|status| {
             format!(
@@ -152,7 +158,7 @@ async fn handle_next_id_simple<S: Sequence>(
         text.shrink_to_fit();
         body_response(spring_error::CONTENT_TYPE_TEXT, text, reservation)
     };
-    simple_response(result.await)
+    simple_response(delay_wrong_token(result).await)
 }
 
 async fn handle_next_segment_id<S: Sequence>(
@@ -165,7 +171,7 @@ async fn handle_next_segment_id<S: Sequence>(
         biz_type = api.authorized_biz_type(&request)?;
         Ok::<_, TinyidError>(api.take_segment(&request, &biz_type).await?)
     };
-    let response = result.await.and_then(|segment| {
+    let response = delay_wrong_token(result).await.and_then(|segment| {
         let answer = TinyidResponse {
             data: Some(segment),
             code: CODE_OK,
@@ -197,23 +203,25 @@ async fn handle_next_segment_id_simple<S: Sequence>(
         let text = format!("{current},{loading},{max},{delta},{remainder}");
         body_response(spring_error::CONTENT_TYPE_TEXT, text.into_bytes(), None)
     };
-    simple_response(result.await)
+    simple_response(delay_wrong_token(result).await)
 }
 
 impl<S: Sequence> TinyidApi<S> {
     /// Checks the token, and returns the tag of the request.
     fn authorized_biz_type(&self, request: &TagRequest) -> Result<String, TinyidError> {
-        let is_authorized = match (&self.token, request.find_field("token")) {
-            (None, _) => true,
-            (Some(token), Some(token_field)) => {
-                constant_time_eq(token.as_bytes(), token_field.as_bytes())
+        if let Some(token) = &self.token {
+            let token_field = request.find_field("token");
+            let token_field = token_field.ok_or(TinyidError::MissingField)?;
+            if !constant_time_eq(token.as_bytes(), token_field.as_bytes()) {
+                let connection = request.parts.extensions.get::<ConnectionQuota>();
+                self.wrong_tokens
+                    .note(connection.map(ConnectionQuota::remote));
+                return Err(TinyidError::WrongToken);
             }
-            (Some(_), None) => false,
-        };
+        }
         request
             .find_field("bizType")
-            .filter(|_| is_authorized)
-            .ok_or(TinyidError::InvalidToken)
+            .ok_or(TinyidError::MissingField)
     }
 
     /// Takes `count` numbers; returns also the reservation of memory of a large answer.
@@ -294,6 +302,18 @@ impl<S: Sequence> TinyidApi<S> {
             remainder: spec.progression.offset,
         })
     }
+}
+
+/// Waits for the result of a request, and [`WRONG_SECRET_DELAY`] longer if its token is wrong. The
+/// request is dropped before, so a delayed answer holds no more than its connection.
+async fn delay_wrong_token<T>(
+    result: impl Future<Output = Result<T, TinyidError>>,
+) -> Result<T, TinyidError> {
+    let result = result.await;
+    if let Err(TinyidError::WrongToken) = result {
+        tokio::time::sleep(WRONG_SECRET_DELAY).await;
+    }
+    result
 }
 
 /// Returns the format of numbers that a request sets.

@@ -36,7 +36,10 @@ pub(super) enum TinyidError {
         text: String,
         path: String,
     },
-    InvalidToken,
+    /// `bizType` or `token` is missing.
+    MissingField,
+    /// Its answer is delayed.
+    WrongToken,
     Status(Status),
 }
 
@@ -70,7 +73,7 @@ pub(super) fn simple_response(result: Result<Response, TinyidError>) -> Response
     let empty = || typed_response(StatusCode::OK, spring_error::CONTENT_TYPE_TEXT, "");
     match result {
         Ok(answer) => answer,
-        Err(TinyidError::InvalidToken) => empty(),
+        Err(TinyidError::MissingField | TinyidError::WrongToken) => empty(),
         Err(TinyidError::Status(status)) => with_error_header(empty(), &status),
         Err(error) => error.into_response(|_| String::new()),
     }
@@ -111,7 +114,9 @@ impl TinyidError {
                 );
                 return exception_response(StatusCode::BAD_REQUEST, exception, &message, &path);
             }
-            TinyidError::InvalidToken => (TOKEN_ERROR.0, TOKEN_ERROR.1.to_owned()),
+            TinyidError::MissingField | TinyidError::WrongToken => {
+                (TOKEN_ERROR.0, TOKEN_ERROR.1.to_owned())
+            }
             TinyidError::Status(status) => (CODE_SYSTEM_ERROR, message(&status)),
         };
         let body = to_json_bytes(&TinyidResponse::<()> {
