@@ -13,7 +13,7 @@ mod config_file;
 mod output;
 mod server;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
@@ -24,6 +24,7 @@ use crate::cli::{CliCommand, CommandLine};
 use crate::output::log::LogFormat;
 use crate::output::{exit_code, log, stdout};
 use crate::server::runtime::EVENT_INTERVAL;
+use crate::server::secrets::reject_secret_arguments;
 
 fn main() {
     // Files and directories that any command makes are closed to other users.
@@ -96,14 +97,17 @@ fn parse_args() -> CommandLine {
             },
         };
     }
-    let parsed = command.try_get_matches_from(args);
-    parsed
-        .and_then(|matches| CommandLine::from_arg_matches(&matches))
-        .unwrap_or_else(|error| exit_with_usage(&error, config_path))
+    let parsed = command.try_get_matches_from_mut(args);
+    let matches = parsed.unwrap_or_else(|error| exit_with_usage(&error, config_path.as_deref()));
+    if let Err(error) = reject_secret_arguments(&command, &matches) {
+        exit_code::report_and_exit(&error.into());
+    }
+    CommandLine::from_arg_matches(&matches)
+        .unwrap_or_else(|error| exit_with_usage(&error, config_path.as_deref()))
 }
 
 /// Prints the message of clap, and ends the process.
-fn exit_with_usage(error: &clap::Error, config_path: Option<PathBuf>) -> ! {
+fn exit_with_usage(error: &clap::Error, config_path: Option<&Path>) -> ! {
     if !error.use_stderr() {
         // Help, or the version.
         error.exit();

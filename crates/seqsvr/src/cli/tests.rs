@@ -83,7 +83,9 @@ fn help_shows_flags_of_the_command_first_and_global_flags_last() {
         for (heading, flags) in &sections {
             let args = command.get_arguments().filter(|arg| {
                 let is_own = !["help", "version"].contains(&arg.get_id().as_str());
-                is_own && arg.get_help_heading().unwrap_or("Options") == heading
+                is_own
+                    && !arg.is_hide_set()
+                    && arg.get_help_heading().unwrap_or("Options") == heading
             });
             let declared: Vec<&str> = args.filter_map(clap::Arg::get_long).collect();
             let shown: Vec<&String> = flags

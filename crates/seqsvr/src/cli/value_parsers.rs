@@ -35,6 +35,17 @@ pub(super) fn parse_nonzero_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a password or token that this variable of the environment or the configuration file
+/// sets.
+pub(super) fn parse_secret(text: &str, variable: &str) -> Result<String, String> {
+    match text {
+        "" => Err(format!(
+            "it is empty; give {variable} or the key a value, or set neither"
+        )),
+        text => Ok(text.to_owned()),
+    }
+}
+
 /// Parses the id of a cluster, as `status`, `init` and `restore` print it.
 pub(super) fn parse_cluster_id(text: &str) -> Result<ClusterId, String> {
     let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

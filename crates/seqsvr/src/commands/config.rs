@@ -29,6 +29,7 @@ pub(crate) fn check_config(
     };
     let mut contents = config_file::check_file(&CommandLine::command(), &path)?;
     contents.issues.extend(find_routable_addresses(&contents));
+    contents.issues.extend(find_secrets_set_twice(&contents));
     let issues = &contents.issues;
     if args.json {
         stdout::print_json(serde_json::to_string_pretty(&contents_json(
@@ -78,6 +79,23 @@ fn find_routable_addresses(contents: &ConfigContents) -> Vec<ConfigIssue> {
         })
     });
     routable.collect()
+}
+
+/// Finds the secrets that have both a value and a file. The files are not read: they may be on
+/// another machine.
+fn find_secrets_set_twice(contents: &ConfigContents) -> Vec<ConfigIssue> {
+    let secrets = contents.settings.iter().filter(|s| s.is_secret);
+    let twice = secrets.filter_map(|secret| {
+        let file_key = format!("{}-file", secret.key);
+        let mut settings = contents.settings.iter();
+        let file = settings.find(|s| s.table == secret.table && s.key == file_key)?;
+        Some(ConfigIssue::for_key(
+            &file.table,
+            &file.key,
+            format_args!("{} is set too; keep one of them", secret.key),
+        ))
+    });
+    twice.collect()
 }
 
 /// Returns the address of a `host:port` or `host` that is no name.

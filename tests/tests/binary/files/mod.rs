@@ -3,6 +3,7 @@
 //! Runs the binary with the umask 0, on directories of all kinds, and as another user.
 
 mod restore;
+mod secrets;
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;

@@ -13,9 +13,9 @@ use crate::server::endpoints::{EndpointAddresses, Endpoints};
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::{self, StartupBanner};
-use crate::server::{fd_limit, private_dir, shutdown_signal};
+use crate::server::{fd_limit, private_dir, secrets, shutdown_signal};
 
-pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     let listen = ListenAddress::resolve("--listen", &args.listen, ALLOC_PORT)?;
     let endpoint_addresses = EndpointAddresses::resolve(&args.endpoints)?;
     let rules = ListenRules {
@@ -23,6 +23,7 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         is_insecure: args.insecure,
     };
     rules.check([listen].into_iter().chain(endpoint_addresses.all()))?;
+    secrets::read_secret_files(&mut args.endpoints)?;
     if let Some(dir) = &args.state_dir {
         private_dir::close_dir("--state-dir", dir)?;
     }

@@ -1,0 +1,198 @@
+//! Passwords and tokens of a server: where they come from, and who may see them.
+//!
+//! Invariant: no secret is empty, and none is an argument of the process. Schedules that break it:
+//! `--redis-password X` is in the process list, which every user of the machine may read.
+//! `SEQSVR_REDIS_PASSWORD=$PASSWORD` is set from a variable that does not exist, and `AUTH ""`
+//! succeeds.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+
+use crate::cli::EndpointArgs;
+use crate::output::exit_code::BadInput;
+
+/// Maximum bytes of a file with a secret. A longer file is rejected.
+const SECRET_FILE_BYTES_MAX: u64 = 4_096;
+/// Bits of a mode that let any other user read or write. A group is the operator's choice.
+const ANY_BY_ALL: u32 = 0o007;
+
+/// Rejects a command line that has a secret.
+///
+/// # Errors
+/// A flag whose value must not be shown is on the command line.
+pub(crate) fn reject_secret_arguments(
+    command: &Command,
+    matches: &ArgMatches,
+) -> Result<(), BadInput> {
+    let is_argument = |arg: &&Arg| {
+        arg.is_hide_env_values_set()
+            && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+    };
+    if let Some(flag) = command.get_arguments().find(is_argument) {
+        let name = flag.get_long().unwrap_or_default();
+        let variable = flag.get_env().unwrap_or_default().display();
+        return Err(BadInput(format!(
+            "--{name} on the command line: every user of this machine may read it in the process list; use --{name}-file FILE, {variable}, or the key {name} of the configuration file, and choose a new secret"
+        )));
+    }
+    match matches.subcommand() {
+        Some((name, matches)) => command
+            .find_subcommand(name)
+            .map_or(Ok(()), |command| reject_secret_arguments(command, matches)),
+        None => Ok(()),
+    }
+}
+
+/// Replaces the files with secrets by their contents.
+///
+/// # Errors
+/// A secret is set twice, or its file has none that can be used.
+pub(crate) fn read_secret_files(args: &mut EndpointArgs) -> Result<(), BadInput> {
+    for (flag, text, file) in [
+        (
+            "--redis-password",
+            &mut args.redis_password,
+            &args.redis_password_file,
+        ),
+        (
+            "--tinyid-token",
+            &mut args.tinyid_token,
+            &args.tinyid_token_file,
+        ),
+    ] {
+        *text = resolve_secret(flag, text.take(), file.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Returns the secret that `flag` names. It is the `text` of the environment or of the
+/// configuration file, or the content of `file`.
+///
+/// # Errors
+/// Both are set, or the file has no secret that can be used.
+fn resolve_secret(
+    flag: &str,
+    text: Option<String>,
+    file: Option<&Path>,
+) -> Result<Option<String>, BadInput> {
+    match (text, file) {
+        (Some(_), Some(file)) => Err(BadInput(format!(
+            "{flag}-file {}: the environment or the configuration file sets {flag} too; keep one of them",
+            file.display()
+        ))),
+        (None, Some(file)) => read_secret(file)
+            .map(Some)
+            .map_err(|why| BadInput(format!("{flag}-file {}: {why}", file.display()))),
+        (text, None) => Ok(text),
+    }
+}
+
+/// Reads a secret from a file, without the newline at its end. Warns if any user may read the file.
+fn read_secret(path: &Path) -> Result<String, String> {
+    let unreadable = |e| format!("cannot be read: {e}; name a file that this user may read");
+    let file = File::open(path).map_err(unreadable)?;
+    let meta = file.metadata().map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    let mut limited = file.take(SECRET_FILE_BYTES_MAX + 1);
+    limited.read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > SECRET_FILE_BYTES_MAX {
+        return Err(format!(
+            "it has more than {SECRET_FILE_BYTES_MAX} bytes; name a file that has only the secret"
+        ));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| "it is not UTF-8; name a file that has only the secret".to_owned())?;
+    let secret = match text.strip_suffix('\n') {
+        Some(line) => line.strip_suffix('\r').unwrap_or(line),
+        None => &text,
+    };
+    if secret.is_empty() {
+        return Err("it has no secret; write one into it, or leave the flag out".to_owned());
+    }
+    if secret.contains('\n') {
+        return Err("it has several lines; name a file that has only the secret".to_owned());
+    }
+    let mode = meta.mode() & 0o7777;
+    if meta.is_file() && mode & ANY_BY_ALL != 0 {
+        tracing::warn!(
+            file = %path.display(),
+            mode = %format_args!("{mode:04o}"),
+            "every user of this machine may read or write the file with a secret; run `chmod 600` on it as its owner"
+        );
+    }
+    Ok(secret.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve_file(content: &[u8]) -> Result<Option<String>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("password");
+        std::fs::write(&path, content).unwrap();
+        resolve_secret("--redis-password", None, Some(&path)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn secret_of_file_has_no_newline_at_its_end() {
+        for content in ["a b", "a b\n", "a b\r\n"] {
+            let secret = resolve_file(content.as_bytes()).unwrap();
+            assert_eq!(secret.as_deref(), Some("a b"), "{content:?}");
+        }
+        let longest = "x".repeat(SECRET_FILE_BYTES_MAX as usize);
+        assert_eq!(
+            resolve_file(longest.as_bytes()).unwrap().as_deref(),
+            Some(&*longest)
+        );
+    }
+
+    #[test]
+    fn file_without_usable_secret_is_rejected() {
+        let too_long = vec![b'x'; SECRET_FILE_BYTES_MAX as usize + 1];
+        for (content, words) in [
+            (&b""[..], "it has no secret"),
+            (b"\n", "it has no secret"),
+            (b"\r\n", "it has no secret"),
+            (b"\n\n", "several lines"),
+            (b"a\nb\n", "several lines"),
+            (b"\xff", "not UTF-8"),
+            (&too_long, "more than 4096 bytes"),
+        ] {
+            let error = resolve_file(content).unwrap_err();
+            assert!(
+                error.starts_with("--redis-password-file /") && error.contains(words),
+                "{error}"
+            );
+        }
+        let missing = resolve_secret("--redis-password", None, Some("/no/such".as_ref()));
+        let error = missing.unwrap_err().to_string();
+        assert!(
+            error.contains("/no/such: cannot be read: No such file"),
+            "{error}"
+        );
+        // It has no end.
+        let endless = resolve_secret("--tinyid-token", None, Some("/dev/zero".as_ref()));
+        assert!(endless.unwrap_err().to_string().contains("more than 4096"));
+    }
+
+    #[test]
+    fn secret_of_two_sources_is_rejected() {
+        let error =
+            resolve_secret("--tinyid-token", Some("a".into()), Some("/x".as_ref())).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("--tinyid-token-file /x: the environment"),
+            "{error}"
+        );
+        let text = resolve_secret("--tinyid-token", Some("a".into()), None).unwrap();
+        assert_eq!(text.as_deref(), Some("a"));
+        assert_eq!(resolve_secret("--tinyid-token", None, None).unwrap(), None);
+    }
+}
