@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::StreamExt;
+use futures::future::try_join_all;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use seqsvr_check::HistoryRecorder;
 use seqsvr_client::Client;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use tokio::task::JoinSet;
@@ -65,6 +67,7 @@ pub async fn run_bench(
         u32::try_from(namespaces.len() as u64 * u64::from(settings.keys)).map_err(|_| {
             InvalidSettings("more than 2^32 keys in all; use fewer keys or fewer namespaces".into())
         })?;
+    let cluster = require_one_cluster(&clients).await?;
     let admin = clients[0].admin();
     let namespace_list = admin.list_namespaces().await?;
     require_namespaces(&namespaces, &namespace_list)?;
@@ -75,7 +78,7 @@ pub async fn run_bench(
         )
     });
     // Callers without the SDK check that the answers are from this cluster.
-    let cluster = ClusterTag::from_cluster_id(clients[0].routes().await?.cluster());
+    let cluster = ClusterTag::from_cluster_id(cluster);
     let worker_clients =
         connect_clients(&settings, &clients, &namespaces, strides.collect(), cluster)?;
     let recorder = settings
@@ -133,6 +136,33 @@ pub async fn run_bench(
         connections,
         measurement,
     })
+}
+
+/// Returns the cluster of all clients.
+///
+/// Invariant: a run measures and verifies one cluster. Schedule that breaks it: some of the servers
+/// were silent when one client decided its cluster, and others when the next client did. Two
+/// clusters of one backup give the same numbers, and the run would report them as given twice.
+///
+/// # Errors
+/// No server answered, or the clients belong to different clusters.
+async fn require_one_cluster(clients: &[Client]) -> anyhow::Result<ClusterId> {
+    let tables = try_join_all(clients.iter().map(Client::routes)).await?;
+    let clusters: Vec<ClusterId> = tables.iter().map(|table| table.cluster()).collect();
+    require_same_cluster(&clusters)?;
+    Ok(clusters[0])
+}
+
+fn require_same_cluster(clusters: &[ClusterId]) -> Result<(), InvalidSettings> {
+    if clusters.iter().any(|cluster| *cluster != clusters[0]) {
+        let lines = (1..).zip(clusters);
+        let lines = lines.map(|(n, cluster)| format!("connection {n} -> cluster {cluster}"));
+        let lines = Vec::from_iter(lines).join(", ");
+        return Err(InvalidSettings(format!(
+            "the connections belong to different clusters, which may give the same numbers ({lines}); give the addresses of one cluster"
+        )));
+    }
+    Ok(())
 }
 
 /// Rejects namespaces that the cluster does not have.
@@ -320,4 +350,18 @@ fn progress_line(
         format_grouped(stats.failure_count()),
         if is_warm_up { "  (warm-up)" } else { "" }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_two_clusters_are_rejected() {
+        let [one, two] = [1, 2].map(ClusterId);
+        require_same_cluster(&[one, one, one]).unwrap();
+        let error = require_same_cluster(&[one, one, two]).unwrap_err();
+        let row = format!("connection 3 -> cluster {two}");
+        assert!(error.to_string().contains(&row), "{error}");
+    }
 }
