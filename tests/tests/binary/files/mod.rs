@@ -4,6 +4,7 @@
 
 mod restore;
 mod secrets;
+mod wiped_stores;
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;

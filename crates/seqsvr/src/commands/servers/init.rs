@@ -7,12 +7,19 @@
 //! Invariant: success means that the cluster has the settings of the command. A store answers
 //! `Init` for a cluster that exists as done, also with other settings, so that a retry is harmless.
 //! Then the settings are compared with those that the leader reports.
+//!
+//! Invariant: success means that all stores of the command belong to the cluster. Schedule that
+//! breaks it: a cluster loses the directory of one store, and an operator repeats `init` to get the
+//! store back. The other stores answer that the cluster exists. The empty one stays out, and the
+//! cluster does not survive the loss of one more. A store that belongs to no cluster after the
+//! others have completed it is rejected with a line for each store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::future::try_join_all;
+use parking_lot::Mutex;
 use rand::RngExt;
 use seqsvr_core::server_address::check_server_address;
 use seqsvr_proto::convert::u128_to_bytes;
@@ -23,12 +30,18 @@ use seqsvr_proto::v1::{
     ClusterStatusRequest, ClusterStatusResponse, DescribeRequest, DescribeResponse, InitRequest,
     Member, Reason,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::cli;
 use crate::output::exit_code::{BadInput, ServerUnavailable};
 use crate::output::stdout;
+
+/// Maximum time of one request for the identity of a store; after it, it is sent again.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum wait for a silent store once another one has named its cluster, and for a store to join
+/// a cluster that the command completes; after it the command fails.
+const SILENT_STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
     let mut stores = BTreeMap::new();
@@ -145,24 +158,15 @@ pub(crate) async fn create_cluster(
     timeout: Duration,
 ) -> anyhow::Result<(u128, bool)> {
     let deadline = Instant::now() + timeout;
-    let described = try_join_all(
-        stores
-            .iter()
-            .map(|(id, address)| describe_store(*id, address, deadline)),
-    )
-    .await?;
-    let mut cluster_ids: Vec<_> = described
-        .iter()
-        .filter(|d| !d.cluster.is_empty())
-        .map(|d| d.cluster.clone())
-        .collect();
-    cluster_ids.dedup();
-    let cluster = match cluster_ids.as_slice() {
-        [] => u128_to_bytes(rand::rng().random()),
-        [one] => one.clone(),
-        _ => bail!(
-            "these stores belong to different clusters; nothing was changed; correct --stores"
-        ),
+    let described = describe_stores(stores, deadline).await?;
+    let mut named = described.iter().filter(|d| !d.cluster.is_empty());
+    let cluster = match named.next() {
+        None => u128_to_bytes(rand::rng().random()),
+        Some(first) if named.all(|other| other.cluster == first.cluster) => first.cluster.clone(),
+        Some(_) => bail!(BadInput(format!(
+            "the stores belong to different clusters, which may give the same numbers; nothing was changed; correct --stores so that it names the stores of one cluster{}",
+            cluster_table(stores, &described)
+        ))),
     };
     let members = described
         .iter()
@@ -207,24 +211,82 @@ pub(crate) async fn create_cluster(
         }
         sleep(Duration::from_millis(200)).await;
     }
-    let cluster = cluster.as_ref().try_into();
-    let cluster = cluster.context("a store returned a malformed cluster id")?;
+    let cluster: [u8; 16] = cluster.as_ref().try_into().map_err(|_| {
+        anyhow::Error::msg("a store returned a malformed cluster id; check --stores")
+    })?;
+    if is_retry && described.iter().any(|d| d.cluster.is_empty()) {
+        require_all_joined(stores).await?;
+    }
     Ok((u128::from_be_bytes(cluster), is_retry))
+}
+
+/// Waits until each store belongs to the cluster that is complete now. An interrupted `init` leaves
+/// stores that join a moment after the others; an empty directory of a former store never joins.
+async fn require_all_joined(stores: &BTreeMap<u64, String>) -> anyhow::Result<()> {
+    let deadline = Instant::now() + SILENT_STORE_TIMEOUT;
+    loop {
+        let described = describe_stores(stores, deadline).await?;
+        if described.iter().all(|d| !d.cluster.is_empty()) {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            bail!(BadInput(format!(
+                "a cluster of these stores exists, and some of them do not belong to it; `init` gives no store its place back: if most stores of the cluster live, add the empty ones under new ids with `seqsvr member add`, and remove the lost ones with `seqsvr member remove`; otherwise restore a backup{}",
+                cluster_table(stores, &described)
+            )));
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Returns a line for each store with its cluster.
+fn cluster_table(stores: &BTreeMap<u64, String>, described: &[DescribeResponse]) -> String {
+    let line = |((id, address), found): ((&u64, &String), &DescribeResponse)| {
+        let cluster = match <[u8; 16]>::try_from(found.cluster.as_ref()) {
+            Ok(bytes) => format!("cluster {:032x}", u128::from_be_bytes(bytes)),
+            Err(_) if found.cluster.is_empty() => "no cluster".to_owned(),
+            Err(_) => "a malformed cluster id".to_owned(),
+        };
+        format!("\n  store {id} at {address} -> {cluster}")
+    };
+    stores.iter().zip(described).map(line).collect()
+}
+
+/// Requests the identities of all stores at once, in the order of their ids.
+async fn describe_stores(
+    stores: &BTreeMap<u64, String>,
+    deadline: Instant,
+) -> anyhow::Result<Vec<DescribeResponse>> {
+    // One that names its cluster brings it forward: the stores are not being started for the first
+    // time.
+    let deadline = Mutex::new(deadline);
+    let requests = stores
+        .iter()
+        .map(|(id, address)| describe_store(*id, address, &deadline));
+    try_join_all(requests).await
 }
 
 /// Requests the identity of a store until it answers or the deadline has passed.
 async fn describe_store(
     id: u64,
     address: &str,
-    deadline: Instant,
+    deadline: &Mutex<Instant>,
 ) -> anyhow::Result<DescribeResponse> {
     loop {
-        let response = StoreClient::new(open_channel(address)?)
-            .describe(DescribeRequest {})
-            .await;
+        let mut store = StoreClient::new(open_channel(address)?);
+        let described = store.describe(DescribeRequest {});
+        let described = timeout(DESCRIBE_TIMEOUT, described).await;
+        let response = described.unwrap_or_else(|_| {
+            let text = format!("no answer within {DESCRIBE_TIMEOUT:?}");
+            Err(tonic::Status::deadline_exceeded(text))
+        });
         match response {
             Ok(response) => {
                 let response = response.into_inner();
+                if !response.cluster.is_empty() {
+                    let mut deadline = deadline.lock();
+                    *deadline = (*deadline).min(Instant::now() + SILENT_STORE_TIMEOUT);
+                }
                 if response.node != id {
                     return Err(BadInput(format!(
                         "{address} is store {}, not store {id}; correct --stores",
@@ -236,7 +298,7 @@ async fn describe_store(
                     .with_context(|| format!("store {id} at {address}: --advertise"))?;
                 return Ok(response);
             }
-            Err(status) if Instant::now() > deadline => {
+            Err(status) if Instant::now() > *deadline.lock() => {
                 let text = format!(
                     "store {id} at {address} does not answer ({}); start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`",
                     status.message()
