@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use seqsvr_core::ids::ClusterId;
 use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceSpec};
 use seqsvr_core::server_address::parse_server_address;
+use seqsvr_proto::convert::u128_from;
+use seqsvr_proto::error::cluster_mismatch_error;
 use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::node_status::bound_node_status;
 use seqsvr_proto::v1::{self, Reason};
@@ -18,6 +21,7 @@ use crate::call::rpc::Rpc;
 use crate::call::table_fetch::fetch_table;
 use crate::call::unary_attempt::attempt_unary;
 use crate::error::Error;
+use crate::first_contact::{self, decide_cluster};
 
 /// Time without data after which the reception of a backup fails.
 const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -100,8 +104,16 @@ impl Admin {
     }
 
     /// Returns the cluster as the StoreSvr leader sees it.
+    ///
+    /// The later calls of a client that has no cluster yet name that one.
     pub async fn cluster_status(&self) -> Result<v1::ClusterStatusResponse, Error> {
-        self.send_request(v1::ClusterStatusRequest {}).await
+        let status = self.send_request(v1::ClusterStatusRequest {}).await?;
+        if let Ok(cluster) = u128_from(&status.cluster, "cluster id: 16 bytes") {
+            let table = &self.context.core.table;
+            let decided = table.decide_cluster(ClusterId(cluster));
+            decided.map_err(|other| cluster_mismatch_error(other.theirs, other.ours))?;
+        }
+        Ok(status)
     }
 
     /// Moves a slot to the AllocSvr of this name. No number is skipped and no call fails. Returns
@@ -186,6 +198,9 @@ impl Admin {
     /// Sends a request to one server after the other, or only to `at`. A StoreSvr that does not
     /// lead names the next one to try. A server that failed is tried again only after each other
     /// one: a StoreSvr that is cut off from the others names a dead leader without end.
+    ///
+    /// Invariant: an operator's command acts on one cluster. With several servers they decide it
+    /// before the first request, and each request names it.
     async fn call_any_server<R: Rpc>(
         &self,
         request: R,
@@ -197,6 +212,16 @@ impl Admin {
         let mut failed: Vec<String> = Vec::new();
         loop {
             let hint = leader.take().filter(|leader| !failed.contains(leader));
+            // A hint may lead to a store of another cluster, which rejects a call that names ours.
+            let is_hint_unchecked = hint.is_some() && !core.table.has_cluster();
+            if at.is_none()
+                && (first_contact::is_due(core) || is_hint_unchecked)
+                && let Err(failure) = decide_cluster(core, budget).await
+            {
+                core.pause_for_retry(budget, &failure).await?;
+                leader = hint;
+                continue;
+            }
             let address = match (at, hint) {
                 (Some(at), _) => at.to_owned(),
                 (None, Some(leader)) => leader,

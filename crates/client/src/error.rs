@@ -50,7 +50,8 @@ pub enum ErrorKind {
     Overloaded,
     /// No server was reachable, or none was able to answer.
     Unavailable,
-    /// The servers belong to another cluster than the client. Create a new client.
+    /// The servers belong to another cluster than the client: create a new client. Or the
+    /// configured servers belong to different clusters: the text has that of each.
     ClusterMismatch,
     /// The answer breaks the contract, or a server failed: client and servers may have different
     /// versions.

@@ -8,6 +8,7 @@ mod call;
 mod client;
 mod client_core;
 mod error;
+mod first_contact;
 mod namespace_handle;
 mod options;
 mod pipe;

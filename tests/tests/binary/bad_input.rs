@@ -316,3 +316,71 @@ fn repeated_init_or_dev_with_other_settings_is_rejected() {
         "{errors}"
     );
 }
+
+/// Schedule: a backup is restored on two hosts, and each cluster has an AllocSvr. A caller has both
+/// addresses. The server that answered first decided which of the two clusters a command acts on.
+#[test]
+fn commands_with_servers_of_two_clusters_are_rejected_with_both() {
+    let devs = [DevServer::start(), DevServer::start()];
+    let ids = devs.each_ref().map(|dev| {
+        let status = dev.run_client_ok(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        status["cluster"].as_str().unwrap().to_owned()
+    });
+    let allocs = devs.each_ref().map(|dev| format!("127.0.0.1:{}", dev.port));
+    let stores = devs
+        .each_ref()
+        .map(|dev| format!("127.0.0.1:{}", dev.store_port));
+    for addresses in [&allocs, &stores] {
+        let is_store = addresses == &stores;
+        let new_store = format!("2=127.0.0.1:{}", free_port());
+        for args in [
+            &["next", "42"][..],
+            &["raise-to", "42", "900"],
+            &["bench", "--duration", "1s", "--connections", "4"],
+            &["status"],
+            &["member", "list"],
+            &["member", "add", &new_store],
+            &["slot", "drain", "a1"],
+            &["namespace", "create", "orders"],
+            &["backup", "-"],
+        ] {
+            let mut command = clean_command(args);
+            command.args(["--server", &addresses.join(",")]);
+            let errors = expect_failure(command, 2);
+            for (address, id) in addresses.iter().zip(&ids) {
+                let row = format!("{address} -> cluster {id}");
+                assert!(
+                    errors.contains(&row),
+                    "{args:?}, stores {is_store}: {errors}"
+                );
+            }
+        }
+    }
+    for dev in &devs {
+        assert_eq!(
+            dev.run_client_ok(&["next", "42"]),
+            "1\n",
+            "nothing was done"
+        );
+        assert!(!dev.run_client_ok(&["namespace", "list"]).contains("orders"));
+        assert_eq!(dev.run_client_ok(&["member", "list"]).lines().count(), 2);
+    }
+}
+
+/// Schedule: the machine of one of two AllocSvrs is dead, or swallows packets.
+#[test]
+fn command_with_dead_or_silent_server_is_answered() {
+    let dev = DevServer::start();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap();
+    let dead = format!("127.0.0.1:{}", free_port());
+    let silent_and_dead = format!("{silent},{dead},127.0.0.1:{}", dev.port);
+    for expected in ["1\n", "2\n", "3\n"] {
+        let output = clean_command(&["next", "42", "--server", &silent_and_dead])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    }
+}

@@ -22,8 +22,11 @@ pub(crate) trait Rpc: Clone + Send + 'static {
     /// Takes the routing table attached to a reply.
     fn take_routes(reply: &mut Self::Reply) -> Option<v1::RoutingTable>;
 
-    /// Sets the client's cluster, if the request has such a field.
-    fn set_cluster(&mut self, _: ClusterTag) {}
+    /// Names the client's cluster in a request: in its field, or in the metadata of a call that has
+    /// none.
+    fn name_cluster(request: &mut Request<Self>, tag: ClusterTag) {
+        tag.write_metadata(request.metadata_mut());
+    }
 
     /// Returns the cluster that a reply names.
     fn reply_cluster(_: &Self::Reply) -> ClusterTag {
@@ -62,8 +65,8 @@ rpc!(
     raise_to,
     RaiseToRequest -> RaiseToResponse,
     |r| r.routes.take(),
-    fn set_cluster(&mut self, tag: ClusterTag) {
-        self.set_cluster_tag(tag);
+    fn name_cluster(request: &mut Request<Self>, tag: ClusterTag) {
+        request.get_mut().set_cluster_tag(tag);
     },
     fn reply_cluster(reply: &v1::RaiseToResponse) -> ClusterTag {
         reply.cluster_tag()
@@ -75,8 +78,8 @@ rpc!(
     routes,
     RoutesRequest -> RoutingTable,
     |r| Some(std::mem::take(r)),
-    fn set_cluster(&mut self, tag: ClusterTag) {
-        self.set_cluster_tag(tag);
+    fn name_cluster(request: &mut Request<Self>, tag: ClusterTag) {
+        request.get_mut().set_cluster_tag(tag);
     }
 );
 rpc!(AdminClient, create_namespace, CreateNamespaceRequest -> Namespace, |_| None);

@@ -12,6 +12,7 @@ use crate::call::retry_budget::RetryBudget;
 use crate::call::retry_decision::RetryDecision;
 use crate::call::unary_attempt::attempt_unary;
 use crate::client_core::{ClientCore, OwnerTable};
+use crate::first_contact::{self, decide_cluster};
 
 /// Maximum fetches for a namespace that the table lacks, since the namespace may be new. After them
 /// the namespace counts as unknown.
@@ -66,28 +67,43 @@ pub(crate) async fn fetch_table(
         return Err(no_table_error());
     };
     if core.fetches_ended.load(Ordering::Acquire) == fetches_at_start {
-        let snapshot = core.table.snapshot();
-        let addresses = snapshot.as_ref().map_or(&[][..], |k| &k.addresses);
-        // A table that lacks what a call needs is requested from another server than the last one.
-        // Schedule: an AllocSvr is cut off from the stores, and its table stays old.
-        let last = core.last_fetched_from.lock().take().filter(|_| base > 0);
-        let claimant = core.jump_check.claimant();
-        let claimant = claimant.or_else(|| core.table.doubted_server());
-        let except = claimant.or(last);
-        let address = core.servers.pick_server(addresses, except.as_slice());
-        *core.last_fetched_from.lock() = Some(address.clone());
-        let request = v1::RoutesRequest {
-            base,
-            ..v1::RoutesRequest::default()
-        };
-        let reply = attempt_unary(core, &address, request, budget).await;
-        *outcome = reply.err();
+        *outcome = request_table(core, base, budget).await.err();
         core.fetches_ended.fetch_add(1, Ordering::AcqRel);
     }
     match &*outcome {
         Some(failure) => Err(failure.clone()),
         None => core.table.snapshot().ok_or_else(no_table_error),
     }
+}
+
+/// Requests a table from one server; from all configured ones at the first contact.
+async fn request_table(
+    core: &ClientCore,
+    base: u64,
+    budget: &mut RetryBudget,
+) -> Result<(), AttemptError> {
+    if first_contact::is_due(core) {
+        decide_cluster(core, budget).await?;
+        if core.table.snapshot().is_some() {
+            return Ok(());
+        }
+    }
+    let snapshot = core.table.snapshot();
+    let addresses = snapshot.as_ref().map_or(&[][..], |k| &k.addresses);
+    // A table that lacks what a call needs is requested from another server than the last one.
+    // Schedule: an AllocSvr is cut off from the stores, and its table stays old.
+    let last = core.last_fetched_from.lock().take().filter(|_| base > 0);
+    let claimant = core.jump_check.claimant();
+    let claimant = claimant.or_else(|| core.table.doubted_server());
+    let except = claimant.or(last);
+    let address = core.servers.pick_server(addresses, except.as_slice());
+    *core.last_fetched_from.lock() = Some(address.clone());
+    let request = v1::RoutesRequest {
+        base,
+        ..v1::RoutesRequest::default()
+    };
+    attempt_unary(core, &address, request, budget).await?;
+    Ok(())
 }
 
 fn no_table_error() -> AttemptError {

@@ -32,9 +32,8 @@ pub(crate) async fn attempt_unary<R: Rpc>(
         }
     };
     let client = core.table.cluster_tag();
-    let mut request = request;
-    request.set_cluster(client);
     let mut request = Request::new(request);
+    R::name_cluster(&mut request, client);
     request.set_timeout(time_limit);
     let failure = match timeout(time_limit, R::send(channel, request)).await {
         Ok(Ok(reply)) => {

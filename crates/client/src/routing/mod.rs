@@ -1,5 +1,6 @@
 //! Routing: the newest table, where a key belongs, and which server to send to.
 
+pub(crate) mod cluster_answers;
 pub(crate) mod jump_check;
 pub(crate) mod locate;
 pub(crate) mod server_set;

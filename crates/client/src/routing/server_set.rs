@@ -52,13 +52,24 @@ pub(crate) struct ServerSet {
 }
 
 impl ServerSet {
-    pub(crate) fn new(configured: Vec<String>, seed: Option<u64>) -> ServerSet {
+    pub(crate) fn new(addresses: Vec<String>, seed: Option<u64>) -> ServerSet {
+        let mut configured: Vec<String> = Vec::new();
+        for address in addresses {
+            if !configured.contains(&address) {
+                configured.push(address);
+            }
+        }
         ServerSet {
             configured,
             suspects: Mutex::default(),
             suspect_count: AtomicUsize::new(0),
             rng: Mutex::new(SmallRng::seed_from_u64(seed.unwrap_or_else(rand::random))),
         }
+    }
+
+    /// Returns the configured addresses, each once; at least one.
+    pub(crate) fn configured(&self) -> &[String] {
+        &self.configured
     }
 
     pub(crate) fn is_configured(&self, address: &str) -> bool {
@@ -79,6 +90,13 @@ impl ServerSet {
 
     /// Records that a server belongs to another cluster.
     pub(crate) fn mark_foreign(&self, address: &str) {
+        let known = self.suspects.lock().get(address).copied();
+        if !matches!(known, Some(Suspicion::Foreign(_))) {
+            tracing::warn!(
+                server = %address,
+                "a server belongs to another cluster, which may give the same numbers; its answers are not used"
+            );
+        }
         self.add_suspicion(address, Suspicion::Foreign(Instant::now()));
     }
 

@@ -101,6 +101,8 @@ pub(crate) enum EpochVerdict {
 /// Newest routing table, and the highest epochs seen. `C` keeps a connection to each owner.
 #[derive(Default)]
 pub(crate) struct TableCache<C> {
+    /// Cluster of this client; set once, at the latest by the first table.
+    cluster: OnceLock<ClusterId>,
     snapshot: ArcSwapOption<TableSnapshot<C>>,
     /// Held while the table changes.
     origin: Mutex<TableOrigin>,
@@ -122,13 +124,27 @@ impl<C: Default> TableCache<C> {
         self.snapshot.load()
     }
 
-    /// Returns the tag of this client's cluster; none before the first table.
+    /// Returns the tag of this client's cluster; none before it is decided.
     pub(crate) fn cluster_tag(&self) -> ClusterTag {
-        let snapshot = self.snapshot_guard();
-        let snapshot = snapshot.as_ref();
-        snapshot.map_or(ClusterTag::NONE, |snapshot| {
-            ClusterTag::from_cluster_id(snapshot.table.cluster())
-        })
+        let cluster = self.cluster.get().copied();
+        cluster.map_or(ClusterTag::NONE, ClusterTag::from_cluster_id)
+    }
+
+    /// Returns whether the cluster of this client is decided.
+    pub(crate) fn has_cluster(&self) -> bool {
+        self.cluster.get().is_some()
+    }
+
+    /// Decides the cluster of this client, for its lifetime.
+    ///
+    /// # Errors
+    /// It is decided, and is another one.
+    pub(crate) fn decide_cluster(&self, cluster: ClusterId) -> Result<(), ForeignCluster> {
+        let ours = *self.cluster.get_or_init(|| cluster);
+        match ours == cluster {
+            true => Ok(()),
+            false => Err(ForeignCluster::new(ours, cluster)),
+        }
     }
 
     /// Returns whether a delta did not fit or the table is doubted, and no call has begun to fetch
@@ -157,14 +173,13 @@ impl<C: Default> TableCache<C> {
             }
         };
         let mut origin = self.origin.lock();
+        if let Some(ours) = self.cluster.get().filter(|ours| **ours != delta.cluster) {
+            return Err(ForeignCluster::new(*ours, delta.cluster));
+        }
         let snapshot = self.snapshot.load_full();
         let our_version = snapshot.as_ref().map_or(0, |known| known.table.version());
         let table = match snapshot {
             Some(snapshot) => {
-                let ours = snapshot.table.cluster();
-                if ours != delta.cluster {
-                    return Err(ForeignCluster::new(ours, delta.cluster));
-                }
                 let replaces = origin.may_replace(address, our_version, &delta);
                 if delta.version <= our_version && !replaces {
                     return Ok(false);
@@ -198,6 +213,7 @@ impl<C: Default> TableCache<C> {
         };
         match table {
             Ok(Some(table)) => {
+                self.decide_cluster(table.cluster())?;
                 self.epochs
                     .get_or_init(|| (0..SLOTS_MAX).map(|_| AtomicU64::new(0)).collect());
                 if table.version() < our_version {

@@ -39,8 +39,10 @@ impl Admin for FakeAlloc {
 
     async fn list_namespaces(
         &self,
-        _: Request<v1::ListNamespacesRequest>,
+        request: Request<v1::ListNamespacesRequest>,
     ) -> Result<Response<v1::ListNamespacesResponse>, Status> {
+        let named = ClusterTag::from_metadata(request.metadata()).unwrap();
+        self.admin_clusters.lock().push(named);
         let namespaces = self
             .table
             .lock()

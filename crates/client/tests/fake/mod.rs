@@ -40,6 +40,8 @@ pub const SLOTS: u16 = 16;
 pub struct FakeScript {
     /// Delay of each answer, except to Routes.
     pub delay: Duration,
+    /// Condition for its answers to Routes; None: it answers at once.
+    pub routes_gate: Option<watch::Receiver<bool>>,
     /// Whether it attaches deltas from a version that the client cannot have.
     pub sends_gap: bool,
     /// Cluster of the tables that it attaches; None: its own.
@@ -88,6 +90,8 @@ pub struct FakeAlloc {
     pub fetched_bases: Arc<Mutex<Vec<u64>>>,
     pub batch_calls: Arc<AtomicU64>,
     pub status_requests: Arc<AtomicU64>,
+    /// Clusters that calls of ListNamespaces named in their metadata.
+    pub admin_clusters: Arc<Mutex<Vec<ClusterTag>>>,
     /// Pipes opened, and frames received by all of them.
     pub pipes_opened: Arc<AtomicU64>,
     pub frames_received: Arc<AtomicU64>,
@@ -125,6 +129,13 @@ pub fn routing_table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>)
         routes: routes.collect(),
     })
     .unwrap()
+}
+
+/// Returns the table as one of another cluster.
+pub fn table_of_cluster(cluster: ClusterId, table: &RoutingTable) -> RoutingTable {
+    let mut whole = table.delta_since(0);
+    whole.cluster = cluster;
+    RoutingTable::new(whole).unwrap()
 }
 
 pub fn new_namespace(spec: NamespaceSpec, id: u32, version: u64) -> Namespace {
@@ -177,7 +188,11 @@ pub async fn unused_address() -> String {
 }
 
 pub fn new_client(servers: &[&String]) -> Client {
-    let options = ClientOptions::new(servers.iter().map(|s| s.to_string())).with_seed(1);
+    new_seeded_client(servers, 1)
+}
+
+pub fn new_seeded_client(servers: &[&String], seed: u64) -> Client {
+    let options = ClientOptions::new(servers.iter().map(|s| s.to_string())).with_seed(seed);
     Client::new(options).unwrap()
 }
 
@@ -198,6 +213,7 @@ impl FakeAlloc {
             fetched_bases: Arc::default(),
             batch_calls: Arc::default(),
             status_requests: Arc::default(),
+            admin_clusters: Arc::default(),
             pipes_opened: Arc::default(),
             frames_received: Arc::default(),
         };

@@ -208,6 +208,10 @@ impl Sequence for FakeAlloc {
     ) -> Result<Response<v1::RoutingTable>, Status> {
         let base = request.into_inner().base;
         self.fetched_bases.lock().push(base);
+        let gate = self.script.lock().routes_gate.clone();
+        if let Some(mut gate) = gate {
+            let _ = gate.wait_for(|is_open| *is_open).await;
+        }
         let delta = self.table.lock().delta_since(base);
         Ok(Response::new(v1::RoutingTable::from(&delta)))
     }

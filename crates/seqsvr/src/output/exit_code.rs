@@ -1,8 +1,9 @@
 //! Exit codes for scripts: 0 success; 1 failed or rejected; 2 bad input (clap's own code); 3 no
-//! server was reachable, or the command timed out, so that a retry makes sense.
+//! server was reachable, or the command timed out, so that a retry makes sense. Servers of
+//! different clusters are bad input: the addresses are wrong.
 
 use seqsvr_bench::InvalidSettings;
-use seqsvr_client::{Code, Error};
+use seqsvr_client::{Code, Error, ErrorKind};
 
 use crate::output::log;
 
@@ -41,7 +42,11 @@ fn exit_code(error: &anyhow::Error) -> i32 {
     if error.is::<ServerUnavailable>() {
         return UNAVAILABLE_CODE;
     }
-    match error.downcast_ref::<Error>().map(Error::code) {
+    let failure = error.downcast_ref::<Error>();
+    if failure.is_some_and(|failure| failure.kind() == ErrorKind::ClusterMismatch) {
+        return BAD_INPUT_CODE;
+    }
+    match failure.map(Error::code) {
         Some(Code::InvalidArgument | Code::NotFound | Code::OutOfRange) => BAD_INPUT_CODE,
         Some(Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted) => {
             UNAVAILABLE_CODE
