@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use seqsvr_core::ids::ClusterId;
 use seqsvr_proto::convert::u128_from;
-use seqsvr_proto::error::RpcError;
+use seqsvr_proto::error::{RpcError, local_cause};
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason};
 use seqsvr_raft::MemberError;
@@ -80,15 +80,14 @@ pub(super) async fn add_member(
     // As in `init`: under the address at which it is to be reached. It must lead to that store;
     // otherwise the group would get a member that no other one reaches.
     rpc_errors::check_address(&found.address)?;
-    if found.address != address {
-        let at_own_address = describe_store(context, id, &found.address).await?;
-        if at_own_address.incarnation != found.incarnation {
-            let text = format!(
-                "store {id} at {address} has the --advertise {}, where another store answers: correct it and start the store again",
-                found.address
-            );
-            return Err(RpcError::new(Reason::Rejected, text));
-        }
+    if found.address != address
+        && let Err(cause) = meet_store(context, &found.address, found.incarnation).await
+    {
+        let text = format!(
+            "store {id} at {address} has the --advertise {}, but {cause}: correct it and start the store again",
+            found.address
+        );
+        return Err(RpcError::new(Reason::Rejected, text));
     }
     let added = context
         .node
@@ -113,34 +112,83 @@ pub(super) async fn transfer_leader(
     to_response(context, context.node.transfer_leader(to).await)
 }
 
-/// Returns the identity of the store at that address. It may have been started a moment ago.
+/// Waits until the data directory with this incarnation answers at the address under which other
+/// servers are to reach it. The store may have been started a moment ago.
+///
+/// # Errors
+/// Nothing answers there, or another server; the text says which.
+pub(super) async fn meet_store(
+    context: &StoreContext,
+    address: &str,
+    incarnation: u64,
+) -> Result<(), String> {
+    let found = match request_identity(context, address).await {
+        Ok(found) => found,
+        Err(NoIdentity::BadAddress(text)) => return Err(text),
+        Err(NoIdentity::NoStore) => return Err(format!("{address} is not a StoreSvr")),
+        Err(NoIdentity::Silent(cause)) => {
+            return Err(format!("no store answers at {address} ({cause})"));
+        }
+    };
+    match found.incarnation == incarnation {
+        true => Ok(()),
+        false => Err(format!(
+            "another store answers at {address}: store {} on another data directory",
+            found.node
+        )),
+    }
+}
+
+/// Returns the identity of the store with that id, which an operator has just started at that
+/// address.
 async fn describe_store(
     context: &StoreContext,
     id: u64,
     address: &str,
 ) -> Result<v1::DescribeResponse, RpcError> {
-    let channel = context
-        .node
-        .new_channel(address)
-        .map_err(rpc_errors::invalid_request)?;
-    let mut store = StoreClient::new(channel);
+    request_identity(context, address).await.map_err(|why| match why {
+        NoIdentity::BadAddress(text) => rpc_errors::invalid_request(text),
+        NoIdentity::NoStore => rpc_errors::invalid_request(format!(
+            "{address} is not a StoreSvr: give the address of the new one"
+        )),
+        NoIdentity::Silent(cause) => {
+            let text = format!(
+                "no store answers at {address} ({cause}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new, then repeat the command"
+            );
+            RpcError::new(Reason::Rejected, text)
+        }
+    })
+}
+
+/// Reason why a server did not report the identity of a store.
+enum NoIdentity {
+    BadAddress(String),
+    /// It is a server of another kind.
+    NoStore,
+    /// It did not answer in time; the cause of the last attempt.
+    Silent(String),
+}
+
+/// Requests the identity of the store at that address until it answers or the time is over.
+async fn request_identity(
+    context: &StoreContext,
+    address: &str,
+) -> Result<v1::DescribeResponse, NoIdentity> {
+    let channel = context.node.new_channel(address);
+    let mut store = StoreClient::new(channel.map_err(NoIdentity::BadAddress)?);
     let deadline = Instant::now() + DESCRIBE_TIMEOUT;
     loop {
         let described = timeout_at(deadline, store.describe(v1::DescribeRequest {})).await;
         let cause = match described {
             Ok(Ok(found)) => return Ok(found.into_inner()),
             Ok(Err(status)) if status.code() == Code::Unimplemented => {
-                let text = format!("{address} is not a StoreSvr: give the address of the new one");
-                return Err(rpc_errors::invalid_request(text));
+                return Err(NoIdentity::NoStore);
             }
-            Ok(Err(status)) => status.message().to_owned(),
+            Ok(Err(status)) => local_cause(&status).unwrap_or_else(|| status.message().to_owned()),
             Err(_) => format!("it does not answer within {DESCRIBE_TIMEOUT:?}"),
         };
         if Instant::now() + DESCRIBE_RETRY_INTERVAL >= deadline {
-            let text = format!(
-                "no store answers at {address} ({cause}): start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`, where DIR is new, then repeat the command"
-            );
-            return Err(RpcError::new(Reason::Rejected, text));
+            return Err(NoIdentity::Silent(cause));
         }
         sleep(DESCRIBE_RETRY_INTERVAL).await;
     }

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason};
 use seqsvr_store::StoreServer;
-use seqsvr_test_support::in_process::{InProcessCluster, any_port};
+use seqsvr_test_support::in_process::{InProcessCluster, any_port, http_url};
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::Status;
 
@@ -114,6 +115,60 @@ async fn member_with_a_bad_address_is_not_added() {
     let status = admin.cluster_status(request).await.unwrap().into_inner();
     assert_eq!(status.stores.len(), 1, "{status:?}");
     liar.shutdown().await;
+}
+
+/// Mistake: stores are reachable at the addresses that the operator names, and not at those under
+/// which the others would call them.
+#[tokio::test]
+async fn cluster_is_not_created_with_an_address_that_leads_elsewhere() {
+    let other = start_stores(1).await;
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind(any_port()).unwrap();
+    let silent = held.local_addr().unwrap().to_string();
+    let advertised = [silent, other.addresses[0].to_string()];
+    let mut dirs = Vec::new();
+    let mut stores = Vec::new();
+    for (id, advertise) in (1..).zip([None].into_iter().chain(advertised.clone().map(Some))) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = store_options(id, any_port(), dir.path());
+        options.advertise_address = advertise;
+        stores.push(StoreServer::start(options).await.unwrap());
+        dirs.push(dir);
+    }
+    let mut members = Vec::new();
+    for store in &stores {
+        members.push(v1::Member {
+            id: store.identity().node,
+            address: store.advertise_address().into(),
+            incarnation: store.identity().incarnation,
+        });
+    }
+    let request = v1::InitRequest {
+        cluster: u128_to_bytes(7),
+        members,
+        lease_ms: 3_000,
+        slots: 16,
+    };
+    let address = http_url(stores[0].local_addr());
+    let mut first = StoreClient::connect(address).await.unwrap();
+    let status = first.init(request).await.unwrap_err();
+    let fault = RpcError::from_status(&status);
+    assert_eq!(fault.reason(), Reason::Rejected, "{fault}");
+    for words in [
+        format!("store 2: no store answers at {}", advertised[0]),
+        format!(
+            "store 3: another store answers at {}: store 1",
+            advertised[1]
+        ),
+        "--advertise".into(),
+    ] {
+        assert!(fault.message.contains(&words), "{words}: {fault}");
+    }
+    assert!(!fault.message.contains("store 1: "), "{fault}");
+    for store in &stores {
+        assert_eq!(store.identity().cluster, None);
+        store.shutdown().await;
+    }
 }
 
 /// Mistake: a store is reachable at the address that the operator names, and not at the one under
