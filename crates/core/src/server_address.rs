@@ -78,12 +78,21 @@ pub fn check_server_address(address: &str) -> Result<(), BadAddress> {
 }
 
 /// Returns whether an address names no machine: 0.0.0.0 or `[::]`, which every caller takes for its
-/// own machine.
+/// own machine. Resolvers take short forms of 0.0.0.0 too, such as `0` and `0x0.0`.
 pub fn is_unspecified_address(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let ip = host.parse::<IpAddr>().map(|ip| ip.to_canonical());
-    ip.is_ok_and(|ip| ip.is_unspecified())
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_unspecified(),
+        Err(_) => host.split('.').all(is_zero),
+    }
+}
+
+/// Returns whether a part of an IPv4 address is 0, in decimal, octal or hexadecimal.
+fn is_zero(part: &str) -> bool {
+    let digits = part.strip_prefix("0x").or_else(|| part.strip_prefix("0X"));
+    let digits = digits.unwrap_or(part);
+    !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
 }
 
 #[cfg(test)]
@@ -125,11 +134,24 @@ mod tests {
             "0.0.0.0:7700",
             "[::]:7700",
             "[::ffff:0.0.0.0]:7700",
+            "[::FFFF:0:0]:1",
             "[0:0::0]:1",
+            "0:7700",
+            "0.0:7700",
+            "00.0.0x0:7700",
         ] {
             assert!(is_unspecified_address(address), "{address}");
         }
-        for address in ["127.0.0.1:7700", "[::1]:7700", "a:7700", "10.0.0.0:1"] {
+        for address in [
+            "127.0.0.1:7700",
+            "[::1]:7700",
+            "a:7700",
+            "10.0.0.0:1",
+            "0.1:1",
+            "0x:1",
+            "store-0:1",
+            "0.example:1",
+        ] {
             assert!(!is_unspecified_address(address), "{address}");
         }
     }

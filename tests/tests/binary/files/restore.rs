@@ -117,20 +117,18 @@ fn make_backup(dir: &Path) -> PathBuf {
 
 /// Returns a restore of `backup` into `data`, which is relative to `dir` or absolute.
 fn restore_command(backup: &Path, dir: &Path, data: &Path) -> Command {
+    restore_command_at("127.0.0.1:7801", backup, dir, data)
+}
+
+/// Returns [`restore_command`] for a store that listens on this address.
+fn restore_command_at(listen: &str, backup: &Path, dir: &Path, data: &Path) -> Command {
     let mut restore = clean_command(&["restore"]);
     restore
         .arg(backup)
         .current_dir(dir)
         .arg("--data-dir")
         .arg(data);
-    restore.args([
-        "--id",
-        "1",
-        "--listen",
-        "127.0.0.1:7801",
-        "--epoch-margin",
-        "1000000",
-    ]);
+    restore.args(["--id", "1", "--listen", listen, "--epoch-margin", "1000000"]);
     restore.args(["--max-seq-margin", "1000000", "--start-margin", "1000000"]);
     restore
 }
@@ -201,6 +199,20 @@ fn assert_in_order(outcomes: &[Outcome]) {
         untouched > 0 && rejected > 20,
         "the library ends it at its steps"
     );
+}
+
+/// The membership would name it, and no other server reaches it.
+#[test]
+fn restore_under_an_unspecified_address_is_rejected_in_every_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let backup = make_backup(dir.path());
+    let data = dir.path().join("data");
+    for listen in ["0.0.0.0:1", "[::]:1", "[::ffff:0.0.0.0]:1", "0:1"] {
+        let restore = restore_command_at(listen, &backup, dir.path(), &data);
+        let errors = expect_exit_code(&{ restore }.output().unwrap(), 2);
+        assert!(errors.contains("set --advertise"), "{listen}: {errors}");
+        assert!(!data.exists(), "{listen}");
+    }
 }
 
 /// Schedule: the process is killed before the snapshot has its name. The directory has no identity

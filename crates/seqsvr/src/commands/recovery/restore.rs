@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use rand::RngExt;
 use seqsvr_core::ids::ClusterId;
+use seqsvr_core::server_address::is_unspecified_address;
 use seqsvr_core::state::restore::{RestoreError, RestoreMargin, RestoreMargins};
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::backup::{self, StateBackup};
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     let state = state.map_err(|e| BadInput(describe_rejection(&e, &backup)))?;
     let identity = args.identity;
     let listen = cli::resolve_address(&identity.listen, STORE_PORT)?;
-    if identity.advertise.is_none() && listen.ip().is_unspecified() {
+    if identity.advertise.is_none() && is_unspecified_address(&listen.to_string()) {
         return Err(BadInput(format!(
             "other servers cannot reach {listen}; set --advertise to the address under which they reach this store"
         ))
