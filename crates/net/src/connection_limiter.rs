@@ -21,7 +21,7 @@ use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
 use crate::connection_quota::ConnectionQuota;
-use crate::transport::{ByteStream, Listener};
+use crate::transport::{ByteStream, Listener, with_open_files_remedy};
 
 /// Pause after an accept that failed because descriptors or memory are short.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -29,6 +29,9 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most rejected callers that receive the reason at one time; more are just closed.
 const REJECTIONS_IN_FLIGHT_MAX: usize = 64;
+/// Failed accepts for lack of descriptors or memory of which the first is logged: those of 10 s at
+/// one listener.
+const SHORTAGES_PER_LOG_LINE: u64 = 200;
 /// Maximum time for a new connection to send the HTTP/2 preface; then it is closed.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Length of that preface (RFC 9113, section 3.4): PRI * HTTP/2.0 and so on.
@@ -49,9 +52,15 @@ impl ConnectionLimiter {
         Arc::new(ConnectionLimiter {
             connections_max: most,
             permits: Arc::new(Semaphore::new(most)),
-            rejection_permits: Arc::new(Semaphore::new(REJECTIONS_IN_FLIGHT_MAX)),
+            rejection_permits: Arc::new(Semaphore::new(ConnectionLimiter::rejections_max(most))),
             rejected: AtomicU64::new(0),
         })
+    }
+
+    /// Returns how many rejected callers of a listener with at most `most` connections may receive
+    /// the reason at one time. Each has a descriptor.
+    pub fn rejections_max(most: usize) -> usize {
+        (most / 4).clamp(1, REJECTIONS_IN_FLIGHT_MAX)
     }
 
     /// Returns the connections open now.
@@ -110,7 +119,12 @@ pub async fn handle_accept_error(error: &io::Error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
     );
     if shortage {
-        tracing::warn!(%error, retry_after = ?ACCEPT_RETRY_DELAY, "connection not accepted; raise the limit of open files (LimitNOFILE), or lower the limits of connections");
+        static SHORTAGES: AtomicU64 = AtomicU64::new(0);
+        let before = SHORTAGES.fetch_add(1, Ordering::Relaxed);
+        if before.is_multiple_of(SHORTAGES_PER_LOG_LINE) {
+            let error = with_open_files_remedy(error.to_string());
+            tracing::warn!(%error, failed = before + 1, retry_after = ?ACCEPT_RETRY_DELAY, "connection not accepted");
+        }
         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
     } else {
         tracing::debug!(%error, "connection not accepted");

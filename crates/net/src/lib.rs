@@ -33,5 +33,6 @@ pub use http2_limits::{limit_http2, limit_http2_connection};
 pub use local_sequence::LocalSequence;
 pub use shared_call::SharedCall;
 pub use transport::{
-    ByteStream, Listener, OpenConnection, PendingConnection, TcpTransport, Transport, connect_lazy,
+    ByteStream, Listener, OPEN_FILES_REMEDY, OpenConnection, PendingConnection, TcpTransport,
+    Transport, connect_lazy, is_out_of_descriptors, with_open_files_remedy,
 };

@@ -15,8 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
+pub use open_files::{OPEN_FILES_REMEDY, is_out_of_descriptors, with_open_files_remedy};
 pub use tcp::TcpTransport;
 
+mod open_files;
 mod tcp;
 
 /// A connection's two directions.

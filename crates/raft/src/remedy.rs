@@ -2,21 +2,7 @@
 
 use std::io;
 
-use rustix::io::Errno;
-
-/// Returns whether this process, or the machine, may open no more files. An error that passed
-/// through a library may have only its text.
-pub(crate) fn is_out_of_descriptors(reason: &io::Error) -> bool {
-    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-    match reason.raw_os_error() {
-        Some(code) => codes.contains(&code),
-        None => {
-            let text = reason.to_string();
-            let has_code = |code| text.contains(&format!("(os error {code})"));
-            codes.into_iter().any(has_code)
-        }
-    }
-}
+use seqsvr_net::{OPEN_FILES_REMEDY, is_out_of_descriptors};
 
 /// Returns what removes the cause of an error of the operating system, if it is known.
 pub(crate) fn fix_of(reason: &io::Error) -> Option<&'static str> {
@@ -32,9 +18,7 @@ pub(crate) fn fix_of(reason: &io::Error) -> Option<&'static str> {
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
             "something of another kind is there: check --data-dir, or move it away"
         }
-        _ if is_out_of_descriptors(reason) => {
-            "raise the limit of open files of this process (`ulimit -n`, LimitNOFILE= of its unit) or of the machine (fs.file-max), or close connections"
-        }
+        _ if is_out_of_descriptors(reason) => OPEN_FILES_REMEDY,
         _ => return None,
     })
 }
@@ -59,6 +43,8 @@ pub(crate) fn node_remedy(reason: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use rustix::io::Errno;
 
     use super::*;
     use crate::error::Error;

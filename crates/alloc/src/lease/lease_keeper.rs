@@ -17,6 +17,7 @@ use seqsvr_core::command::SessionProof;
 use seqsvr_core::ids::{Nonce, SessionId};
 use seqsvr_core::lease::{Lease, renew_interval, renew_timeout};
 use seqsvr_core::planted;
+use seqsvr_net::with_open_files_remedy;
 use seqsvr_proto::cluster_tag::ClusterTagged;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
@@ -239,7 +240,8 @@ impl LeaseKeeper {
         let recorded = seqsvr_os::spawn_blocking(move || dir.record_cluster(cluster)).await;
         let recorded = recorded.unwrap_or_else(|e| Err(std::io::Error::other(e)));
         if let Err(e) = recorded {
-            tracing::warn!(error = %e, "cluster not recorded in the state directory; until it is, a start needs more than half of the stores");
+            let error = with_open_files_remedy(e.to_string());
+            tracing::warn!(%error, "cluster not recorded in the state directory; until it is, a start needs more than half of the stores");
         }
     }
 
@@ -254,7 +256,8 @@ impl LeaseKeeper {
         // wait for this session to expire.
         let stored = seqsvr_os::spawn_blocking(move || {
             if let Err(e) = dir.write_proof(&name, proof) {
-                tracing::warn!(error = %e, "session proof not stored; a restart waits for this session to expire");
+                let error = with_open_files_remedy(e.to_string());
+                tracing::warn!(%error, "session proof not stored; a restart waits for this session to expire");
             }
         });
         self.tasks.spawn(stored);

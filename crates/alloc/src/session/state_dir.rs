@@ -25,6 +25,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqsvr_core::command::SessionProof;
 use seqsvr_core::ids::{ClusterId, Nonce, SessionId};
+use seqsvr_net::{OPEN_FILES_REMEDY, is_out_of_descriptors, with_open_files_remedy};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -130,6 +131,12 @@ impl StateDir {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if is_out_of_descriptors(&e) => {
+                return Err(Error::ClusterConflict(format!(
+                    "the cluster of this AllocSvr is not known: cannot read {}: {e}; {OPEN_FILES_REMEDY}",
+                    path.display()
+                )));
+            }
             Err(e) => return Err(rejected(&format_args!("cannot be read: {e}"))),
         };
         let stored = serde_json::from_str::<StoredCluster>(&text).ok();
@@ -195,7 +202,7 @@ impl StateDir {
     fn reject_proof(&self, why: &str) -> Option<SessionProof> {
         tracing::warn!(
             state_dir = %self.dir.display(),
-            cause = why,
+            cause = with_open_files_remedy(why.to_owned()),
             "session proof not usable; waiting for an older session of this name to expire"
         );
         None

@@ -11,6 +11,7 @@ use rustix::net::sockopt::{
 };
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::transport::open_files::describe_connect_error;
 use crate::transport::{ByteStream, Listener, PendingConnection, Transport};
 
 /// TCP, without Nagle's delay.
@@ -20,7 +21,8 @@ pub struct TcpTransport;
 impl Transport for TcpTransport {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
         async move {
-            let stream = TcpStream::connect(address).await?;
+            let stream = TcpStream::connect(address).await;
+            let stream = stream.map_err(describe_connect_error)?;
             stream.set_nodelay(true)?;
             Ok(Box::new(stream) as Box<dyn ByteStream>)
         }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 pub(super) use raft_log::RaftLog;
 pub(super) use raft_log::api::raft_log_writer::RaftLogWriter;
+use seqsvr_net::is_out_of_descriptors;
 
 use super::codec::LogTypes;
 use super::durable_tail::{self, list_log_files};
 use crate::error::Error;
-use crate::remedy::is_out_of_descriptors;
 use crate::storage::data_dir::DataDir;
 use crate::storage::record;
 

@@ -32,10 +32,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seqsvr_core::state::{RowKey, StateBuilder};
+use seqsvr_net::is_out_of_descriptors;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::remedy::is_out_of_descriptors;
 #[cfg(sim)]
 use crate::sim::memory_rows as sled;
 use crate::state::applied_state::AppliedState;

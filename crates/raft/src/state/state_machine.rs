@@ -240,7 +240,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         };
         Ok(Some(Snapshot {
             meta: meta.clone(),
-            snapshot: SnapshotFile::open(path)?,
+            snapshot: SnapshotFile::open(path).map_err(Error::io("cannot open", path))?,
         }))
     }
 }

@@ -4,6 +4,7 @@
 
 use seqsvr_bench::InvalidSettings;
 use seqsvr_client::{Code, Error, ErrorKind};
+use seqsvr_net::with_open_files_remedy;
 
 use crate::output::log;
 
@@ -27,7 +28,7 @@ pub(crate) struct ServerUnavailable(pub(crate) String);
 /// Prints the error as the last line and ends the process with its exit code. Advice on bad input
 /// may have several lines; any other error may have text that a server sent.
 pub(crate) fn report_and_exit(error: &anyhow::Error) -> ! {
-    let text = format_args!("{error:#}");
+    let text = with_open_files_remedy(format!("{error:#}"));
     match error.is::<BadInput>() {
         true => log::exit_with_advice(text, exit_code(error)),
         false => log::exit_with_error(text, exit_code(error)),

@@ -16,6 +16,7 @@ use seqsvr_store::StoreServer;
 use crate::cli;
 use crate::output::exit_code::BadInput;
 use crate::server::connection_threads::ConnectionThreads;
+use crate::server::fd_limit::EndpointLimit;
 use crate::server::listen_rules::ListenAddress;
 
 /// Resolved addresses of the endpoints that the command line configures.
@@ -62,6 +63,33 @@ impl EndpointAddresses {
         })
     }
 
+    /// Returns the limits of connections of these endpoints of an AllocSvr.
+    pub(crate) fn limits(&self, args: &cli::EndpointArgs) -> Vec<EndpointLimit> {
+        let limit = |at: Option<ListenAddress>, name, connections_max| {
+            at.map(|_| EndpointLimit {
+                name,
+                connections_max,
+            })
+        };
+        let operator_max = OPERATOR_CONNECTIONS_MAX as u64;
+        let (redis_max, http_max) = (args.redis_connections_max, args.http.http_connections_max);
+        let limits = [
+            limit(self.redis, "--redis-connections-max", redis_max),
+            limit(self.http, "--http-connections-max", http_max),
+            limit(self.metrics, "--metrics-listen", operator_max),
+        ];
+        limits.into_iter().flatten().collect()
+    }
+
+    /// Returns the limits of connections of these endpoints of a store.
+    pub(crate) fn operator_limits(&self) -> Vec<EndpointLimit> {
+        let limits = self.all().map(|at| EndpointLimit {
+            name: at.flag(),
+            connections_max: OPERATOR_CONNECTIONS_MAX as u64,
+        });
+        limits.collect()
+    }
+
     /// Returns those that are configured.
     pub(crate) fn all(&self) -> impl Iterator<Item = ListenAddress> {
         [self.redis, self.http, self.metrics].into_iter().flatten()
@@ -87,7 +115,8 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Opens the endpoints that the command line configures.
+    /// Opens the endpoints that the command line configures, each for at most `connections_cap`
+    /// connections.
     ///
     /// # Errors
     /// The server cannot listen on an address.
@@ -97,12 +126,14 @@ impl Endpoints {
         args: &cli::EndpointArgs,
         addresses: EndpointAddresses,
         batch_items_max: usize,
+        connections_cap: u64,
     ) -> anyhow::Result<Endpoints> {
         let mut endpoints = Endpoints::default();
+        let capped = |connections_max: u64| connections_max.min(connections_cap) as usize;
         if let Some(listen) = addresses.redis {
             let options = RedisOptions {
                 runtimes: threads.runtimes(),
-                connections_max: args.redis_connections_max as usize,
+                connections_max: capped(args.redis_connections_max),
                 password: args.redis_password.clone(),
                 idle_timeout: args.redis_idle_timeout,
                 batch_items_max,
@@ -120,7 +151,7 @@ impl Endpoints {
         if let Some(listen) = addresses.metrics {
             let options = HttpOptions {
                 runtimes: threads.runtimes(),
-                connections_max: OPERATOR_CONNECTIONS_MAX,
+                connections_max: capped(OPERATOR_CONNECTIONS_MAX as u64),
                 hosts: http.hosts.http_host.clone(),
                 ..HttpOptions::new(listen.address())
             };
@@ -131,7 +162,7 @@ impl Endpoints {
             let options = HttpOptions {
                 listen: listen.address(),
                 runtimes: threads.runtimes(),
-                connections_max: http.http_connections_max as usize,
+                connections_max: capped(http.http_connections_max),
                 idle_timeout: http.http_idle_timeout,
                 hosts: http.hosts.http_host.clone(),
             };
@@ -144,7 +175,8 @@ impl Endpoints {
         Ok(endpoints)
     }
 
-    /// Opens a Redis endpoint at this address. If the address is in use there is none.
+    /// Opens a Redis endpoint for at most `connections_cap` connections at this address. If the
+    /// address is in use there is none.
     ///
     /// # Errors
     /// The server cannot listen on the address. An address in use is an error if `is_required` is
@@ -155,17 +187,21 @@ impl Endpoints {
         threads: &ConnectionThreads,
         listen: SocketAddr,
         is_required: bool,
+        connections_cap: u64,
     ) -> anyhow::Result<()> {
+        let defaults = RedisOptions::new(listen);
         let options = RedisOptions {
             runtimes: threads.runtimes(),
-            ..RedisOptions::new(listen)
+            connections_max: defaults.connections_max.min(connections_cap as usize),
+            ..defaults
         };
         let endpoint = RedisServer::start(options, &TcpTransport, alloc.sequence()).await;
         self.redis = none_if_in_use(endpoint, listen, "Redis", "--redis-port", is_required)?;
         Ok(())
     }
 
-    /// Opens an HTTP endpoint at this address. If the address is in use there is none.
+    /// Opens an HTTP endpoint for at most `connections_cap` connections at this address. If the
+    /// address is in use there is none.
     ///
     /// # Errors
     /// The server cannot listen on the address. An address in use is an error if `is_required` is
@@ -176,10 +212,13 @@ impl Endpoints {
         threads: &ConnectionThreads,
         listen: SocketAddr,
         is_required: bool,
+        connections_cap: u64,
     ) -> anyhow::Result<()> {
+        let defaults = HttpOptions::new(listen);
         let options = HttpOptions {
             runtimes: threads.runtimes(),
-            ..HttpOptions::new(listen)
+            connections_max: defaults.connections_max.min(connections_cap as usize),
+            ..defaults
         };
         let routes = caller_routes(alloc, None).merge(http::operator_routes(alloc.clone()));
         let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
@@ -187,8 +226,8 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Opens the endpoints of a store that the command line configures. With a metrics endpoint,
-    /// the HTTP endpoint has no path.
+    /// Opens the endpoints of a store that the command line configures, each for at most
+    /// `connections_cap` connections. With a metrics endpoint, the HTTP endpoint has no path.
     ///
     /// # Errors
     /// The server cannot listen on an address.
@@ -196,11 +235,12 @@ impl Endpoints {
         store: &StoreServer,
         args: &cli::StoreHttpArgs,
         addresses: EndpointAddresses,
+        connections_cap: u64,
     ) -> anyhow::Result<Endpoints> {
         let mut endpoints = Endpoints::default();
         let options = |listen: ListenAddress| HttpOptions {
             hosts: args.hosts.http_host.clone(),
-            ..store_http_options(listen.address())
+            ..store_http_options(listen.address(), connections_cap)
         };
         let mut routes = http::operator_routes(store.clone());
         if let Some(listen) = addresses.metrics {
@@ -215,8 +255,8 @@ impl Endpoints {
         Ok(endpoints)
     }
 
-    /// Opens the HTTP endpoint of a store for local clients. If the address is in use there is
-    /// none.
+    /// Opens the HTTP endpoint of a store for local clients, for at most `connections_cap`
+    /// connections. If the address is in use there is none.
     ///
     /// # Errors
     /// The server cannot listen on the address. An address in use is an error if `is_required` is
@@ -225,9 +265,11 @@ impl Endpoints {
         store: &StoreServer,
         listen: SocketAddr,
         is_required: bool,
+        connections_cap: u64,
     ) -> anyhow::Result<Endpoints> {
         let routes = http::operator_routes(store.clone());
-        let endpoint = HttpServer::start(store_http_options(listen), &TcpTransport, routes).await;
+        let options = store_http_options(listen, connections_cap);
+        let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
         Ok(Endpoints {
             http: none_if_in_use(endpoint, listen, "HTTP", "--store-http-port", is_required)?,
             ..Endpoints::default()
@@ -283,9 +325,9 @@ fn caller_routes(alloc: &AllocServer, tinyid_token: Option<String>) -> http::Rou
 }
 
 /// Returns the options of an HTTP endpoint of a store.
-fn store_http_options(listen: SocketAddr) -> HttpOptions {
+fn store_http_options(listen: SocketAddr, connections_cap: u64) -> HttpOptions {
     HttpOptions {
-        connections_max: OPERATOR_CONNECTIONS_MAX,
+        connections_max: OPERATOR_CONNECTIONS_MAX.min(connections_cap as usize),
         ..HttpOptions::new(listen)
     }
 }

@@ -35,6 +35,11 @@ impl ListenAddress {
         Ok(ListenAddress { flag, address })
     }
 
+    /// Returns the flag that sets it.
+    pub(crate) fn flag(&self) -> &'static str {
+        self.flag
+    }
+
     /// Returns the address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address

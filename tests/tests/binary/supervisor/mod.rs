@@ -1,4 +1,5 @@
-//! What a supervisor does with a server: systemd units, and signals that stop it.
+//! What a supervisor does with a server: systemd units, signals that stop it, and few descriptors.
 
+mod open_files;
 mod signals;
 mod units;

@@ -1,7 +1,6 @@
 //! `seqsvr alloc`.
 
 use seqsvr_alloc::{AllocEnvironment, AllocServer, Error, Options};
-use seqsvr_gateway::OPERATOR_CONNECTIONS_MAX;
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::cli;
@@ -10,10 +9,16 @@ use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
 use crate::server::core_runtime::start_lease_runtime;
 use crate::server::endpoints::{EndpointAddresses, Endpoints};
+use crate::server::fd_limit::{
+    EndpointLimit, ServerParts, endpoint_runtimes, fit_connection_limits,
+};
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::{self, StartupBanner};
-use crate::server::{fd_limit, private_dir, secrets, shutdown_signal};
+use crate::server::{private_dir, secrets, shutdown_signal};
+
+/// Runtimes beside those of the endpoints: slow path and lease.
+const OWN_RUNTIMES: u64 = 2;
 
 pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     let listen = ListenAddress::resolve("--listen", &args.listen, ALLOC_PORT)?;
@@ -24,6 +29,18 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     };
     rules.check([listen].into_iter().chain(endpoint_addresses.all()))?;
     secrets::read_secret_files(&mut args.endpoints)?;
+    let connections_max = args.connection_limits.connections_max;
+    let mut endpoint_limits = endpoint_addresses.limits(&args.endpoints);
+    endpoint_limits.push(EndpointLimit {
+        name: "--connections-max",
+        connections_max,
+    });
+    let parts = ServerParts {
+        stores: 0,
+        allocs: 1,
+        runtimes: OWN_RUNTIMES + endpoint_runtimes(),
+    };
+    let connections_cap = fit_connection_limits(parts, &endpoint_limits)?;
     if let Some(dir) = &args.state_dir {
         private_dir::close_dir("--state-dir", dir)?;
     }
@@ -35,34 +52,11 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     options.state_dir = args.state_dir.clone();
     options.join_cluster = args.join_cluster;
     options.memory_budget = args.section_memory_mib << 20;
-    options.connections_max = args.connection_limits.connections_max as usize;
+    options.connections_max = connections_max.min(connections_cap) as usize;
     options.streams_max = args.connection_limits.streams_max;
     options.queued_items_max = args.queued_items_max as usize;
     options.batch_items_max = args.batch_items_max as usize;
     options.message_max = (args.message_max_kib << 10) as usize;
-    let redis_connections = args
-        .endpoints
-        .redis_listen
-        .as_ref()
-        .map_or(0, |_| args.endpoints.redis_connections_max);
-    let http_connections = args
-        .endpoints
-        .http
-        .http_listen
-        .as_ref()
-        .map_or(0, |_| args.endpoints.http.http_connections_max);
-    let metrics_connections = args
-        .endpoints
-        .http
-        .metrics_listen
-        .as_ref()
-        .map_or(0, |_| OPERATOR_CONNECTIONS_MAX as u64);
-    fd_limit::raise_fd_limit(
-        args.connection_limits.connections_max
-            + redis_connections
-            + http_connections
-            + metrics_connections,
-    );
     let background = BackgroundRuntime::start()?;
     let environment = AllocEnvironment {
         lease: Some(start_lease_runtime()?),
@@ -78,6 +72,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         &args.endpoints,
         endpoint_addresses,
         args.batch_items_max as usize,
+        connections_cap,
     )
     .await?;
     let address = alloc.local_addr();

@@ -11,7 +11,11 @@ use futures::future::{join_all, select_all};
 use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_client::{Client, ClientOptions};
 use seqsvr_core::ids::ClusterId;
-use seqsvr_gateway::{HTTP_PORT, REDIS_PORT, STORE_HTTP_PORT};
+use seqsvr_gateway::{
+    HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, OPERATOR_CONNECTIONS_MAX, REDIS_CONNECTIONS_DEFAULT,
+    REDIS_PORT, STORE_HTTP_PORT,
+};
+use seqsvr_proto::limits::CONNECTIONS_DEFAULT;
 use seqsvr_store::{StoreEnvironment, StoreServer};
 use tokio::time::{Instant, sleep};
 
@@ -22,9 +26,14 @@ use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
 use crate::server::core_runtime::{start_lease_runtime, start_store_runtime};
 use crate::server::endpoints::Endpoints;
+use crate::server::fd_limit::{
+    EndpointLimit, ServerParts, endpoint_runtimes, fit_connection_limits,
+};
 use crate::server::startup_banner::{self, StartupBanner};
 use crate::server::{private_dir, shutdown_signal};
 
+/// Runtimes beside those of the endpoints: Raft, slow path and lease.
+const OWN_RUNTIMES: u64 = 3;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Maximum time for the stores to create the cluster and elect a leader at the first start.
 const INIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -62,6 +71,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         )?,
     };
     check_store_count(&args.data_dir, args.stores)?;
+    let connections_cap = fit_connections(&args)?;
     let store_dirs = (1..=args.stores).map(|id| format!("store-{id}"));
     let alloc_dirs = (1..=args.allocs).map(|i| format!("alloc-a{i}"));
     for name in store_dirs.chain(alloc_dirs) {
@@ -75,6 +85,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         let data_dir = args.data_dir.join(format!("store-{id}"));
         let options = seqsvr_store::Options {
             moved_data_dir: args.moved_data_dir,
+            connections_max: CONNECTIONS_DEFAULT.min(connections_cap as usize),
             ..seqsvr_store::Options::new(id, *address, data_dir)
         };
         let environment = StoreEnvironment {
@@ -86,7 +97,9 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             .with_context(|| format!("store {id}"))?;
         if let Some(at) = store_http_addrs.get(i) {
             let is_required = args.store_http_port.is_some();
-            store_endpoints.push(Endpoints::open_local_for_store(&store, *at, is_required).await?);
+            let endpoints =
+                Endpoints::open_local_for_store(&store, *at, is_required, connections_cap);
+            store_endpoints.push(endpoints.await?);
         }
         stores.push(store);
     }
@@ -122,6 +135,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         let options = seqsvr_alloc::Options {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
             join_cluster,
+            connections_max: CONNECTIONS_DEFAULT.min(connections_cap as usize),
             ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
         };
         let environment = AllocEnvironment {
@@ -132,12 +146,24 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         let mut endpoints = Endpoints::default();
         if let Some(at) = redis_addrs.get(i) {
             endpoints
-                .open_redis(&alloc, &threads, *at, args.redis_port.is_some())
+                .open_redis(
+                    &alloc,
+                    &threads,
+                    *at,
+                    args.redis_port.is_some(),
+                    connections_cap,
+                )
                 .await?;
         }
         if let Some(at) = http_addrs.get(i) {
             endpoints
-                .open_http(&alloc, &threads, *at, args.http_port.is_some())
+                .open_http(
+                    &alloc,
+                    &threads,
+                    *at,
+                    args.http_port.is_some(),
+                    connections_cap,
+                )
                 .await?;
         }
         alloc_endpoints.push(endpoints);
@@ -222,6 +248,31 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     join_all(allocs.iter().map(AllocServer::shutdown)).await;
     join_all(stores.iter().map(StoreServer::shutdown)).await;
     outcome
+}
+
+/// Returns the highest limit of connections that fits for each endpoint of all servers.
+///
+/// # Errors
+/// This process may open too few files.
+fn fit_connections(args: &cli::DevArgs) -> Result<u64, BadInput> {
+    let limits = |name: &'static str, servers: u64, connections_max: usize| {
+        (0..servers).map(move |_| EndpointLimit {
+            name,
+            connections_max: connections_max as u64,
+        })
+    };
+    let (stores, allocs) = (args.stores, args.allocs);
+    let endpoints = limits("StoreSvr", stores, CONNECTIONS_DEFAULT)
+        .chain(limits("metrics", stores, OPERATOR_CONNECTIONS_MAX))
+        .chain(limits("AllocSvr", allocs, CONNECTIONS_DEFAULT))
+        .chain(limits("Redis", allocs, REDIS_CONNECTIONS_DEFAULT))
+        .chain(limits("HTTP", allocs, HTTP_CONNECTIONS_DEFAULT));
+    let parts = ServerParts {
+        stores,
+        allocs,
+        runtimes: OWN_RUNTIMES + endpoint_runtimes(),
+    };
+    fit_connection_limits(parts, &endpoints.collect::<Vec<_>>())
 }
 
 /// Prints a line when all AllocSvrs serve numbers; then waits without end.

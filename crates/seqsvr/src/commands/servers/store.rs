@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use seqsvr_gateway::OPERATOR_CONNECTIONS_MAX;
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, StoreEnvironment, StoreServer};
 
 use crate::cli;
 use crate::server::core_runtime::start_store_runtime;
 use crate::server::endpoints::{EndpointAddresses, Endpoints};
+use crate::server::fd_limit::{EndpointLimit, ServerParts, fit_connection_limits};
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::StartupBanner;
-use crate::server::{fd_limit, private_dir, shutdown_signal};
+use crate::server::{private_dir, shutdown_signal};
 
 /// Maximum time that a failed store waits for its parts to end.
 const FAILED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -27,24 +27,35 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         is_insecure: args.insecure,
     };
     rules.check([listen].into_iter().chain(addresses.all()))?;
+    let connections_max = args.connection_limits.connections_max;
+    let mut endpoint_limits = addresses.operator_limits();
+    endpoint_limits.push(EndpointLimit {
+        name: "--connections-max",
+        connections_max,
+    });
+    let parts = ServerParts {
+        stores: 1,
+        allocs: 0,
+        runtimes: 1,
+    };
+    let connections_cap = fit_connection_limits(parts, &endpoint_limits)?;
     private_dir::close_dir("--data-dir", &identity_args.data_dir)?;
     let mut options = Options::new(identity_args.id, listen.address(), &identity_args.data_dir);
     options.advertise_address = identity_args.advertise;
     options.insecure = args.insecure;
     options.moved_data_dir = args.moved_data_dir;
-    options.connections_max = args.connection_limits.connections_max as usize;
+    options.connections_max = connections_max.min(connections_cap) as usize;
     options.streams_max = args.connection_limits.streams_max;
     options.snapshot_interval_entries = args.snapshot_interval_entries;
     options.election_min_ms = args.election_timeout_ms;
     options.election_max_ms = 2 * args.election_timeout_ms;
-    let http_connections = addresses.all().count() * OPERATOR_CONNECTIONS_MAX;
-    fd_limit::raise_fd_limit(args.connection_limits.connections_max + http_connections as u64);
     let environment = StoreEnvironment {
         core: Some(start_store_runtime()?),
         ..StoreEnvironment::system()
     };
     let store = StoreServer::start_in(options, environment).await?;
-    let endpoints = Endpoints::open_for_store(&store, &args.http, addresses).await?;
+    let endpoints =
+        Endpoints::open_for_store(&store, &args.http, addresses, connections_cap).await?;
     let bound_endpoints = endpoints.bound_addresses(addresses);
     rules.check(
         [listen.with_bound(store.local_addr())]
