@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -37,6 +38,8 @@ const LEADERSHIP_READY_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct StoreContext {
     pub(crate) node: RaftNode,
     pub(crate) address: String,
+    /// This store has answered a call that it sent to `address`.
+    pub(crate) own_address_reached: AtomicBool,
     pub(crate) proposer: Proposer,
     pub(crate) read_index: ReadIndexBatcher,
     pub(crate) arbiter: Mutex<Arbiter>,
@@ -70,6 +73,7 @@ impl StoreContext {
         StoreContext {
             node,
             address,
+            own_address_reached: AtomicBool::new(false),
             proposer: Proposer::default(),
             read_index,
             arbiter: Mutex::default(),

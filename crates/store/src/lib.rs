@@ -15,6 +15,7 @@
 //!
 //! What it may not know: openraft, disks, and how an AllocSvr uses what it owns.
 
+mod address_check;
 pub mod arbiter;
 pub mod clock;
 mod connection_server;

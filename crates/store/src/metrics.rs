@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use seqsvr_metrics::{
     Collector, DescriptorEncoder, HealthCheck, MetricSample, Registry, encode_samples,
@@ -62,6 +63,11 @@ pub(crate) fn collect_samples(context: &StoreContext) -> Vec<MetricSample> {
             "read_index_rounds",
             "Quorum rounds that confirmed the leadership",
             context.read_index.rounds_started(),
+        ),
+        gauge(
+            "own_address_reached",
+            "1 once this store has reached itself at its advertised address",
+            u64::from(context.own_address_reached.load(Ordering::Relaxed)),
         ),
         gauge("sessions", "Open sessions", sessions as u64),
         gauge("slots", "Slots of the cluster", slots as u64),

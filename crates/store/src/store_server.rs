@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::address_check;
 use crate::arbiter;
 use crate::clock::{self, ArbiterClock};
 use crate::connection_server::StoreRuntimes;
@@ -142,6 +143,10 @@ impl StoreServer {
                 .await
         });
         tasks.spawn(arbiter::driver::run(context.clone()));
+        let (shared, stop) = (context.clone(), context.stop.clone());
+        tasks.spawn(async move {
+            stop.run_until_cancelled(address_check::run(&shared)).await;
+        });
         tasks.close();
         Ok(StoreServer {
             context,

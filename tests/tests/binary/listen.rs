@@ -7,10 +7,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use seqsvr_test_support::process::{ServerProcess, run_command};
-use seqsvr_test_support::process_cluster::ProcessCluster;
+use seqsvr_test_support::process_cluster::{ProcessCluster, store_args};
 use seqsvr_test_support::wait::wait_until;
 
 use crate::dev::{clean_command, expect_failure, free_port};
@@ -220,4 +222,60 @@ async fn insecure_servers_serve_on_all_addresses_and_show_it() {
     let status = status_of(&server).await;
     let marked = status.lines().filter(|line| line.ends_with("  INSECURE"));
     assert_eq!(marked.count(), 2, "{status}");
+}
+
+/// The address leads nowhere at first. The store runs in that time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_whose_address_leads_elsewhere_warns_once_and_serves() {
+    const WARNING: &str = "the advertised address does not lead to this store";
+    let dir = tempfile::tempdir().unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let advertise = listener.local_addr().unwrap().to_string();
+    let (attempts, is_open) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let forwarder = {
+        let (attempts, is_open, to) = (attempts.clone(), is_open.clone(), listen.clone());
+        tokio::spawn(async move {
+            while let Ok((mut from, _)) = listener.accept().await {
+                attempts.fetch_add(1, Ordering::Relaxed);
+                if is_open.load(Ordering::Relaxed) {
+                    let mut to = tokio::net::TcpStream::connect(&to).await.unwrap();
+                    tokio::spawn(async move {
+                        let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+                    });
+                }
+            }
+        })
+    };
+    let mut args = store_args(1, &listen, dir.path().join("data").to_str().unwrap());
+    args.extend(["--advertise".to_owned(), advertise.clone()]);
+    let store = ServerProcess::start(dir.path(), "store", args);
+    let logged = async |text: &str| {
+        wait_until(text, TEST_TIMEOUT, async || {
+            store.log().contains(text).then_some(())
+        })
+        .await;
+    };
+    logged(WARNING).await;
+    TcpStream::connect(&listen).unwrap();
+    let before = attempts.load(Ordering::Relaxed);
+    wait_until("a second attempt", TEST_TIMEOUT, async || {
+        (attempts.load(Ordering::Relaxed) > before).then_some(())
+    })
+    .await;
+    is_open.store(true, Ordering::Relaxed);
+    logged("the advertised address leads to this store now").await;
+    let log = store.log();
+    let warnings: Vec<&str> = log.lines().filter(|l| l.contains(WARNING)).collect();
+    assert_eq!(warnings.len(), 1, "{log}");
+    for words in [
+        &format!("no store answers at {advertise}"),
+        "correct --advertise",
+    ] {
+        assert!(warnings[0].contains(words), "{words}: {log}");
+    }
+    forwarder.abort();
 }

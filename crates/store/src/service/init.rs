@@ -14,7 +14,7 @@ use seqsvr_raft::{Error, GroupMember, MEMBERS_MAX};
 
 use crate::context::StoreContext;
 use crate::rpc_errors;
-use crate::service::members::meet_store;
+use crate::service::meet_store;
 
 /// Makes the cluster. Repeating it with the same cluster id is harmless and continues where an
 /// interrupted one stopped.

@@ -117,7 +117,7 @@ pub(super) async fn transfer_leader(
 ///
 /// # Errors
 /// Nothing answers there, or another server; the text says which.
-pub(super) async fn meet_store(
+pub(crate) async fn meet_store(
     context: &StoreContext,
     address: &str,
     incarnation: u64,

@@ -21,6 +21,8 @@ use tonic::{Request, Response, Status};
 
 use crate::context::StoreContext;
 
+pub(crate) use members::meet_store;
+
 /// Serves `Store` and `Admin`.
 #[derive(Clone)]
 pub(crate) struct StoreService(pub(crate) Arc<StoreContext>);

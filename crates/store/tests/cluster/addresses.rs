@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason};
 use seqsvr_store::StoreServer;
@@ -200,6 +201,44 @@ async fn member_is_not_added_under_an_address_that_leads_elsewhere() {
     let request = v1::ClusterStatusRequest {};
     let status = admin.cluster_status(request).await.unwrap().into_inner();
     assert_eq!(status.stores.len(), 1, "{status:?}");
+}
+
+/// Returns what the store at this address shows about its own address.
+async fn own_address_reached(store: &StoreServer) -> u64 {
+    let address = http_url(store.local_addr());
+    let mut admin = AdminClient::connect(address).await.unwrap();
+    let request = v1::NodeStatusRequest::default();
+    let status = admin.node_status(request).await.unwrap().into_inner();
+    status.counters["own_address_reached"]
+}
+
+/// The address becomes reachable while the store runs.
+#[tokio::test]
+async fn store_that_does_not_reach_its_address_serves_and_shows_it() {
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind(any_port()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = store_options(1, any_port(), dir.path());
+    options.advertise_address = Some(held.local_addr().unwrap().to_string());
+    let store = StoreServer::start(options).await.unwrap();
+    assert_eq!(own_address_reached(&store).await, 0);
+
+    let listener = held.listen(16).unwrap();
+    let to = store.local_addr();
+    let forwarder = tokio::spawn(async move {
+        while let Ok((mut from, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut to = tokio::net::TcpStream::connect(to).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+            });
+        }
+    });
+    wait_until("the store at its address", TEST_TIMEOUT, async || {
+        (own_address_reached(&store).await == 1).then_some(())
+    })
+    .await;
+    store.shutdown().await;
+    forwarder.abort();
 }
 
 async fn start_cluster_with_long_lease(stores: usize) -> InProcessCluster {
