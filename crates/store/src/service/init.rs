@@ -66,8 +66,14 @@ pub(super) async fn init_cluster(
 async fn meet_members(context: &StoreContext, members: &[v1::Member]) -> Result<(), RpcError> {
     // A list that is too long is rejected later, before anything changes.
     let members = members.iter().take(MEMBERS_MAX);
+    let own = context.node.identity();
     let meetings = members.map(async |member| {
-        let met = meet_store(context, &member.address, member.incarnation).await;
+        // A wrong incarnation of this store is rejected later, as an invalid request.
+        let incarnation = match member.id == own.node {
+            true => own.incarnation,
+            false => member.incarnation,
+        };
+        let met = meet_store(context, &member.address, incarnation).await;
         met.map_err(|cause| format!("store {}: {cause}", member.id))
     });
     let unmet: Vec<String> = join_all(meetings)
