@@ -14,7 +14,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
-use crate::output::exit_code::BadInput;
+use crate::output::exit_code::{BadInput, unreadable_input};
 
 /// Tables that are commands.
 const SERVER_TABLES: [&str; 3] = ["dev", "store", "alloc"];
@@ -83,11 +83,11 @@ pub(crate) struct ConfigIssue {
 /// # Errors
 /// The file cannot be read, or has an unknown table, an unknown key or a value of a type that no
 /// flag has. All other values are checked when clap parses the command line.
-pub(crate) fn apply_file(command: Command, path: &Path) -> Result<Command, BadInput> {
+pub(crate) fn apply_file(command: Command, path: &Path) -> anyhow::Result<Command> {
     let contents = read_contents(&command, path)?;
     match &*contents.issues {
         [] => Ok(contents.settings.into_iter().fold(command, set_default)),
-        [issue] => Err(file_error(path, &issue.text)),
+        [issue] => Err(file_error(path, &issue.text).into()),
         [issue, more @ ..] => Err(file_error(
             path,
             format_args!(
@@ -95,7 +95,8 @@ pub(crate) fn apply_file(command: Command, path: &Path) -> Result<Command, BadIn
                 issue.text,
                 more.len()
             ),
-        )),
+        )
+        .into()),
     }
 }
 
@@ -103,7 +104,7 @@ pub(crate) fn apply_file(command: Command, path: &Path) -> Result<Command, BadIn
 ///
 /// # Errors
 /// The file cannot be read or is not TOML.
-pub(crate) fn check_file(command: &Command, path: &Path) -> Result<ConfigContents, BadInput> {
+pub(crate) fn check_file(command: &Command, path: &Path) -> anyhow::Result<ConfigContents> {
     let mut contents = read_contents(command, path)?;
     for setting in &contents.settings {
         let commands = commands_with_flag(command, &setting.table, &setting.key);
@@ -137,12 +138,10 @@ fn file_error(path: &Path, why: impl Display) -> BadInput {
 }
 
 /// Reads the file and sorts its keys into settings and issues.
-fn read_contents(command: &Command, path: &Path) -> Result<ConfigContents, BadInput> {
+fn read_contents(command: &Command, path: &Path) -> anyhow::Result<ConfigContents> {
     let text = std::fs::read_to_string(path).map_err(|e| {
-        file_error(
-            path,
-            format_args!("cannot be read: {e}; name a TOML file with --config"),
-        )
+        let what = path.display().to_string();
+        unreadable_input(&what, &e, "name a TOML file with --config")
     })?;
     let tables: Table = text
         .parse()

@@ -93,7 +93,7 @@ fn parse_args() -> CommandLine {
                 {
                     return cli;
                 }
-                _ => exit_code::report_and_exit(&error.into()),
+                _ => exit_code::report_and_exit(&error),
             },
         };
     }

@@ -25,7 +25,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqsvr_core::command::SessionProof;
 use seqsvr_core::ids::{ClusterId, Nonce, SessionId};
-use seqsvr_net::{OPEN_FILES_REMEDY, is_out_of_descriptors, with_open_files_remedy};
+use seqsvr_net::with_open_files_remedy;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -119,31 +119,33 @@ impl StateDir {
     /// since a build that recorded no cluster.
     ///
     /// # Errors
-    /// The record cannot be read.
+    /// [`Error::StateDir`]: the record cannot be read now, and a later start may read it. It is as
+    /// good as before, so no text sends the operator to `--join-cluster`, which would switch its
+    /// check off. [`Error::ClusterConflict`]: it can be read and is no record.
     pub(crate) fn load_cluster(&self) -> Result<Option<ClusterId>, Error> {
         let path = self.dir.join(CLUSTER_FILE);
-        let rejected = |cause: &dyn std::fmt::Display| {
+        let rejected = || {
             Error::ClusterConflict(format!(
-                "the cluster of this AllocSvr is not known: {} {cause}; start this AllocSvr once with --join-cluster ID, where ID is the cluster that `seqsvr status` shows",
+                "the cluster of this AllocSvr is not known: {} is damaged or of another version; start this AllocSvr once with --join-cluster ID, where ID is the cluster that `seqsvr status` shows",
                 path.display()
             ))
         };
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) if is_out_of_descriptors(&e) => {
-                return Err(Error::ClusterConflict(format!(
-                    "the cluster of this AllocSvr is not known: cannot read {}: {e}; {OPEN_FILES_REMEDY}",
+            // Not text, so it is no record of any version.
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => return Err(rejected()),
+            Err(e) => {
+                return Err(Error::StateDir(with_open_files_remedy(format!(
+                    "cannot read {}, which records the cluster of this AllocSvr: {e}; start this AllocSvr again once the file can be read",
                     path.display()
-                )));
+                ))));
             }
-            Err(e) => return Err(rejected(&format_args!("cannot be read: {e}"))),
         };
         let stored = serde_json::from_str::<StoredCluster>(&text).ok();
         let stored = stored.filter(|stored| stored.format == CLUSTER_FORMAT);
         let cluster = stored.and_then(|stored| u128::from_str_radix(&stored.cluster, 16).ok());
-        let damaged = || rejected(&"is damaged or of another version");
-        cluster.map(ClusterId).map(Some).ok_or_else(damaged)
+        cluster.map(ClusterId).map(Some).ok_or_else(rejected)
     }
 
     /// Records the cluster, unless that is the recorded one. Waits for the disk.
@@ -311,17 +313,42 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
         for bad in [
-            "",
-            "{",
-            r#"{"format":2,"cluster":"01"}"#,
-            r#"{"format":1,"cluster":"x"}"#,
+            &b""[..],
+            b"{",
+            b"\xff",
+            br#"{"format":2,"cluster":"01"}"#,
+            br#"{"format":1,"cluster":"x"}"#,
         ] {
             std::fs::write(dir.path().join("cluster"), bad).unwrap();
-            let rejected = state.load_cluster().unwrap_err().to_string();
+            let error = state.load_cluster().unwrap_err();
+            assert!(matches!(error, Error::ClusterConflict(_)), "{error:?}");
+            let rejected = error.to_string();
             assert!(rejected.contains("--join-cluster"), "{rejected}");
         }
         state.record_cluster(ClusterId(1)).unwrap();
         assert_eq!(state.load_cluster().unwrap(), Some(ClusterId(1)));
+    }
+
+    /// Schedule: the disk has one bad moment while a start reads the record. The start must be
+    /// repeated, and the record must not be given up.
+    #[test]
+    fn unreadable_cluster_record_is_no_conflict() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let record = dir.path().join("cluster");
+        // EIO: no process maps its first page.
+        std::os::unix::fs::symlink("/proc/self/mem", &record).unwrap();
+        let bad_disk = state.load_cluster().unwrap_err();
+        std::fs::remove_file(&record).unwrap();
+        std::fs::create_dir(&record).unwrap();
+        let other_kind = state.load_cluster().unwrap_err();
+        for error in [bad_disk, other_kind] {
+            assert!(matches!(error, Error::StateDir(_)), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains("os error"), "{text}");
+            assert!(text.contains("start this AllocSvr again"), "{text}");
+            assert!(!text.contains("--join-cluster"), "{text}");
+        }
     }
 
     /// The bytes of both files stay readable for every later build.

@@ -2,6 +2,8 @@
 //! server was reachable, or the command timed out, so that a retry makes sense. Servers of
 //! different clusters are bad input: the addresses are wrong.
 
+use std::io;
+
 use seqsvr_bench::InvalidSettings;
 use seqsvr_client::{Code, Error, ErrorKind};
 use seqsvr_net::with_open_files_remedy;
@@ -19,6 +21,27 @@ pub(crate) const UNAVAILABLE_CODE: i32 = 3;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct BadInput(pub(crate) String);
+
+/// Returns the error of a file or directory, named by the operator, that cannot be read. It is bad
+/// input, after which a service manager does not start the process again, only if its name, its
+/// mode or its content causes it. A disk that fails, or a lack of descriptors, may be over at the
+/// next start.
+pub(crate) fn unreadable_input(what: &str, cause: &io::Error, advice: &str) -> anyhow::Error {
+    use io::ErrorKind;
+    match cause.kind() {
+        ErrorKind::NotFound
+        | ErrorKind::PermissionDenied
+        | ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::InvalidInput
+        | ErrorKind::InvalidData => {
+            BadInput(format!("{what}: cannot be read: {cause}; {advice}")).into()
+        }
+        _ => anyhow::anyhow!(
+            "{what}: cannot be read: {cause}; the system log may have the reason; once it can be read, start this process again"
+        ),
+    }
+}
 
 /// A server that cannot be reached, or that does not answer in time.
 #[derive(Debug, thiserror::Error)]
@@ -53,5 +76,39 @@ fn exit_code(error: &anyhow::Error) -> i32 {
             UNAVAILABLE_CODE
         }
         _ => FAILED_CODE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// Schedule: a disk fails for a moment, or descriptors are short, while a server starts. After
+    /// exit code 2 its unit stays down.
+    #[test]
+    fn failing_disk_is_no_bad_input() {
+        for (errno, code) in [
+            (Errno::IO, FAILED_CODE),
+            (Errno::MFILE, FAILED_CODE),
+            (Errno::NFILE, FAILED_CODE),
+            (Errno::NOENT, BAD_INPUT_CODE),
+            (Errno::ACCESS, BAD_INPUT_CODE),
+            (Errno::NOTDIR, BAD_INPUT_CODE),
+        ] {
+            let error = unreadable_input("--data-dir /d", &errno.into(), "name another");
+            assert_eq!(exit_code(&error), code, "{error}");
+            let text = error.to_string();
+            assert!(
+                text.starts_with("--data-dir /d: cannot be read: "),
+                "{text}"
+            );
+            assert_eq!(
+                text.contains("name another"),
+                code == BAD_INPUT_CODE,
+                "{text}"
+            );
+        }
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use crate::output::exit_code::BadInput;
+use crate::output::exit_code::{BadInput, unreadable_input};
 
 /// Bits of a mode that let other users write.
 const WRITE_BY_OTHERS: u32 = 0o022;
@@ -32,14 +32,10 @@ const DEPTH_MAX: u32 = 3;
 ///
 /// # Errors
 /// Other users may write the directory, and this process may not change that; or the directory, or
-/// something in it, belongs to another user or is a symbolic link.
-pub(crate) fn close_dir(flag: &str, dir: &Path) -> Result<(), BadInput> {
-    let unreadable = |e: io::Error| {
-        let dir = dir.display();
-        BadInput(format!(
-            "{flag} {dir}: cannot be read: {e}; name a directory of this user"
-        ))
-    };
+/// something in it, belongs to another user or is a symbolic link. [`BadInput`], except if the
+/// system fails to read something that this user may read.
+pub(crate) fn close_dir(flag: &str, dir: &Path) -> anyhow::Result<()> {
+    let unreadable = |e| unreadable(flag, dir, e);
     let link = match fs::symlink_metadata(dir) {
         Ok(link) => link,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -62,6 +58,12 @@ pub(crate) fn close_dir(flag: &str, dir: &Path) -> Result<(), BadInput> {
     }
     // No other user can add anything from here on.
     check_entries(flag, dir, DEPTH_MAX)
+}
+
+/// Returns the error of a directory that cannot be looked at.
+fn unreadable(flag: &str, path: &Path, cause: io::Error) -> anyhow::Error {
+    let what = format!("{flag} {}", path.display());
+    unreadable_input(&what, &cause, "name a directory of this user")
 }
 
 /// Closes a directory that other users may read or write.
@@ -115,20 +117,14 @@ fn check_owner(flag: &str, path: &Path, meta: &Metadata) -> Result<(), BadInput>
 
 /// Rejects a directory in which something belongs to another user, or is a link that no directory
 /// of the operator needs.
-fn check_entries(flag: &str, dir: &Path, depth: u32) -> Result<(), BadInput> {
-    let unreadable = |path: &Path, e: io::Error| {
-        let path = path.display();
-        BadInput(format!(
-            "{flag} {path}: cannot be read: {e}; name a directory of this user"
-        ))
-    };
-    for entry in fs::read_dir(dir).map_err(|e| unreadable(dir, e))? {
-        let path = entry.map_err(|e| unreadable(dir, e))?.path();
+fn check_entries(flag: &str, dir: &Path, depth: u32) -> anyhow::Result<()> {
+    for entry in fs::read_dir(dir).map_err(|e| unreadable(flag, dir, e))? {
+        let path = entry.map_err(|e| unreadable(flag, dir, e))?.path();
         let meta = match fs::symlink_metadata(&path) {
             Ok(meta) => meta,
             // A process that still uses the directory deleted it.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(unreadable(&path, e)),
+            Err(e) => return Err(unreadable(flag, &path, e)),
         };
         check_owner(flag, &path, &meta)?;
         let mut is_dir = meta.is_dir();
@@ -138,7 +134,8 @@ fn check_entries(flag: &str, dir: &Path, depth: u32) -> Result<(), BadInput> {
                 return Err(BadInput(format!(
                     "{flag} {}: it is a symbolic link, which a server follows only to a directory; delete it, or move the file here",
                     path.display()
-                )));
+                ))
+                .into());
             };
             check_owner(flag, &path, &target)?;
             is_dir = true;

@@ -6,7 +6,7 @@
 //! succeeds.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
 use crate::cli::EndpointArgs;
-use crate::output::exit_code::BadInput;
+use crate::output::exit_code::{BadInput, unreadable_input};
 
 /// Maximum bytes of a file with a secret. A longer file is rejected.
 const SECRET_FILE_BYTES_MAX: u64 = 4_096;
@@ -51,8 +51,9 @@ pub(crate) fn reject_secret_arguments(
 /// Replaces the files with secrets by their contents.
 ///
 /// # Errors
-/// A secret is set twice, or its file has none that can be used.
-pub(crate) fn read_secret_files(args: &mut EndpointArgs) -> Result<(), BadInput> {
+/// A secret is set twice, or its file has none that can be used: [`BadInput`]. The system fails to
+/// read a file.
+pub(crate) fn read_secret_files(args: &mut EndpointArgs) -> anyhow::Result<()> {
     for (flag, text, file) in [
         (
             "--redis-password",
@@ -79,27 +80,45 @@ fn resolve_secret(
     flag: &str,
     text: Option<String>,
     file: Option<&Path>,
-) -> Result<Option<String>, BadInput> {
+) -> anyhow::Result<Option<String>> {
     match (text, file) {
         (Some(_), Some(file)) => Err(BadInput(format!(
             "{flag}-file {}: the environment or the configuration file sets {flag} too; keep one of them",
             file.display()
-        ))),
-        (None, Some(file)) => read_secret(file)
-            .map(Some)
-            .map_err(|why| BadInput(format!("{flag}-file {}: {why}", file.display()))),
+        ))
+        .into()),
+        (None, Some(file)) => {
+            let what = format!("{flag}-file {}", file.display());
+            let (bytes, mode) = read_file(file)
+                .map_err(|e| unreadable_input(&what, &e, "name a file that this user may read"))?;
+            let secret = check_secret(bytes).map_err(|why| BadInput(format!("{what}: {why}")))?;
+            if mode & ANY_BY_ALL != 0 {
+                tracing::warn!(
+                    file = %file.display(),
+                    mode = %format_args!("{mode:04o}"),
+                    "every user of this machine may read or write the file with a secret; run `chmod 600` on it as its owner"
+                );
+            }
+            Ok(Some(secret))
+        }
         (text, None) => Ok(text),
     }
 }
 
-/// Reads a secret from a file, without the newline at its end. Warns if any user may read the file.
-fn read_secret(path: &Path) -> Result<String, String> {
-    let unreadable = |e| format!("cannot be read: {e}; name a file that this user may read");
-    let file = File::open(path).map_err(unreadable)?;
-    let meta = file.metadata().map_err(unreadable)?;
+/// Reads a file of at most [`SECRET_FILE_BYTES_MAX`] bytes, or one byte more of a longer one.
+/// Returns the mode as well; 0 if it is no regular file.
+fn read_file(path: &Path) -> io::Result<(Vec<u8>, u32)> {
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
     let mut bytes = Vec::new();
-    let mut limited = file.take(SECRET_FILE_BYTES_MAX + 1);
-    limited.read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(SECRET_FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)?;
+    let mode = if meta.is_file() { meta.mode() } else { 0 };
+    Ok((bytes, mode & 0o7777))
+}
+
+/// Returns the secret that a file has, without the newline at its end.
+fn check_secret(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.len() as u64 > SECRET_FILE_BYTES_MAX {
         return Err(format!(
             "it has more than {SECRET_FILE_BYTES_MAX} bytes; name a file that has only the secret"
@@ -116,14 +135,6 @@ fn read_secret(path: &Path) -> Result<String, String> {
     }
     if secret.contains('\n') {
         return Err("it has several lines; name a file that has only the secret".to_owned());
-    }
-    let mode = meta.mode() & 0o7777;
-    if meta.is_file() && mode & ANY_BY_ALL != 0 {
-        tracing::warn!(
-            file = %path.display(),
-            mode = %format_args!("{mode:04o}"),
-            "every user of this machine may read or write the file with a secret; run `chmod 600` on it as its owner"
-        );
     }
     Ok(secret.to_owned())
 }
@@ -171,11 +182,17 @@ mod tests {
             );
         }
         let missing = resolve_secret("--redis-password", None, Some("/no/such".as_ref()));
-        let error = missing.unwrap_err().to_string();
+        let error = missing.unwrap_err();
+        assert!(error.is::<BadInput>());
+        let error = error.to_string();
         assert!(
             error.contains("/no/such: cannot be read: No such file"),
             "{error}"
         );
+        // EIO: no process maps its first page. The next start may read the file.
+        let failing = resolve_secret("--redis-password", None, Some("/proc/self/mem".as_ref()));
+        let error = failing.unwrap_err();
+        assert!(!error.is::<BadInput>(), "{error}");
         // It has no end.
         let endless = resolve_secret("--tinyid-token", None, Some("/dev/zero".as_ref()));
         assert!(endless.unwrap_err().to_string().contains("more than 4096"));

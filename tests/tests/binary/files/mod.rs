@@ -336,3 +336,29 @@ fn salvage_to_stdout_is_a_backup() {
     let left = fs::read_dir(dev.dir.path()).unwrap().count();
     assert_eq!(left, 2, "the copy of the log is deleted");
 }
+
+/// Schedule: the record of the cluster cannot be read at one start. A supervisor repeats a start
+/// that ended with code 1, and gives up after code 2.
+#[test]
+fn alloc_that_cannot_read_its_cluster_ends_with_code_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let listen = format!("127.0.0.1:{}", free_port());
+    let alloc = || {
+        let mut command = clean_command(&["alloc", "--name", "a1", "--stores", "127.0.0.1:1"]);
+        command.args(["--listen", &listen, "--state-dir"]);
+        command.arg(&state);
+        command
+    };
+    fs::create_dir_all(state.join("cluster")).unwrap();
+    let errors = expect_failure(alloc(), 1);
+    for words in ["state/cluster", "os error", "start this AllocSvr again"] {
+        assert!(errors.contains(words), "{words}: {errors}");
+    }
+    assert!(!errors.contains("--join-cluster"), "{errors}");
+    // A record that can be read and is none: only the operator can say which cluster it was.
+    fs::remove_dir(state.join("cluster")).unwrap();
+    fs::write(state.join("cluster"), "{").unwrap();
+    let errors = expect_failure(alloc(), 2);
+    assert!(errors.contains("--join-cluster"), "{errors}");
+}
