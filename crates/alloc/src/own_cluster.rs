@@ -19,7 +19,7 @@
 //! Who decides: `store_client/cluster_votes.rs`. What is kept: `session/state_dir.rs`.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use seqsvr_core::ids::ClusterId;
@@ -39,6 +39,10 @@ pub(crate) struct OwnCluster {
     is_decided: watch::Sender<bool>,
     /// Why there is no decision yet.
     undecided: Mutex<Option<RpcError>>,
+    /// Whether the state directory records the cluster durably.
+    is_recorded: AtomicBool,
+    /// Why it does not yet, while a session waits for that.
+    unrecorded: Mutex<Option<String>>,
     /// Stores that answered last for another cluster.
     stray_stores: AtomicU64,
 }
@@ -97,6 +101,29 @@ impl OwnCluster {
     /// Returns why the cluster is not decided yet, if a store has answered or failed to.
     pub(crate) fn undecided_error(&self) -> Option<RpcError> {
         self.undecided.lock().clone()
+    }
+
+    /// Records that the state directory has the cluster durably.
+    pub(crate) fn set_recorded(&self) {
+        self.is_recorded.store(true, Relaxed);
+        *self.unrecorded.lock() = None;
+    }
+
+    /// Returns whether the state directory is known to have the cluster durably.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.is_recorded.load(Relaxed)
+    }
+
+    /// Records why the state directory does not have the cluster. Returns whether that is another
+    /// reason than the last one.
+    pub(crate) fn set_unrecorded(&self, why: &str) -> bool {
+        let last = self.unrecorded.lock().replace(why.to_owned());
+        last.as_deref() != Some(why)
+    }
+
+    /// Returns why the state directory does not have the cluster, if a session waits for that.
+    pub(crate) fn unrecorded(&self) -> Option<String> {
+        self.unrecorded.lock().clone()
     }
 
     /// Sets how many stores answer for another cluster.

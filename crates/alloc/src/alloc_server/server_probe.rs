@@ -27,6 +27,7 @@ impl ServerProbe for AllocServer {
             session,
             table,
             renewals,
+            own_cluster,
             ..
         } = &*self.sequence;
         let left = session.lease_left().as_millis() as u64;
@@ -34,8 +35,12 @@ impl ServerProbe for AllocServer {
         let stores = self.stores.address_list();
         let unmet = self.address_check.failure();
         let undecided = self.stores.undecided_error();
+        let unrecorded = own_cluster.unrecorded();
         vec![
             HealthCheck::new("address", unmet.is_none(), || unmet.unwrap_or_default()),
+            HealthCheck::new("state directory", unrecorded.is_none(), || {
+                unrecorded.unwrap_or_default()
+            }),
             HealthCheck::new("lease", session.has_lease(), || {
                 format!(
                     "no valid lease, so no request is served; check that the stores {stores} run and have a leader (`seqsvr status`)"

@@ -31,6 +31,7 @@ use crate::alloc_identity::AllocIdentity;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::lease::address_check::AddressCheck;
+use crate::lease::cluster_record::record_cluster;
 use crate::metrics::counters::AllocCounters;
 use crate::own_cluster::OwnCluster;
 use crate::random::RandomSource;
@@ -179,7 +180,9 @@ impl LeaseKeeper {
                     self.counters.sessions_opened.add(1);
                     let session = Arc::new(LeasedSession::new(SessionId(opened.session)));
                     tracing::info!(session = %session.id, name = %self.identity.name, "session opened");
-                    self.record_cluster().await;
+                    if let Some(dir) = &self.state_dir {
+                        record_cluster(dir, &self.own_cluster, &self.random).await;
+                    }
                     self.store_proof(SessionProof {
                         session: session.id,
                         nonce,
@@ -227,21 +230,6 @@ impl LeaseKeeper {
                 last_logged_reason = fault.message;
             }
             sleep(self.random.jitter(Duration::from_millis(200))).await;
-        }
-    }
-
-    /// Records the cluster in the state directory before a number of it is given. A cluster counts
-    /// once it has opened a session, because an `init` that was interrupted leaves ids of clusters
-    /// that never exist.
-    async fn record_cluster(&self) {
-        let (Some(dir), Some(cluster)) = (self.state_dir.clone(), self.own_cluster.id()) else {
-            return;
-        };
-        let recorded = seqsvr_os::spawn_blocking(move || dir.record_cluster(cluster)).await;
-        let recorded = recorded.unwrap_or_else(|e| Err(std::io::Error::other(e)));
-        if let Err(e) = recorded {
-            let error = with_open_files_remedy(e.to_string());
-            tracing::warn!(%error, "cluster not recorded in the state directory; until it is, a start needs more than half of the stores");
         }
     }
 

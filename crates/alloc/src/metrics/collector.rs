@@ -214,6 +214,11 @@ impl AllocCollector {
                 self.session.has_lease().into(),
             ),
             gauge(
+                "cluster_unrecorded",
+                "1 while the state directory cannot record the cluster, so that nothing is served",
+                self.own_cluster.unrecorded().is_some().into(),
+            ),
+            gauge(
                 "stray_stores",
                 "Stores of the list that belong to another cluster",
                 self.own_cluster.stray_stores(),

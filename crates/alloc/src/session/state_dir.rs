@@ -151,7 +151,8 @@ impl StateDir {
     /// Records the cluster, unless that is the recorded one. Waits for the disk.
     pub(crate) fn record_cluster(&self, cluster: ClusterId) -> io::Result<()> {
         if matches!(self.load_cluster(), Ok(Some(recorded)) if recorded == cluster) {
-            return Ok(());
+            // Its content was synced before it got its name. The name may not be durable yet.
+            return seqsvr_os::sync_dir(&self.dir);
         }
         let stored = StoredCluster {
             format: CLUSTER_FORMAT,

@@ -12,12 +12,18 @@ pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
     let admin = client.sdk.admin();
     let cluster = admin.cluster_status().await?;
-    let addresses: Vec<String> = cluster
+    let mut addresses: Vec<String> = cluster
         .stores
         .iter()
         .map(|s| s.address.clone())
         .chain(cluster.sessions.iter().map(|s| s.address.clone()))
         .collect();
+    // One that cannot record its cluster may have no session.
+    for server in args.client.addresses() {
+        if addresses.iter().all(|known| known != server) {
+            addresses.push(server.to_owned());
+        }
+    }
     // A process that does not answer is part of the result, not a failure of the command.
     let admin_with_short_deadline = client
         .sdk
@@ -107,14 +113,37 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
             },
         );
         stdout::print_line(format_args!(
-            "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}{}",
+            "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}{}{}",
             s.name,
             s.address,
             s.slots,
+            unrecorded_mark(counter(&s.address, "cluster_unrecorded")),
             insecure_mark(counter(&s.address, "insecure"))
         ))?;
     }
+    for (address, node) in nodes {
+        let has_session = c.sessions.iter().any(|s| s.address == *address);
+        if let Ok(node) = node
+            && node.role == "alloc"
+            && !has_session
+        {
+            stdout::print_line(format_args!(
+                "alloc     {}  {address}  no session{}{}",
+                node.name,
+                unrecorded_mark(node.counters.get("cluster_unrecorded").copied()),
+                insecure_mark(node.counters.get("insecure").copied())
+            ))?;
+        }
+    }
     Ok(())
+}
+
+/// Returns the mark behind an AllocSvr that takes no slots because it cannot record its cluster.
+fn unrecorded_mark(counter: Option<u64>) -> &'static str {
+    match counter {
+        Some(1) => "  CANNOT WRITE ITS STATE DIRECTORY",
+        _ => "",
+    }
 }
 
 /// Returns the mark behind a process that runs with `--insecure`.

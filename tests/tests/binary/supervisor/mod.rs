@@ -1,5 +1,7 @@
-//! What a supervisor does with a server: systemd units, signals that stop it, and few descriptors.
+//! What a supervisor does with a server: systemd units, signals that stop it, few descriptors,
+//! and a disk without space.
 
 mod open_files;
 mod signals;
+mod state_dir;
 mod units;

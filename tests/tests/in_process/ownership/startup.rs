@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use seqsvr_alloc::{AllocServer, Error};
 use seqsvr_client::{Code, Reason};
+use seqsvr_core::ids::ClusterId;
 use seqsvr_metrics::ServerProbe;
-use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::convert::{u128_from, u128_to_bytes};
 use seqsvr_proto::v1::{ClusterStatusRequest, KeepAliveRequest, OpenSessionRequest};
 use seqsvr_test_support::in_process::{
     InProcessCluster, any_port, expect_rejection, new_caller, new_client, next_request,
@@ -109,11 +110,16 @@ async fn alloc_at_address_of_another_session_waits_for_its_end() {
     cluster.stop(&[waiting]).await;
 }
 
+/// Returns why a health check of an AllocSvr fails; None: it does not.
+fn check_failure(alloc: &AllocServer, name: &str) -> Option<String> {
+    let mut checks = alloc.health_checks().into_iter();
+    let check = checks.find(|check| check.name == name);
+    check.expect("the check").failure
+}
+
 /// Returns why an AllocSvr has not met itself at its address; None: it has.
 fn address_failure(alloc: &AllocServer) -> Option<String> {
-    let checks = alloc.health_checks().into_iter();
-    let mut address = checks.filter(|check| check.name == "address");
-    address.next().expect("the check").failure
+    check_failure(alloc, "address")
 }
 
 /// Waits until an AllocSvr has renewed its lease some times more.
@@ -200,6 +206,59 @@ async fn alloc_at_address_of_another_alloc_takes_no_slots() {
     );
     wait_for_renewals(&first, 5).await;
     assert_eq!(session_names(&cluster).await, ["a1"]);
+    cluster.stop(&[first, second]).await;
+}
+
+/// Schedule: the state directory records another cluster, and its disk is full. The operator starts
+/// the AllocSvr with `--join-cluster`. If it gave numbers, the old record would decide the next
+/// start, and the numbers of the other cluster would be given again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alloc_that_cannot_record_its_cluster_takes_no_slots_before_it_does() {
+    let cluster = InProcessCluster::start(1, Duration::from_secs(1)).await;
+    let [first] = cluster.start_allocs(["a1"]).await;
+    let mut admin = cluster.admin_client(0).await;
+    let status = admin.cluster_status(ClusterStatusRequest {}).await.unwrap();
+    let own = u128_from(&status.into_inner().cluster, "cluster id").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let record = |cluster: u128| format!(r#"{{"format":1,"cluster":"{cluster:032x}"}}"#);
+    let read_record = || std::fs::read_to_string(dir.path().join("cluster")).unwrap();
+    std::fs::write(dir.path().join("cluster"), record(!own)).unwrap();
+    // In the way of the new file, for root as well.
+    let obstacle = dir.path().join("cluster.new");
+    std::fs::create_dir(&obstacle).unwrap();
+    let second = start_alloc(seqsvr_alloc::Options {
+        state_dir: Some(dir.path().to_owned()),
+        join_cluster: Some(ClusterId(own)),
+        ..cluster.alloc_options("a2")
+    })
+    .await;
+    let failure = wait_until("a failed attempt", TEST_TIMEOUT, async || {
+        check_failure(&second, "state directory")
+    })
+    .await;
+    let path = dir.path().display().to_string();
+    for words in [&path, "os error", "takes no slots"] {
+        assert!(failure.contains(words), "{failure}");
+    }
+    // A renewed session would have got slots in that time.
+    wait_for_renewals(&first, 5).await;
+    assert!(!second.has_lease());
+    assert_eq!(read_counter(&second, "slots_owned").await, 0);
+    assert_eq!(read_counter(&second, "cluster_unrecorded").await, 1);
+    assert_eq!(read_record(), record(!own));
+    // It serves through the owner.
+    let taken = new_caller(&second).await.next(next_request("", 1)).await;
+    taken.unwrap();
+
+    std::fs::remove_dir(&obstacle).unwrap();
+    wait_until("its slots", TEST_TIMEOUT, async || {
+        let owned = read_counter(&second, "slots_owned").await;
+        (owned > 0 && second.has_lease()).then_some(())
+    })
+    .await;
+    assert_eq!(read_record(), record(own));
+    assert_eq!(check_failure(&second, "state directory"), None);
+    assert_eq!(read_counter(&second, "cluster_unrecorded").await, 0);
     cluster.stop(&[first, second]).await;
 }
 

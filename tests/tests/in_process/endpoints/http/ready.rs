@@ -60,13 +60,13 @@ async fn readiness_without_a_majority_fails() {
     let allocs = cluster.start_allocs(["a1"]).await;
     let alloc = open_alloc_endpoint(&allocs[0]).await;
     let store = open_store_endpoint(cluster.store(0)).await;
-    wait_until_ready(&alloc, 5).await;
+    wait_until_ready(&alloc, 6).await;
     wait_until_ready(&store, 4).await;
     assert_stays_ready(&store).await;
     // Two of three are a majority.
     cluster.stop_store(2).await;
     wait_until_ready(&store, 4).await;
-    wait_until_ready(&alloc, 5).await;
+    wait_until_ready(&alloc, 6).await;
     cluster.stop_store(1).await;
     // While the lease is valid.
     wait_until_failed(&alloc, &["store"]).await;
