@@ -49,7 +49,7 @@ pub struct AllocServer {
     pub(crate) slot_mover: Arc<SlotMover>,
     pub(crate) stores: StoreGroupClient,
     collector: AllocCollector,
-    address_check: Arc<AddressCheck>,
+    pub(crate) address_check: Arc<AddressCheck>,
     tasks: TaskTracker,
     lease_keeper: CancellationToken,
     lease_keeper_ended: CancellationToken,

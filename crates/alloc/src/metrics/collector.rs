@@ -91,13 +91,21 @@ impl AllocCollector {
             dropped_log_lines_sample(),
         ]);
         NodeStatusResponse {
+            counters: to_counter_map("", figures),
+            hottest: top_sections(&sections, self.table.load().as_deref()),
+            ..self.describe_process()
+        }
+    }
+
+    /// Returns who this AllocSvr is: its status without figures.
+    pub(crate) fn describe_process(&self) -> NodeStatusResponse {
+        NodeStatusResponse {
             role: "alloc".into(),
             name: self.identity.name.clone(),
             address: self.identity.address.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            counters: to_counter_map("", figures),
-            hottest: top_sections(&sections, self.table.load().as_deref()),
             incarnation: self.identity.incarnation,
+            ..NodeStatusResponse::default()
         }
     }
 
