@@ -125,7 +125,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
 
 /// Returns the error with which the process ends. Stores of different clusters are a mistake in the
 /// settings: a service manager must not start the process again.
-fn to_exit_error(error: Error) -> anyhow::Error {
+pub(super) fn to_exit_error(error: Error) -> anyhow::Error {
     match error {
         Error::ClusterConflict(text) => BadInput(text).into(),
         other => other.into(),

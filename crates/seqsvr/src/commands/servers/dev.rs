@@ -19,6 +19,7 @@ use seqsvr_proto::limits::CONNECTIONS_DEFAULT;
 use seqsvr_store::{StoreEnvironment, StoreServer};
 use tokio::time::{Instant, sleep};
 
+use super::alloc::to_exit_error;
 use super::init::{self, ClusterSettings};
 use crate::cli;
 use crate::output::exit_code::BadInput;
@@ -106,16 +107,22 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let members: BTreeMap<u64, String> = (1..)
         .zip(store_addrs.iter().map(ToString::to_string))
         .collect();
-    let is_new = stores.iter().any(|s| s.identity().cluster.is_none());
+    let has_empty_store = stores.iter().any(|s| s.identity().cluster.is_none());
     // The directories of the AllocSvrs may be of an earlier cluster whose stores were deleted.
-    let join_cluster = match is_new {
+    let (join_cluster, is_new) = match has_empty_store {
         true => {
             let lease_ms = args.lease_ms.unwrap_or(cli::LEASE_MS_DEFAULT);
             let created = init::create_cluster(&members, lease_ms, 1_024, INIT_TIMEOUT);
-            let (cluster, _) = created.await?;
-            Some(ClusterId(cluster))
+            let (cluster, existed) = created.await?;
+            if existed && let Some(stores) = init::await_all_joined(&members).await? {
+                tracing::warn!(
+                    %stores,
+                    "a store has lost its directory and has no part in the cluster any more; the others serve while they are more than half; to begin again with all, stop and delete the directory of `--data-dir`"
+                );
+            }
+            (Some(ClusterId(cluster)), !existed)
         }
-        false => None,
+        false => (None, false),
     };
     if let Some(lease_ms) = args.lease_ms {
         let settings = ClusterSettings {
@@ -142,7 +149,9 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             lease: Some(lease.clone()),
             ..background.environment()
         };
-        let alloc = AllocServer::start_in(options, environment).await?;
+        let alloc = AllocServer::start_in(options, environment)
+            .await
+            .map_err(to_exit_error)?;
         let mut endpoints = Endpoints::default();
         if let Some(at) = redis_addrs.get(i) {
             endpoints
@@ -239,7 +248,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let outcome = tokio::select! {
         biased;
         (reason, ..) = store_failed => Err(anyhow::anyhow!("a store stopped: {reason}")),
-        (error, ..) = alloc_failed => Err(anyhow::Error::from(error)),
+        (error, ..) = alloc_failed => Err(to_exit_error(error)),
         stop = shutdown_signal::wait_for_shutdown_signal() => stop.map_err(Into::into),
         never = ready => never,
     };

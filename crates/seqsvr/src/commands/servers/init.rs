@@ -55,6 +55,12 @@ pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
     let (cluster, existed) =
         create_cluster(&stores, args.lease_ms, args.slots, args.timeout).await?;
     if existed {
+        if let Some(table) = await_all_joined(&stores).await? {
+            return Err(BadInput(format!(
+                "a cluster of these stores exists, and some of them do not belong to it; `init` gives no store its place back: if most stores of the cluster live, add the empty ones under new ids with `seqsvr member add`, and remove the lost ones with `seqsvr member remove`; otherwise restore a backup{table}"
+            ))
+            .into());
+        }
         let settings = ClusterSettings {
             lease_ms: args.lease_ms,
             slots: Some(args.slots),
@@ -214,26 +220,26 @@ pub(crate) async fn create_cluster(
     let cluster: [u8; 16] = cluster.as_ref().try_into().map_err(|_| {
         anyhow::Error::msg("a store returned a malformed cluster id; check --stores")
     })?;
-    if is_retry && described.iter().any(|d| d.cluster.is_empty()) {
-        require_all_joined(stores).await?;
-    }
     Ok((u128::from_be_bytes(cluster), is_retry))
 }
 
 /// Waits until each store belongs to the cluster that is complete now. An interrupted `init` leaves
 /// stores that join a moment after the others; an empty directory of a former store never joins.
-async fn require_all_joined(stores: &BTreeMap<u64, String>) -> anyhow::Result<()> {
+/// Returns a table of the stores, a line each, if some stay out.
+///
+/// # Errors
+/// A store does not answer.
+pub(crate) async fn await_all_joined(
+    stores: &BTreeMap<u64, String>,
+) -> anyhow::Result<Option<String>> {
     let deadline = Instant::now() + SILENT_STORE_TIMEOUT;
     loop {
         let described = describe_stores(stores, deadline).await?;
         if described.iter().all(|d| !d.cluster.is_empty()) {
-            return Ok(());
+            return Ok(None);
         }
         if Instant::now() >= deadline {
-            bail!(BadInput(format!(
-                "a cluster of these stores exists, and some of them do not belong to it; `init` gives no store its place back: if most stores of the cluster live, add the empty ones under new ids with `seqsvr member add`, and remove the lost ones with `seqsvr member remove`; otherwise restore a backup{}",
-                cluster_table(stores, &described)
-            )));
+            return Ok(Some(cluster_table(stores, &described)));
         }
         sleep(Duration::from_millis(100)).await;
     }
