@@ -170,8 +170,9 @@ impl ClientCore {
             self.table.note_contradiction();
         }
         if failure.reason == Reason::FloorAhead && failure.confirmed_epoch > 0 {
-            match self.table.contradict_epoch(slot, failure.confirmed_epoch) {
-                EpochVerdict::Lowered => failure.decision = RetryDecision::Retry,
+            let (requested, confirmed) = (failure.requested_epoch, failure.confirmed_epoch);
+            match self.table.contradict_epoch(slot, requested, confirmed) {
+                EpochVerdict::Dropped => failure.decision = RetryDecision::Retry,
                 EpochVerdict::TableDisagrees => self.table.note_contradiction(),
                 EpochVerdict::NotAbove => {}
             }

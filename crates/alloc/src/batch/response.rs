@@ -170,5 +170,6 @@ pub(crate) fn to_item_error(index: usize, fault: &RpcError) -> ItemError {
         message: fault.message.clone(),
         retry_after_ms: fault.detail.retry_after_ms,
         confirmed_epoch: fault.detail.confirmed_epoch,
+        requested_epoch: fault.detail.requested_epoch,
     }
 }

@@ -379,7 +379,7 @@ fn set_item_errors(results: &mut [Result<ItemAnswer, RpcError>], errors: Vec<Ite
             *result = Err(RpcError::new(error.reason(), error.message)
                 .with_code(code)
                 .with_retry_after_ms(error.retry_after_ms)
-                .with_confirmed_epoch(error.confirmed_epoch));
+                .with_epochs(error.requested_epoch, error.confirmed_epoch));
         }
     }
 }

@@ -85,9 +85,13 @@ impl SlowPath {
                     Ok(OwnershipVerdict::Current) => {
                         self.counters.causality_violations.add(1);
                         let text = "floor or epoch is ahead of this cluster; if the value is genuine, data was lost (an old backup was restored): see docs/operations/backup.md";
-                        let fault = RpcError::new(Reason::FloorAhead, text)
-                            .with_confirmed_epoch(ownership.epoch.0);
-                        resolve_all(members, &Err(fault))
+                        let fault = RpcError::new(Reason::FloorAhead, text);
+                        let reject = |i: u32| {
+                            let requested = items[i as usize].epoch;
+                            let fault = fault.clone().with_epochs(requested, ownership.epoch.0);
+                            (i, Some(Err(fault)))
+                        };
+                        members.into_iter().map(reject).collect()
                     }
                     Err(fault) => self.retry_or_fail(members, Err(fault)).await,
                 }

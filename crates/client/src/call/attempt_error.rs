@@ -24,6 +24,8 @@ pub(crate) struct AttemptError {
     pub(crate) leader: Option<String>,
     /// With FLOOR_AHEAD, epoch of the slot that a store has confirmed; 0: none was named.
     pub(crate) confirmed_epoch: u64,
+    /// With FLOOR_AHEAD, epoch that the request named; 0: none.
+    pub(crate) requested_epoch: u64,
 }
 
 impl AttemptError {
@@ -37,6 +39,7 @@ impl AttemptError {
             unanswered: false,
             leader: None,
             confirmed_epoch: 0,
+            requested_epoch: 0,
         }
     }
 
@@ -143,6 +146,7 @@ impl AttemptError {
             code: fault.code,
             leader,
             confirmed_epoch: fault.detail.confirmed_epoch,
+            requested_epoch: fault.detail.requested_epoch,
             ..AttemptError::new(
                 reason,
                 RetryDecision::new(fault.code, reason, hint),
@@ -158,6 +162,7 @@ impl AttemptError {
         AttemptError {
             code,
             confirmed_epoch: item.confirmed_epoch,
+            requested_epoch: item.requested_epoch,
             ..AttemptError::new(
                 item.reason(),
                 RetryDecision::new(code, item.reason(), hint),

@@ -2,7 +2,7 @@
 //!
 //! Invariants: the version falls only below what one server alone has sent (`table_origin`); a
 //! table of another cluster is never mixed in; an epoch seen is lowered only to one that a store
-//! has confirmed later. The next request of that slot carries the epoch, so that a former owner
+//! has confirmed since a request with the seen one was sent. The next request of that slot carries the epoch, so that a former owner
 //! that does not yet have the new table cannot answer after its successor did.
 //!
 //! Schedules that break the last one, and what prevents each:
@@ -11,8 +11,11 @@
 //!   which a store confirmed after the request arrived, and the client continues with that.
 //! - *A true epoch is forgotten.* The caller's floor is wrong, and the table is old. FLOOR_AHEAD
 //!   came because of the floor. If the epoch were dropped, the former owner by that table could
-//!   answer with a lower number. An epoch at or below the confirmed one stays; one above was never
-//!   issued, because epochs do not fall, so no owner of it has answered.
+//!   answer with a lower number. An epoch at or below the confirmed one stays; one above that the
+//!   request named was never issued, because epochs do not fall, so no owner of it has answered.
+//! - *A late answer meets a newer epoch.* A store confirms epoch 5, and the answer is delayed. A
+//!   successor answers at epoch 6. That one is above the confirmed one and was issued since, but
+//!   the request did not name it: it stays.
 //! - *A cluster lost its newest epochs*, because an operator put back an old copy. The table of the
 //!   client has the epoch as well, and the error stays an error.
 
@@ -90,11 +93,11 @@ impl ForeignCluster {
 /// What a confirmed epoch says about the epoch seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EpochVerdict {
-    /// The epoch seen was above it, and is lowered to it.
-    Lowered,
-    /// The epoch seen is above it, and so is that of the table.
+    /// The epoch of the request was above it, and is the epoch seen no more.
+    Dropped,
+    /// The epoch of the request is above it, and so is that of the table.
     TableDisagrees,
-    /// The epoch seen is not above it.
+    /// The epoch of the request is not above it.
     NotAbove,
 }
 
@@ -284,33 +287,37 @@ impl<C: Default> TableCache<C> {
         self.origin.lock().doubted_server()
     }
 
-    /// Lowers the epoch seen of a slot to one that a store has confirmed, unless the table has a
-    /// higher one as well.
-    pub(crate) fn contradict_epoch(&self, slot: Slot, confirmed: u64) -> EpochVerdict {
+    /// Lowers the epoch seen of a slot from the one that a request named to the one that a store has
+    /// confirmed since, unless the table has a higher one as well.
+    pub(crate) fn contradict_epoch(
+        &self,
+        slot: Slot,
+        requested: u64,
+        confirmed: u64,
+    ) -> EpochVerdict {
         let seen = self.epochs.get().and_then(|e| e.get(usize::from(slot.0)));
         let in_table = self
             .snapshot_guard()
             .as_ref()
             .and_then(|s| s.table.route(slot).map(|r| r.epoch.0));
-        let Some(seen) = seen else {
+        let Some(seen) = seen.filter(|_| requested > confirmed) else {
             return EpochVerdict::NotAbove;
         };
-        let above = seen.load(Ordering::Acquire);
-        if above <= confirmed {
-            return EpochVerdict::NotAbove;
-        }
         if in_table.is_some_and(|epoch| epoch > confirmed) {
             return EpochVerdict::TableDisagrees;
         }
-        tracing::warn!(
-            %slot,
-            epoch = above,
-            confirmed,
-            "epoch dropped: a store confirmed a lower one, and the routing table has none above it"
-        );
         // An epoch that another answer has brought since stays.
-        let _ = seen.compare_exchange(above, confirmed, Ordering::AcqRel, Ordering::Acquire);
-        EpochVerdict::Lowered
+        let lowered =
+            seen.compare_exchange(requested, confirmed, Ordering::AcqRel, Ordering::Acquire);
+        if lowered.is_ok() {
+            tracing::warn!(
+                %slot,
+                epoch = requested,
+                confirmed,
+                "epoch dropped: a store confirmed a lower one, and the routing table has none above it"
+            );
+        }
+        EpochVerdict::Dropped
     }
 
     /// Returns the highest epoch seen of a slot; 0: none.

@@ -288,7 +288,7 @@ impl FakeAlloc {
         let numbers = self.shared.numbers.lock();
         let last = numbers.get(&(namespace.id.0, key_text(key))).copied();
         match floor > last.unwrap_or(0) || epoch > confirmed {
-            true => Err(RpcError::new(Reason::FloorAhead, "ahead").with_confirmed_epoch(confirmed)),
+            true => Err(RpcError::new(Reason::FloorAhead, "ahead").with_epochs(epoch, confirmed)),
             false => Ok(()),
         }
     }

@@ -317,5 +317,6 @@ fn item_error(index: usize, fault: &RpcError) -> v1::ItemError {
         message: fault.message.clone(),
         retry_after_ms: fault.detail.retry_after_ms,
         confirmed_epoch: fault.detail.confirmed_epoch,
+        requested_epoch: fault.detail.requested_epoch,
     }
 }

@@ -46,7 +46,12 @@ async fn invented_floors_and_epochs_are_rejected_and_true_ones_served() {
         (fault.code, fault.reason()),
         (Code::InvalidArgument, Reason::FloorAhead)
     );
-    assert_eq!(fault.detail.confirmed_epoch, seen.epoch, "the true one");
+    let epochs = (fault.detail.requested_epoch, fault.detail.confirmed_epoch);
+    assert_eq!(
+        epochs,
+        (seen.epoch + 1, seen.epoch),
+        "the false and the true one"
+    );
     assert_eq!(read_counter(&alloc, "causality_violations").await, 2);
 
     let after = next(Some(seen.last), Some(seen.epoch))

@@ -88,29 +88,26 @@ fn table_that_two_servers_sent_is_not_doubted() {
 #[test]
 fn epoch_is_lowered_only_to_a_confirmed_one_below_it() {
     let table = TableCache::<()>::default();
-    assert_eq!(table.contradict_epoch(Slot(1), 4), EpochVerdict::NotAbove);
+    let judge = |requested, confirmed| {
+        let verdict = table.contradict_epoch(Slot(1), requested, confirmed);
+        (verdict, table.epoch_seen(Slot(1)))
+    };
+    assert_eq!(judge(6, 4), (EpochVerdict::NotAbove, 0), "no table");
     apply(&table, &table_delta(1, 0, 4, "a:1")).unwrap();
     table.observe_epoch(Slot(1), 6);
-    // The floor was wrong: the confirmed epoch is that of the answer, or above it.
+    // The floor was wrong: the confirmed epoch is that of the request, or above it.
     for confirmed in [6, 7] {
-        let verdict = table.contradict_epoch(Slot(1), confirmed);
-        assert_eq!(
-            (verdict, table.epoch_seen(Slot(1))),
-            (EpochVerdict::NotAbove, 6)
-        );
+        assert_eq!(judge(6, confirmed), (EpochVerdict::NotAbove, 6));
     }
+    // A server of an older build does not name the epoch of the request.
+    assert_eq!(judge(0, 5), (EpochVerdict::NotAbove, 6));
+    // The floor was wrong, and a successor has answered since.
+    assert_eq!(judge(5, 5), (EpochVerdict::NotAbove, 6));
     // The table names epoch 4.
-    let verdict = table.contradict_epoch(Slot(1), 3);
-    assert_eq!(
-        (verdict, table.epoch_seen(Slot(1))),
-        (EpochVerdict::TableDisagrees, 6)
-    );
+    assert_eq!(judge(6, 3), (EpochVerdict::TableDisagrees, 6));
     table.observe_epoch(Slot(1), 1_000_000);
-    let verdict = table.contradict_epoch(Slot(1), 5);
-    assert_eq!(
-        (verdict, table.epoch_seen(Slot(1))),
-        (EpochVerdict::Lowered, 5)
-    );
+    assert_eq!(judge(6, 5), (EpochVerdict::Dropped, 1_000_000));
+    assert_eq!(judge(1_000_000, 5), (EpochVerdict::Dropped, 5));
 }
 
 #[test]
