@@ -56,9 +56,15 @@ impl ClusterOperator {
         {
             self.context.reports.lock().push(OperatorReport::InitFailed);
         }
-        let client = create_client(self.id, &self.plan, &self.context);
         let spec = namespace_spec(&self.plan.setup);
-        while client.admin().create_namespace(&spec).await.is_err() {
+        // Each command has a client of its own. AllocSvrs of the former cluster may decide the
+        // cluster of one, which then acts on no other.
+        while create_client(self.id, &self.plan, &self.context)
+            .admin()
+            .create_namespace(&spec)
+            .await
+            .is_err()
+        {
             sleep(Duration::from_millis(50)).await;
         }
     }
@@ -161,8 +167,8 @@ impl ClusterOperator {
         self: Arc<ClusterOperator>,
         mut commands: UnboundedReceiver<OperatorCommand>,
     ) {
-        let client = create_client(self.id, &self.plan, &self.context);
         while let Some(command) = commands.recv().await {
+            let client = create_client(self.id, &self.plan, &self.context);
             let (operator, admin) = (self.clone(), client.admin());
             match command {
                 OperatorCommand::InitCluster | OperatorCommand::ShutDownAlloc(_) => {}
