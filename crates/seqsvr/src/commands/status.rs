@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use seqsvr_gateway::http::{NodeStatuses, cluster_status_json};
-use seqsvr_proto::v1::ClusterStatusResponse;
+use seqsvr_proto::v1::{ClusterStatusResponse, NodeStatusResponse};
 
 use super::cli_client::CliClient;
 use crate::cli;
@@ -12,18 +12,17 @@ pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
     let admin = client.sdk.admin();
     let cluster = admin.cluster_status().await?;
-    let mut addresses: Vec<String> = cluster
+    let members: Vec<String> = cluster
         .stores
         .iter()
         .map(|s| s.address.clone())
         .chain(cluster.sessions.iter().map(|s| s.address.clone()))
         .collect();
-    // One that cannot record its cluster may have no session.
-    for server in args.client.addresses() {
-        if addresses.iter().all(|known| known != server) {
-            addresses.push(server.to_owned());
-        }
-    }
+    // An AllocSvr that serves nothing may have no session. It is known by its own address, because
+    // the operator may reach one of the others by another name.
+    let servers = args.client.addresses().into_iter().map(str::to_owned);
+    let others = servers.filter(|server| !members.contains(server));
+    let addresses: Vec<String> = members.iter().cloned().chain(others).collect();
     // A process that does not answer is part of the result, not a failure of the command.
     let admin_with_short_deadline = client
         .sdk
@@ -38,6 +37,14 @@ pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
     let nodes: NodeStatuses = addresses
         .into_iter()
         .zip(nodes.into_iter().map(|n| n.map_err(|e| e.to_string())))
+        .enumerate()
+        .filter(|(n, (_, node))| {
+            let is_new = |node: &NodeStatusResponse| {
+                node.role == "alloc" && !members.contains(&node.address)
+            };
+            *n < members.len() || node.as_ref().is_ok_and(is_new)
+        })
+        .map(|(_, node)| node)
         .collect();
     if args.json {
         stdout::print_json(serde_json::to_string_pretty(&cluster_status_json(
@@ -121,15 +128,13 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
             insecure_mark(counter(&s.address, "insecure"))
         ))?;
     }
-    for (address, node) in nodes {
-        let has_session = c.sessions.iter().any(|s| s.address == *address);
-        if let Ok(node) = node
-            && node.role == "alloc"
-            && !has_session
-        {
+    let has_session = |address: &str| c.sessions.iter().any(|s| s.address == address);
+    for node in nodes.iter().filter_map(|(_, node)| node.as_ref().ok()) {
+        if node.role == "alloc" && !has_session(&node.address) {
             stdout::print_line(format_args!(
-                "alloc     {}  {address}  no session{}{}",
+                "alloc     {}  {}  no session{}{}",
                 node.name,
+                node.address,
                 unrecorded_mark(node.counters.get("cluster_unrecorded").copied()),
                 insecure_mark(node.counters.get("insecure").copied())
             ))?;

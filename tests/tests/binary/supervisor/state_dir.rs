@@ -64,6 +64,11 @@ async fn alloc_without_space_for_its_record_shows_why_it_serves_nothing() {
         !status.contains(MARK) && !status.contains("no session"),
         "{status}"
     );
+    // The same process by another name.
+    let alias = server.replace("127.0.0.1", "localhost");
+    let status = status_of(&alias).await.unwrap();
+    let lines = status.lines().filter(|line| line.starts_with("alloc"));
+    assert_eq!(lines.count(), 1, "{status}");
     let log = cluster.allocs[0].log();
     assert_eq!(log.matches("cluster not recorded").count(), 1, "{log}");
     assert!(
