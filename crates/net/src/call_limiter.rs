@@ -124,10 +124,7 @@ where
             return Box::pin(async move { Ok(status.into_http()) });
         }
         let counted = reservation.clone();
-        let mut request = match shape {
-            CallShape::Counted | CallShape::StandardStream => request,
-            _ => request.map(|body| Body::new(RequestBody::new(body, counted, shape))),
-        };
+        let mut request = request.map(|body| Body::new(RequestBody::new(body, counted, shape)));
         if shape.has_request_stream() {
             let meter = StreamMeter(reservation.clone());
             request.extensions_mut().insert(meter);
@@ -136,8 +133,7 @@ where
         Box::pin(async move {
             let answer = answering.await?;
             Ok(match shape {
-                CallShape::Counted
-                | CallShape::StandardStream
+                CallShape::StandardStream
                 | CallShape::Pipe
                 | CallShape::RequestStream
                 | CallShape::ResponseStream => {
@@ -156,5 +152,6 @@ where
 
 mod call_shape;
 mod limited_body;
+mod message_framing;
 #[cfg(test)]
 mod tests;

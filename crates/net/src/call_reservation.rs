@@ -4,11 +4,11 @@
 //! a caller could open calls and send half of a message, or never read an answer. The server would
 //! then keep connections x streams x message size of bytes.
 //!
-//! Invariant: every byte of a message of a bounded call, and what the message becomes in memory, is
-//! counted, for its connection and for the server. It counts from when it is read until its call
-//! has ended and the answer's last byte was handed to the connection. A call that is dropped gives
-//! its part back. Above a bound the server answers RESOURCE_EXHAUSTED with a retry hint, and no
-//! call waits.
+//! Invariant: every byte of a message of a call of any service, and what the message becomes in
+//! memory, is counted, for its connection and for the server. It counts from when it is read until
+//! its call has ended and the answer's last byte was handed to the connection; in a stream, until
+//! the method has taken it. A call that is dropped gives its part back. Above a bound the server
+//! answers RESOURCE_EXHAUSTED with a retry hint, and no call waits.
 //!
 //! Invariant: a call counts of any service, until its answer has ended. Schedule that breaks it: a
 //! caller opens watches of health, whose answers begin at once and never end. Each costs some
@@ -29,6 +29,9 @@ pub const CALLS_IN_FLIGHT_MAX: usize = 131_072;
 pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
 /// Most streams of standard services (watches of health, reflection) of one connection at a time.
 pub const STANDARD_STREAMS_MAX: usize = 64;
+/// Largest request of `Admin`, health or reflection, bytes; a larger one is rejected by its prefix.
+/// None of them has a list, so a legitimate one takes some hundred bytes.
+pub const CONTROL_REQUEST_BYTES_MAX: usize = 16 << 10;
 /// Delay after which a rejected call may be retried.
 const RETRY_AFTER_MS: u32 = 100;
 
@@ -155,6 +158,11 @@ impl CallReservation {
     /// Gives everything back.
     pub(crate) fn release_all(&self) {
         self.release(self.bytes.load(Relaxed));
+    }
+
+    /// Gives everything back but this number of bytes.
+    pub(crate) fn release_to(&self, kept: usize) {
+        self.release(self.bytes.load(Relaxed).saturating_sub(kept));
     }
 
     /// Notes for its connection that the answer is ready to be taken.

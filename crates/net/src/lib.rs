@@ -22,7 +22,8 @@ mod transport;
 
 pub use call_limiter::{CallLimiter, CallShape, LimitedService, RetainedBytes, StreamMeter};
 pub use call_reservation::{
-    CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, STANDARD_STREAMS_MAX,
+    CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, CONTROL_REQUEST_BYTES_MAX,
+    STANDARD_STREAMS_MAX,
 };
 pub use channel_pool::{CHANNELS_MAX, ChannelPool};
 pub use connection_limiter::{

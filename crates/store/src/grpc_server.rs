@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{CallShape, Listener, accept_connections};
+use seqsvr_net::{CONTROL_REQUEST_BYTES_MAX, CallShape, Listener, accept_connections};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
@@ -36,13 +36,12 @@ const REFLECTED_SERVICES: [&str; 6] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/// Returns what is bounded of a call. Health and reflection are counted until they end.
+/// Returns what is bounded of a call.
 pub(crate) fn call_shape(path: &str) -> CallShape {
     match path {
         "/seqsvr.v1.Raft/InstallSnapshot" => CallShape::RequestStream,
         "/seqsvr.v1.Store/Watch" | "/seqsvr.v1.Admin/Backup" => CallShape::ResponseStream,
-        _ if path.starts_with("/seqsvr.v1.") => CallShape::Unary,
-        _ => CallShape::of_standard_service(path).unwrap_or(CallShape::Counted),
+        _ => CallShape::of_standard_service(path).unwrap_or(CallShape::Unary),
     }
 }
 
@@ -67,6 +66,8 @@ pub(crate) fn serve(
             .iter()
             .fold(described, |all, name| all.with_service_name(*name))
     };
+    let reflection_v1 = reflection().build_v1().map_err(descriptors)?;
+    let reflection_v1alpha = reflection().build_v1alpha().map_err(descriptors)?;
     let (reporter, health) = tonic_health::server::health_reporter();
     let service = StoreService(context.clone());
     // An AllocSvr that outlived its stores relays operators' calls. The store serves a caller that
@@ -82,14 +83,14 @@ pub(crate) fn serve(
     let routes = Routes::new(store)
         .add_service(InterceptedService::new(
             AdminServer::new(service)
-                .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                .max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX)
                 .max_encoding_message_size(MESSAGE_BYTES_MAX),
             check,
         ))
         .add_service(context.node.service())
-        .add_service(health)
-        .add_service(reflection().build_v1().map_err(descriptors)?)
-        .add_service(reflection().build_v1alpha().map_err(descriptors)?);
+        .add_service(health.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
+        .add_service(reflection_v1.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
+        .add_service(reflection_v1alpha.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX));
     let bounded = context.calls.layer(routes.prepare());
     let context = context.clone();
     Ok(async move {

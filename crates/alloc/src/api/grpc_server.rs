@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_net::{
-    CallLimiter, CallShape, ConnectionLimiter, Listener, accept_connections, limit_http2,
+    CONTROL_REQUEST_BYTES_MAX, CallLimiter, CallShape, ConnectionLimiter, Listener,
+    accept_connections, limit_http2,
 };
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -46,13 +48,13 @@ const REFLECTED_SERVICES: [&str; 5] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/// Returns what is bounded of a call: all that a call of `Sequence` holds, and the number of
-/// others until they end.
+/// Returns what is bounded of a call.
 pub(crate) fn call_shape(path: &str) -> CallShape {
-    match path.strip_prefix("/seqsvr.v1.Sequence/") {
-        Some("Pipe") => CallShape::Pipe,
-        Some(_) => CallShape::Sequence,
-        None => CallShape::of_standard_service(path).unwrap_or(CallShape::Counted),
+    match path {
+        "/seqsvr.v1.Sequence/Pipe" => CallShape::Pipe,
+        "/seqsvr.v1.Admin/Backup" => CallShape::ResponseStream,
+        _ if path.starts_with("/seqsvr.v1.Sequence/") => CallShape::Sequence,
+        _ => CallShape::of_standard_service(path).unwrap_or(CallShape::Unary),
     }
 }
 
@@ -100,7 +102,9 @@ impl GrpcServer {
         let sequence = SequenceService(self.sequence.clone());
         let sequence = RoutesService::new(sequence, self.message_max.min(MESSAGE_BYTES_MAX));
         let check = ClusterTagCheck(self.sequence.own_cluster.clone());
-        let operators = AdminServer::with_interceptor(self.admin, check);
+        let operators =
+            AdminServer::new(self.admin).max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX);
+        let operators = InterceptedService::new(operators, check);
         let incoming = accept_connections(listener, self.connections);
         limit_http2(Server::builder())
             .max_concurrent_streams(self.streams_max)
@@ -108,9 +112,9 @@ impl GrpcServer {
             .http2_keepalive_interval(Some(PING_INTERVAL))
             .http2_keepalive_timeout(Some(PING_TIMEOUT))
             .layer(self.calls)
-            .add_service(health)
-            .add_service(reflection_v1)
-            .add_service(reflection_v1alpha)
+            .add_service(health.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
+            .add_service(reflection_v1.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
+            .add_service(reflection_v1alpha.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
             .add_service(sequence)
             .add_service(operators)
             .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
@@ -150,5 +154,38 @@ async fn set_health(reporter: &HealthReporter, is_serving: bool) {
     };
     for name in HEALTH_SERVICES {
         reporter.set_service_status(name, status).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    /// A stream that counted as a unary call would never be answered, and a unary call that counted
+    /// as a stream would hold its answer without a bound.
+    #[test]
+    fn shape_of_each_served_method_is_that_of_its_descriptor() {
+        let files = FileDescriptorSet::decode(seqsvr_proto::DESCRIPTORS).unwrap();
+        let services = files.file.iter().flat_map(|file| &file.service);
+        let mut methods = 0;
+        for service in services.filter(|service| ["Sequence", "Admin"].contains(&service.name())) {
+            for method in &service.method {
+                let path = format!("/seqsvr.v1.{}/{}", service.name(), method.name());
+                let streams = (method.client_streaming(), method.server_streaming());
+                let shape = match (service.name(), streams) {
+                    ("Sequence", (false, false)) => CallShape::Sequence,
+                    ("Sequence", (true, true)) => CallShape::Pipe,
+                    ("Admin", (false, false)) => CallShape::Unary,
+                    ("Admin", (false, true)) => CallShape::ResponseStream,
+                    _ => panic!("{path} has no shape"),
+                };
+                assert_eq!(call_shape(&path), shape, "{path}");
+                methods += 1;
+            }
+        }
+        assert!(methods > 15, "{methods}");
     }
 }

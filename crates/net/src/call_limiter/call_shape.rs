@@ -3,11 +3,10 @@
 /// How the messages of a call are bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallShape {
-    /// Only counted as a call, until its answer was taken.
-    Counted,
     /// A stream of a standard service, such as a watch of health: it costs memory for as long as
-    /// its caller keeps it. Counted as a call; a connection has at most
-    /// [`STANDARD_STREAMS_MAX`](crate::STANDARD_STREAMS_MAX).
+    /// its caller keeps it. A connection has at most
+    /// [`STANDARD_STREAMS_MAX`](crate::STANDARD_STREAMS_MAX). Its request may have many messages,
+    /// with any time between them; one that has begun is bounded as that of any call.
     StandardStream,
     /// One request and one answer.
     Unary,
@@ -28,12 +27,13 @@ impl CallShape {
         match path {
             "/grpc.health.v1.Health/Watch" => Some(CallShape::StandardStream),
             _ if path.starts_with("/grpc.reflection.") => Some(CallShape::StandardStream),
-            _ if path.starts_with("/grpc.health.") => Some(CallShape::Counted),
+            _ if path.starts_with("/grpc.health.") => Some(CallShape::Unary),
             _ => None,
         }
     }
 
-    /// Returns whether the caller may send many messages, with any time between them.
+    /// Returns whether the caller may send many messages, with any time between them, and the
+    /// method reports each that it took.
     pub(crate) fn has_request_stream(self) -> bool {
         matches!(self, CallShape::Pipe | CallShape::RequestStream)
     }

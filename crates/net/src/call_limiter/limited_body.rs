@@ -15,6 +15,7 @@ use tonic::body::Body;
 use tonic::codegen::http::Response;
 
 use crate::call_limiter::call_shape::CallShape;
+use crate::call_limiter::message_framing::MessageFraming;
 use crate::call_reservation::CallReservation;
 use crate::connection_quota::UnsentResponse;
 use crate::entry_scanner::EntryScanner;
@@ -32,6 +33,8 @@ pub(crate) struct RequestBody {
     is_stream: bool,
     /// Counter of the items; None: messages of other services than `Sequence`.
     entries: Option<EntryScanner>,
+    /// Boundaries of the messages, for a method that does not report what it took.
+    framing: Option<MessageFraming>,
 }
 
 impl RequestBody {
@@ -44,12 +47,13 @@ impl RequestBody {
             body,
             reservation,
             read_timer: None,
-            is_stream: shape.has_request_stream(),
+            is_stream: shape.has_request_stream() || shape == CallShape::StandardStream,
             entries: match shape {
                 CallShape::Sequence => Some(EntryScanner::new(false)),
                 CallShape::Pipe => Some(EntryScanner::new(true)),
                 _ => None,
             },
+            framing: (shape == CallShape::StandardStream).then(MessageFraming::default),
         }
     }
 }
@@ -62,12 +66,21 @@ impl http_body::Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        // The method reads on once it has decoded each whole message, so it keeps only what has
+        // begun.
+        if let Some(framing) = &self.framing {
+            self.reservation.release_to(framing.begun_bytes());
+        }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 if self.is_stream && self.reservation.is_empty() {
                     self.read_timer = None;
                 }
                 let data = frame.data_ref().map_or(&[][..], |data| data);
+                let framing = self.framing.as_mut();
+                if framing.is_some_and(|framing| framing.read(data)) {
+                    self.read_timer = None;
+                }
                 let kept = match &mut self.entries {
                     Some(entries) => entries.read(data),
                     None => Ok(0),

@@ -13,7 +13,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::call_limiter::limited_body::REQUEST_READ_TIMEOUT;
-use crate::call_reservation::{CONNECTION_BUFFERED_BYTES_MAX, STANDARD_STREAMS_MAX};
+use crate::call_reservation::CONNECTION_BUFFERED_BYTES_MAX;
 use crate::connection_quota::WRITE_STALL_TIMEOUT;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::ITEMS_MAX;
@@ -28,7 +28,7 @@ fn new_limiter() -> CallLimiter {
         Some("Watch") => CallShape::ResponseStream,
         Some("Append") => CallShape::Unary,
         Some(_) => CallShape::Sequence,
-        None => CallShape::of_standard_service(path).unwrap_or(CallShape::Counted),
+        None => CallShape::of_standard_service(path).unwrap_or(CallShape::Unary),
     })
 }
 
@@ -324,50 +324,4 @@ async fn bytes_of_all_connections_are_bounded() {
     assert_eq!(calls.buffered_bytes(), 0);
 }
 
-/// Schedule: callers open watches of health, whose answers begin at once and never end.
-#[tokio::test]
-async fn standard_streams_count_until_they_end_and_are_bounded() {
-    let calls = new_limiter();
-    let mut service = calls.layer(service_fn(|request: Request<Body>| async {
-        let body = TestBody {
-            data: VecDeque::new(),
-            ends: false,
-        };
-        drop(request);
-        Ok::<_, Status>(Response::new(Body::new(body)))
-    }));
-    let (greedy, other) = (new_quota(), new_quota());
-    let mut open = async |path: &str, quota: &ConnectionQuota| {
-        let mut request = next_many_request(quota, 0, true);
-        *request.uri_mut() = path.parse().unwrap();
-        service.call(request).await.unwrap()
-    };
-    let watch = "/grpc.health.v1.Health/Watch";
-    let reflection = [
-        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-    ];
-    let mut streams = Vec::new();
-    for n in 0..STANDARD_STREAMS_MAX {
-        let path = [watch, reflection[0], reflection[1]][n % 3];
-        streams.push(open(path, &greedy).await);
-        assert_eq!(status_code(&streams[n]), None, "stream {n}");
-    }
-    assert_eq!(calls.calls_in_flight(), STANDARD_STREAMS_MAX as u64);
-    for path in [watch, reflection[0], reflection[1]] {
-        let rejection = open(path, &greedy).await;
-        let status = Status::from_header_map(rejection.headers()).unwrap();
-        let fault = RpcError::from_status(&status);
-        assert_eq!(fault.reason(), Reason::Overloaded, "{path}");
-        assert!(fault.detail.retry_after_ms > 0, "no hint: {fault}");
-    }
-    // Other calls, and other connections, are not concerned.
-    let check = open("/grpc.health.v1.Health/Check", &greedy).await;
-    let foreign = open(watch, &other).await;
-    assert_eq!((status_code(&check), status_code(&foreign)), (None, None));
-    assert_eq!(calls.calls_in_flight(), STANDARD_STREAMS_MAX as u64 + 2);
-    streams.pop();
-    assert_eq!(status_code(&open(watch, &greedy).await), None);
-    drop((streams, check, foreign));
-    assert_eq!(calls.calls_in_flight(), 0);
-}
+mod standard_services;

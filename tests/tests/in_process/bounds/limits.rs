@@ -19,6 +19,10 @@ use seqsvr_test_support::raw_http2::{Http2Event, RawHttp2};
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 use tonic::transport::Channel;
 
+/// Maximum time of a rejection by the first bytes. A call whose rest does not arrive would end
+/// after 10 s.
+const REJECTION_TIMEOUT: Duration = Duration::from_secs(5);
+
 async fn connect_caller(address: SocketAddr) -> SequenceClient<Channel> {
     SequenceClient::connect(http_url(address)).await.unwrap()
 }
@@ -209,16 +213,22 @@ async fn items_and_bytes_over_limit_are_rejected_and_change_nothing() {
     cluster.stop(&allocs).await;
 }
 
-/// Sends the first bytes of a call. Returns how the call ends before the rest is sent.
-async fn send_half(address: SocketAddr, path: &str, message: &[u8], sent: usize) -> Http2Event {
+/// Sends the first bytes of a call. Returns how the call ends before the rest is sent, within this
+/// time.
+async fn send_half(
+    address: SocketAddr,
+    path: &str,
+    message: &[u8],
+    sent: usize,
+    within: Duration,
+) -> Http2Event {
     let mut raw = RawHttp2::connect(&address.to_string(), 65_535)
         .await
         .unwrap();
     raw.start_call(1, path, message.len(), &message[..sent])
         .await
         .unwrap();
-    // A call whose rest does not arrive would end after 10 s.
-    let ended = tokio::time::timeout(Duration::from_secs(5), async {
+    let ended = tokio::time::timeout(within, async {
         loop {
             match raw.next_event().await.unwrap() {
                 Http2Event::Data(_) => {}
@@ -226,7 +236,8 @@ async fn send_half(address: SocketAddr, path: &str, message: &[u8], sent: usize)
             }
         }
     });
-    ended.await.expect("it is not waited for the rest")
+    let ended = ended.await;
+    ended.unwrap_or_else(|_| panic!("{path}: it still waits for the rest after {within:?}"))
 }
 
 /// The server does not receive four megabytes, or decode them into much more, only to reject them.
@@ -254,7 +265,8 @@ async fn far_too_many_items_are_rejected_before_they_arrive() {
             ("Pipe", frame.encode_to_vec()),
         ] {
             let path = format!("/seqsvr.v1.Sequence/{path}");
-            let event = send_half(allocs[0].local_addr(), &path, &message, begun).await;
+            let address = allocs[0].local_addr();
+            let event = send_half(address, &path, &message, begun, REJECTION_TIMEOUT).await;
             assert_eq!(event, Http2Event::End, "{path}");
         }
         let (code, reason, text) = expect_rejection(plain.next_many(request).await);
@@ -266,5 +278,42 @@ async fn far_too_many_items_are_rejected_before_they_arrive() {
     }
     assert_eq!(read_counter(&allocs[0], "numbers_issued").await, 0);
     plain.next(next_request("", 1)).await.unwrap();
+    cluster.stop(&allocs).await;
+}
+
+/// Schedule: thousands of calls that any caller may make, each with half of its message. They held
+/// up to 4 MiB each, without end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_sent_calls_of_admin_health_and_reflection_end() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let servers = [allocs[0].local_addr(), cluster.store(0).local_addr()];
+    let paths = [
+        "/seqsvr.v1.Admin/CreateNamespace",
+        "/seqsvr.v1.Admin/Backup",
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    ];
+    // The first is too large for all of them: its length shows it.
+    let (large, small) = (vec![0; 4 << 20], vec![0; 16 << 10]);
+    let calls = servers.iter().flat_map(|server| {
+        let (large, small) = (&large, &small);
+        paths.iter().flat_map(move |path| {
+            [
+                send_half(*server, path, large, 10_000, REJECTION_TIMEOUT),
+                send_half(*server, path, small, 10_000, TEST_TIMEOUT),
+            ]
+        })
+    });
+    for event in futures::future::join_all(calls).await {
+        assert_eq!(event, Http2Event::End);
+    }
+    wait_until("no half is held", TEST_TIMEOUT, async || {
+        let held = read_counter(&allocs[0], "request_buffer_bytes").await;
+        (held < 10_000).then_some(())
+    })
+    .await;
     cluster.stop(&allocs).await;
 }
