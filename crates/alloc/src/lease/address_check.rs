@@ -10,7 +10,8 @@
 //! number of this process, and a server that has that number answers it before it takes one of the
 //! places for status calls. A server that is slow gets more time with each attempt. Schedule that
 //! breaks it: an AllocSvr is started again while callers keep 8,192 status calls in flight at it.
-//! The places are taken whenever an attempt arrives, so it has no session until the callers end.
+//! The places may be taken whenever an attempt arrives, and each attempt that fails delays the
+//! session; if one walk over the sections hangs, no attempt succeeds.
 //!
 //! The check precedes the session, so a session that supersedes an earlier one by its proof takes
 //! no slots from it either. It is not repeated: an address that once led here and does not now is a
