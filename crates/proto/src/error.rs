@@ -141,8 +141,8 @@ impl RpcError {
         self
     }
 
-    /// Attaches the epoch of the slot that the request named (0: none), and the one that a store has
-    /// confirmed since the request arrived.
+    /// Attaches the epoch of the slot that the request named (0: none), and the one that a store
+    /// has confirmed since the request arrived.
     pub fn with_epochs(mut self, requested: u64, confirmed: u64) -> RpcError {
         self.detail.requested_epoch = requested;
         self.detail.confirmed_epoch = confirmed;

@@ -2,8 +2,9 @@
 //!
 //! Invariants: the version falls only below what one server alone has sent (`table_origin`); a
 //! table of another cluster is never mixed in; an epoch seen is lowered only to one that a store
-//! has confirmed since a request with the seen one was sent. The next request of that slot carries the epoch, so that a former owner
-//! that does not yet have the new table cannot answer after its successor did.
+//! has confirmed since a request with the seen one was sent. The next request of that slot carries
+//! the epoch, so that a former owner that does not yet have the new table cannot answer after its
+//! successor did.
 //!
 //! Schedules that break the last one, and what prevents each:
 //! - *A false epoch is kept.* One server answers once with epoch 10^6. Every later call of the slot
@@ -287,8 +288,8 @@ impl<C: Default> TableCache<C> {
         self.origin.lock().doubted_server()
     }
 
-    /// Lowers the epoch seen of a slot from the one that a request named to the one that a store has
-    /// confirmed since, unless the table has a higher one as well.
+    /// Lowers the epoch seen of a slot from the one that a request named to the one that a store
+    /// has confirmed since, unless the table has a higher one as well.
     pub(crate) fn contradict_epoch(
         &self,
         slot: Slot,
