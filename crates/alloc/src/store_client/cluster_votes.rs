@@ -174,7 +174,7 @@ impl ClusterVotes {
 /// Returns what is known of a store, without a text of others.
 fn line((address, answer): &(String, StoreCluster)) -> String {
     match answer {
-        StoreCluster::Pending => format!("{address} -> no answer"),
+        StoreCluster::Pending => format!("{address} -> no answer yet"),
         StoreCluster::Named(cluster) => format!("{address} -> cluster {cluster}"),
         StoreCluster::NotInitialized => format!("{address} -> no cluster yet"),
         StoreCluster::Silent(cause) => format!("{address} -> no answer: {cause}"),

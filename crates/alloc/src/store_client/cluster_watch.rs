@@ -111,7 +111,13 @@ impl ClusterWatch {
                 continue;
             };
             votes.record(&address, answer);
-            votes.check().map_err(Error::ClusterConflict)?;
+            if let Err(conflict) = votes.check() {
+                // A process that may have begun to serve ends at once.
+                if is_decided {
+                    return Err(Error::ClusterConflict(conflict));
+                }
+                return Err(complete_conflict(conflict, votes, answers, patience).await);
+            }
             if is_decided {
                 continue;
             }
@@ -174,6 +180,26 @@ impl ClusterWatch {
     fn is_stray(&self, cluster: ClusterId) -> bool {
         self.own_cluster.id().is_some_and(|own| own != cluster)
     }
+}
+
+/// Returns a conflict with the answers of all stores that come in time. Operators correct their
+/// settings by it, and the first answer alone may name the wrong cluster to join.
+async fn complete_conflict(
+    mut conflict: String,
+    mut votes: ClusterVotes,
+    mut answers: mpsc::Receiver<(String, StoreCluster)>,
+    patience: Instant,
+) -> Error {
+    while !votes.is_complete() {
+        let Ok(Some((address, answer))) = timeout_at(patience, answers.recv()).await else {
+            break;
+        };
+        votes.record(&address, answer);
+        if let Err(newer) = votes.check() {
+            conflict = newer;
+        }
+    }
+    Error::ClusterConflict(conflict)
 }
 
 /// Requests the cluster of one store, once.

@@ -111,6 +111,11 @@ pub async fn backup_restored_twice() -> ScenarioOutcome {
         .each_ref()
         .map(|host| format!("  {} -> cluster {}", host.address, host.cluster));
     assert_contains(&log, &[&table[0], &table[1], "--stores"]);
+    // The first answer contradicts the operator already. The table has all of them.
+    let neither = format!("{:032x}", 7);
+    let flag = ["--join-cluster", neither.as_str()];
+    let log = wait_for_rejection(start_alloc(&dir, "neither", &listen, &hosts, &flag)).await;
+    assert_contains(&log, &[&table[0], &table[1], "different clusters"]);
     outcome.note(String::from("both stores: exit code 2"));
 
     // 3. With one of two stores and no recorded cluster it waits, and names the silent store.
