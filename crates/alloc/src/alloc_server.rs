@@ -20,11 +20,11 @@ use tokio_util::task::TaskTracker;
 use components::AllocComponents;
 
 use crate::api::admin_service::AdminService;
+use crate::api::collector::AllocCollector;
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::sequence_service::SequenceService;
 use crate::error::Error;
 use crate::lease::address_check::AddressCheck;
-use crate::metrics::collector::AllocCollector;
 use crate::options::{AllocEnvironment, Options};
 use crate::sections::section_map::SectionMap;
 use crate::session::state_dir::StateDir;

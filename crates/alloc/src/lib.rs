@@ -20,8 +20,8 @@
 //!
 //! ```text
 //! 7  alloc_server   AllocServer builds all (components), runs their tasks and shuts down
-//! 6  api            SequenceService, PipeResponses, AdminService, SlotOperations, GrpcServer
-//!    metrics        AllocCollector
+//! 6  api            SequenceService, PipeResponses, AdminService, SlotOperations, GrpcServer,
+//!                   AllocCollector
 //! 5  slow_path      SlowPath, Forwarder, WaitLimiter
 //!    lease          LeaseKeeper renews, TableWatcher follows the routing table
 //! 4  fast_path      FastPath

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::alloc_identity::AllocIdentity;
 use crate::api::admin_service::AdminService;
+use crate::api::collector::AllocCollector;
 use crate::api::grpc_server::{BUFFERED_BYTES_MAX, GrpcServer, call_shape};
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::slot_operations::SlotOperations;
@@ -20,7 +21,6 @@ use crate::lease::address_check::AddressCheck;
 use crate::lease::lease_keeper::LeaseKeeper;
 use crate::lease::table_watcher::TableWatcher;
 use crate::metrics::call_metrics::CallMetrics;
-use crate::metrics::collector::AllocCollector;
 use crate::metrics::counters::AllocCounters;
 use crate::options::{AllocEnvironment, Options};
 use crate::own_cluster::OwnCluster;

@@ -18,10 +18,10 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
+use crate::api::collector::AllocCollector;
 use crate::api::relay_client::{RelayClient, relay_client};
 use crate::api::slot_operations::SlotOperations;
 use crate::lease::address_check::named_incarnation;
-use crate::metrics::collector::AllocCollector;
 use crate::own_cluster::OwnCluster;
 use crate::session::renewal_signal::RenewalSignal;
 use crate::store_client::store_group::StoreGroupClient;

@@ -1,6 +1,7 @@
 //! API of this AllocSvr: gRPC services, and what they share.
 
 pub(crate) mod admin_service;
+pub(crate) mod collector;
 pub(crate) mod grpc_server;
 pub(crate) mod pipe_responses;
 pub(crate) mod relay_client;

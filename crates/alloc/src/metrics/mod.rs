@@ -1,5 +1,4 @@
-//! Metrics and health checks of this AllocSvr.
+//! Counters of this AllocSvr, and durations of its calls.
 
 pub(crate) mod call_metrics;
-pub(crate) mod collector;
 pub(crate) mod counters;
