@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use seqsvr_core::ids::ClusterId;
 
+use crate::record::RecordError;
 use crate::remedy::{fix_of, node_remedy};
-use crate::storage::record::RecordError;
 
 /// Reason why a node cannot start or cannot make a cluster.
 #[derive(Debug, thiserror::Error)]

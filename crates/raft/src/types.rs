@@ -9,7 +9,7 @@ use openraft::vote::RaftLeaderId;
 use seqsvr_core::command::{Batch, Command, Reply};
 use serde::{Deserialize, Serialize};
 
-use crate::storage::record::HasFormatLevel;
+use crate::record::HasFormatLevel;
 
 openraft::declare_raft_types!(
     /// Our instance of openraft.
@@ -23,7 +23,7 @@ openraft::declare_raft_types!(
 );
 
 #[cfg(sim)]
-pub(crate) use crate::sim::runtime::Runtime;
+pub(crate) use crate::runtime::Runtime;
 #[cfg(not(sim))]
 pub(crate) type Runtime = openraft::impls::TokioRuntime;
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::flush_callback::FlushCallback;
+use crate::record::{self, HasFormatLevel};
 use crate::storage::identity::NodeIdentity;
-use crate::storage::record::{self, HasFormatLevel};
 use crate::types::{LogId, Payload, Vote};
 
 /// A value stored as a record.

@@ -12,8 +12,8 @@ use seqsvr_net::is_out_of_descriptors;
 use super::codec::LogTypes;
 use super::durable_tail::{self, list_log_files};
 use crate::error::Error;
+use crate::record;
 use crate::storage::data_dir::DataDir;
-use crate::storage::record;
 
 /// Cache for older entries, in bytes; entries younger than the last closed file are always in
 /// memory.

@@ -17,7 +17,7 @@ use super::flush_callback::FlushCallback;
 use super::raft_log_files::RaftLogWriter;
 use crate::error::Error;
 use crate::limits::APPEND_BYTES_MAX;
-use crate::storage::record;
+use crate::record;
 use crate::types::{Entry, LogId, Payload, TypeConfig, Vote};
 
 impl RaftLogReader<TypeConfig> for LogStore {

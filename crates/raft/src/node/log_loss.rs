@@ -6,7 +6,7 @@ use openraft::raft::SnapshotResponse;
 use super::RaftNode;
 use crate::error::Error;
 use crate::rpc::ack_tracker;
-use crate::storage::snapshot::Snapshot;
+use crate::state::snapshot::Snapshot;
 use crate::types::{TypeConfig, Vote};
 
 impl RaftNode {

@@ -9,6 +9,7 @@ mod log_loss;
 mod membership;
 mod metrics;
 mod propose;
+pub(crate) mod server;
 mod service;
 #[cfg(sim)]
 pub(crate) mod sim_view;
@@ -32,9 +33,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;
 
+use crate::backup::{BackupHeader, StateBackup};
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::Error;
 use crate::log;
+use crate::open::Storage;
 use crate::options::Options;
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::lag_bound::LagBound;
@@ -42,9 +45,7 @@ use crate::rpc::peer_network::PeerNetwork;
 use crate::state::applied_state::{AppliedPosition, SharedState};
 use crate::state::snapshot_builder::SnapshotCounters;
 use crate::state::state_machine::StateMachine;
-use crate::storage::backup::{BackupHeader, StateBackup};
 use crate::storage::identity::NodeIdentity;
-use crate::storage::open::Storage;
 use crate::types::{LogId, Peer, TypeConfig};
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;

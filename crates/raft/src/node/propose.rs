@@ -16,7 +16,7 @@ use super::leadership;
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::{ConfirmError, ProposeError};
 use crate::limits::ENTRY_BYTES_MAX;
-use crate::storage::record;
+use crate::record;
 use crate::types::{Proposal, TypeConfig};
 
 impl RaftNode {

@@ -3,8 +3,8 @@
 use seqsvr_proto::v1::raft_server::RaftServer;
 
 use super::RaftNode;
+use crate::node::server::RaftService;
 use crate::rpc::peer_client::MESSAGE_BYTES_MAX;
-use crate::rpc::server::RaftService;
 
 impl RaftNode {
     /// Returns the service that the other nodes call; mount it under this node's address.

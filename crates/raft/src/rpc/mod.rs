@@ -1,4 +1,4 @@
-//! Calls between nodes: the client, the server, and the checks before openraft gets a call.
+//! Calls between nodes: the client, and the checks before openraft gets a call.
 
 pub(crate) mod ack_tracker;
 pub(crate) mod duplicate_id;
@@ -9,7 +9,6 @@ pub(crate) mod peer_client;
 pub(crate) mod peer_levels;
 pub(crate) mod peer_network;
 mod raft_network;
-pub(crate) mod server;
 pub(crate) mod snapshot_receiver;
 pub(crate) mod snapshot_transfer;
-mod status;
+pub(crate) mod status;

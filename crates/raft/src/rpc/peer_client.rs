@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
+use crate::record;
 use crate::rpc::ack_tracker::AckTracker;
 use crate::rpc::duplicate_id::VoteSource;
 use crate::rpc::identity_check::{IdentityCheck, rejection_reason};
@@ -21,7 +22,6 @@ use crate::rpc::lag_bound::LagBound;
 use crate::rpc::log_throttle::LogThrottle;
 use crate::rpc::peer_levels::PeerLevels;
 use crate::state::snapshot_turns::SnapshotTurns;
-use crate::storage::record;
 use crate::types::{Peer, TypeConfig, Vote};
 
 /// Longest message either way. The largest append has [`APPEND_BYTES_MAX`] bytes and an entry of

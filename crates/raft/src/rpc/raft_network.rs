@@ -13,10 +13,10 @@ use seqsvr_proto::v1::RaftSnapshotChunk;
 use tonic::{Code, Status};
 
 use super::peer_client::{PeerCallError, PeerCallKind, PeerClient};
+use crate::record::{self, HasFormatLevel};
 use crate::rpc::snapshot_transfer::SnapshotTransfer;
-use crate::storage::record::{self, HasFormatLevel};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::snapshot::SnapshotFile;
+use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::SnapshotFile;
 use crate::types::{TypeConfig, Vote};
 
 impl RaftNetworkV2<TypeConfig> for PeerClient {

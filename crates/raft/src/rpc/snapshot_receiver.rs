@@ -20,8 +20,8 @@ use tonic::Status;
 
 use crate::rpc::log_throttle::LogThrottle;
 use crate::rpc::status::internal_status;
+use crate::state::snapshot::{SnapshotFile, newest_snapshot_bytes};
 use crate::storage::data_dir;
-use crate::storage::snapshot::{SnapshotFile, newest_snapshot_bytes};
 use crate::types::SnapshotMeta;
 
 /// Time after which a sender that is silent in the middle of a snapshot is given up.

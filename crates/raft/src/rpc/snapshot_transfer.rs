@@ -14,7 +14,7 @@ use seqsvr_proto::v1::RaftSnapshotChunk;
 use tokio::sync::mpsc::{self, Sender};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::storage::snapshot::SnapshotFile;
+use crate::state::snapshot::SnapshotFile;
 
 /// Data of one snapshot chunk.
 const CHUNK_BYTES: usize = 64 << 10;

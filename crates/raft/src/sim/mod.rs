@@ -1,15 +1,12 @@
 //! Simulated faults of a node's disks, and the view of them for judges. Only with `--cfg sim`.
 
-pub(crate) mod memory_rows;
-pub mod runtime;
-
 use std::path::Path;
 
 use seqsvr_os::simulated_files;
 
 use crate::log::memory::disk::{self, SyncConduct};
+use crate::state::memory_rows::{self, MemoryRowsCrash};
 use crate::types::{CommittedLeaderId, LogId};
-use memory_rows::MemoryRowsCrash;
 
 pub use crate::node::sim_view::{Entry, NodeView};
 

@@ -17,7 +17,7 @@
 //! beside them. The next start sets them aside and rebuilds the state from snapshot and log, as
 //! after any torn step.
 //!
-//! [`SnapshotFile::into_prepared`]: crate::storage::snapshot::SnapshotFile::into_prepared
+//! [`SnapshotFile::into_prepared`]: crate::state::snapshot::SnapshotFile::into_prepared
 
 use std::sync::Weak;
 

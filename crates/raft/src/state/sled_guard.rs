@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 #[cfg(sim)]
-use crate::sim::memory_rows as sled;
+use crate::state::memory_rows as sled;
 
 /// Runs a call of sled and returns its panic as an error. A panic in openraft's task would leave a
 /// node that continues to acknowledge and never applies again.

@@ -36,14 +36,14 @@ use seqsvr_net::is_out_of_descriptors;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-#[cfg(sim)]
-use crate::sim::memory_rows as sled;
+use crate::record;
 use crate::state::applied_state::AppliedState;
+#[cfg(sim)]
+use crate::state::memory_rows as sled;
 use crate::state::quarantine::{quarantine, remove_unfinished_sled_snapshot};
 use crate::state::rows_meta::RowsMeta;
 use crate::state::sled_guard::{SledHandle, catch_sled_panic, recover_os_error};
 use crate::storage::data_dir::DataDir;
-use crate::storage::record;
 use crate::types::LogId;
 
 const SLED_CACHE_BYTES: u64 = 32 << 20;

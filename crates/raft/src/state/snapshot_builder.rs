@@ -9,9 +9,9 @@ use seqsvr_core::state::State;
 
 use crate::blocking::run_blocking;
 use crate::state::applied_state::AppliedState;
+use crate::state::snapshot::{self, Snapshot, SnapshotFile};
 use crate::state::snapshot_turns::BuildTurn;
 use crate::state::state_disk::StateDisk;
-use crate::storage::snapshot::{self, Snapshot, SnapshotFile};
 use crate::types::{SnapshotMeta, TypeConfig};
 
 /// Snapshots made and received since the start.

@@ -12,8 +12,8 @@ use seqsvr_core::state::RowKey;
 
 use crate::error::Error;
 use crate::state::sled_rows::SledRows;
+use crate::state::snapshot;
 use crate::storage::data_dir::DataDir;
-use crate::storage::snapshot;
 use crate::types::SnapshotMeta;
 
 /// Rows and snapshots of the state machine on the disk.

@@ -19,13 +19,13 @@ use crate::error::Error;
 use crate::state::applied_state::{AppliedState, SharedState};
 use crate::state::backfill;
 use crate::state::sled_rows::SledRows;
+use crate::state::snapshot::{self, Snapshot, SnapshotFile};
 use crate::state::snapshot_builder::{SnapshotBuilder, SnapshotCounters};
 use crate::state::snapshot_turns::{BuildTurn, SnapshotTurns};
 #[cfg(test)]
 use crate::state::state_disk::RowBackfill;
 use crate::state::state_disk::StateDisk;
 use crate::storage::data_dir::{self, DataDir};
-use crate::storage::snapshot::{self, Snapshot, SnapshotFile};
 use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// Most entries of one step.

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use seqsvr_core::ids::ClusterId;
 
 use crate::error::Error;
+use crate::record;
 use crate::storage::data_dir::{self, DataDir};
-use crate::storage::record;
 
 /// Notes, durably, that this node received the request to make the cluster.
 pub(crate) fn store_founded_cluster(directory: &DataDir, cluster: ClusterId) -> Result<(), Error> {

@@ -13,8 +13,8 @@ use seqsvr_core::ids::ClusterId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::record::{self, HasFormatLevel};
 use crate::storage::data_dir::{self, DataDir};
-use crate::storage::record::{self, HasFormatLevel};
 
 /// Content of the identity file while a restore is under way. It is no record, so no build reads an
 /// identity from it.

@@ -22,8 +22,8 @@ use seqsvr_core::planted;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::record;
 use crate::storage::data_dir::{self, DataDir};
-use crate::storage::record;
 
 /// Binding of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

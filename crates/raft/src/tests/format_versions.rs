@@ -9,8 +9,8 @@ use openraft::type_config::TypeConfigExt;
 use seqsvr_core::ids::{ClusterId, SessionId};
 
 use super::*;
+use crate::record;
 use crate::storage::identity::NodeIdentity;
-use crate::storage::record;
 use crate::tests::disk::run;
 use crate::types::{TypeConfig, Vote};
 

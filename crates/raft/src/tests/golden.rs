@@ -17,14 +17,14 @@ use serde::de::DeserializeOwned;
 
 use super::samples::{append_answers, commands, first_commands, level_payload, payloads, rows};
 use super::*;
+use crate::backup::{self, BackupHeader, StateBackup, UsageReport};
+use crate::record::{self, HasFormatLevel};
 use crate::state::digest::RowsDigest;
 use crate::state::rows_meta::RowsMeta;
 use crate::state::sled_rows::DurabilityProof;
-use crate::storage::backup::{self, BackupHeader, StateBackup, UsageReport};
+use crate::state::snapshot::{self, SnapshotFile};
 use crate::storage::identity::NodeIdentity;
 use crate::storage::lock_binding::LockBinding;
-use crate::storage::record::{self, HasFormatLevel};
-use crate::storage::snapshot::{self, SnapshotFile};
 use crate::types::{SnapshotMeta, StoredMembership, TypeConfig, Vote};
 
 fn to_hex(bytes: &[u8]) -> String {

@@ -134,14 +134,14 @@ async fn log_of_newer_build_is_rejected_by_version() {
     let dir = tempfile::tempdir().unwrap();
     let file = write_log(dir.path(), 3).await;
     let mut bytes = fs::read(&file).unwrap();
-    let vote = crate::storage::record::encode(&Vote::new(1, 1)).unwrap();
+    let vote = crate::record::encode(&Vote::new(1, 1)).unwrap();
     let at = bytes.windows(vote.len()).position(|w| w == vote).unwrap();
-    bytes[at] = crate::storage::record::VERSION_MAX + 1;
+    bytes[at] = crate::record::VERSION_MAX + 1;
     let head = crc32fast::hash(&bytes[at..at + 5]);
     bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());
     fs::write(&file, bytes).unwrap();
     let error = open_storage(&options(dir.path())).map(drop).unwrap_err();
-    let newer = crate::storage::record::VERSION_MAX + 1;
+    let newer = crate::record::VERSION_MAX + 1;
     assert!(
         matches!(error, Error::Version { version, .. } if version == newer),
         "{error}"

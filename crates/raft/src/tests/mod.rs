@@ -25,8 +25,8 @@ use seqsvr_core::command::{Batch, Command};
 
 use crate::error::Error;
 use crate::log::LogStore;
+use crate::open::Storage;
 use crate::options::Options;
-use crate::storage::open::Storage;
 use crate::types::{CommittedLeaderId, Entry, LogId, Payload, Peer, Proposal};
 
 fn log_id(term: u64, index: u64) -> LogId {

@@ -9,7 +9,7 @@ use seqsvr_core::state::State;
 
 use super::*;
 use crate::state::applied_state::AppliedState;
-use crate::storage::snapshot::{self, SnapshotFile};
+use crate::state::snapshot::{self, SnapshotFile};
 use crate::tests::calls::scripted_leader::{ScriptedLeader, TEST_TIMEOUT};
 use crate::tests::power::model::workload_entry;
 use crate::tests::power::sync_failure::{append_durably, open_member_storage};

@@ -8,7 +8,7 @@ use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
 use super::*;
 use seqsvr_core::state::State;
 
-use crate::storage::snapshot;
+use crate::state::snapshot;
 use crate::types::SnapshotMeta;
 
 /// Schedule: a snapshot is built and renamed; before its builder continues, an install that ends

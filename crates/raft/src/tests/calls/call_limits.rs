@@ -12,7 +12,7 @@ use seqsvr_proto::v1::raft_client::RaftClient;
 use tokio::net::TcpListener;
 
 use crate::limits::{APPEND_BYTES_MAX, ENTRY_BYTES_MAX};
-use crate::storage::record;
+use crate::record;
 use crate::tests::calls::scripted_leader::{ScriptedLeader, TEST_TIMEOUT};
 use crate::tests::power::sync_failure::append_entry_durably;
 use crate::tests::*;

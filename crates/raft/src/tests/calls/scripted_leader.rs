@@ -17,9 +17,9 @@ use tokio_stream::wrappers::TcpListenerStream;
 use crate::node::RaftNode;
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::peer_network::PeerNetwork;
+use crate::state::snapshot;
+use crate::state::snapshot::Snapshot;
 use crate::storage::identity::NodeIdentity;
-use crate::storage::snapshot;
-use crate::storage::snapshot::Snapshot;
 use crate::tests::*;
 use crate::types::{SnapshotMeta, Vote};
 

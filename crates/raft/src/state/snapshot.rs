@@ -20,10 +20,10 @@ use seqsvr_core::state::{RowKey, State, StateBuilder, StateRow};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::record;
 use crate::state::applied_state::AppliedState;
 use crate::state::digest::RowsDigest;
 use crate::storage::data_dir::{self, DataDir};
-use crate::storage::record;
 use crate::types::{CommittedLeaderId, Peer, SnapshotMeta};
 
 const MAGIC: &[u8; 8] = b"SEQSNAP\n";

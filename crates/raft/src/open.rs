@@ -9,12 +9,12 @@ use crate::log::LogStore;
 use crate::options::Options;
 use crate::state::applied_state::GrowthMeter;
 use crate::state::sled_rows::{LoadedRows, SledRows};
+use crate::state::snapshot;
 use crate::state::snapshot_turns::FORCED_BUILD_FACTOR;
 use crate::state::state_machine::StateMachine;
 use crate::storage::data_dir::DataDir;
 use crate::storage::identity::NodeIdentity;
 use crate::storage::lock_binding::LockBinding;
-use crate::storage::snapshot;
 use crate::types::LogId;
 
 /// A data directory in use.

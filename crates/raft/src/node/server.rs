@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::detach_on_drop::detach_on_drop;
 use crate::node::RaftNode;
+use crate::record;
 use crate::rpc::duplicate_id::{VoteClaim, VoteSource};
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::log_throttle::LogThrottle;
@@ -23,9 +24,8 @@ use crate::rpc::snapshot_receiver::{
     ChunkStream, ReceivedFile, prepare_snapshot, snapshot_bytes_max,
 };
 use crate::rpc::status::{internal_status, unavailable_status};
-use crate::storage::record;
-use crate::storage::snapshot::Snapshot;
-use crate::storage::snapshot::SnapshotFile;
+use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::SnapshotFile;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 
 /// The Raft service of one node.

@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 
 /// openraft's runtime in a simulation.
 #[derive(Debug)]
-pub struct Runtime;
+pub(crate) struct Runtime;
 
 impl AsyncRuntime for Runtime {
     type JoinError = <Tokio as AsyncRuntime>::JoinError;

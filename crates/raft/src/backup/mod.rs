@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The second form also says how many numbers the busiest minute added; the first one stays
-//! readable. Rows and trailer are those of a snapshot (`snapshot.rs`). The header names the cluster
-//! and the last entry, and has values that help to choose the margins of a restore.
+//! readable. Rows and trailer are those of a snapshot (`state/snapshot.rs`). The header names the
+//! cluster and the last entry, and has values that help to choose the margins of a restore.
 //!
 //! Invariant: [`read_backup_file`] returns what was written or an error. Every byte is under a
 //! checksum, and a file that was cut short or that continues after its end is rejected. A backup is
@@ -17,6 +17,9 @@
 //! A backup holds no session: the nonce of one lets its reader take the slots of an AllocSvr. A
 //! file of an earlier build has sessions; a restore drops them.
 
+pub mod restore;
+pub mod salvage;
+
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -25,8 +28,8 @@ use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
 use serde::{Deserialize, Serialize};
 
-use crate::storage::record::{self, RecordError};
-use crate::storage::snapshot::{invalid_data, read_rows, write_rows};
+use crate::record::{self, RecordError};
+use crate::state::snapshot::{invalid_data, read_rows, write_rows};
 pub use crate::storage::usage_report::UsageReport;
 
 const MAGIC: &[u8; 8] = b"SEQBKUP\n";

@@ -23,12 +23,12 @@ use openraft::storage::{RaftLogReader, RaftLogStorage};
 use seqsvr_core::command::{Batch, Command};
 use seqsvr_core::state::State;
 
+use crate::backup::{BackupHeader, StateBackup, UsageReport};
 use crate::error::Error;
 use crate::log::LogStore;
-use crate::storage::backup::{BackupHeader, StateBackup, UsageReport};
+use crate::state::snapshot;
 use crate::storage::data_dir::{self, DataDir};
 use crate::storage::identity;
-use crate::storage::snapshot;
 use crate::types::Membership;
 
 /// Size of a log file; the copy is only read.

@@ -23,9 +23,9 @@ use seqsvr_core::state::State;
 use crate::error::Error;
 use crate::log::LogStore;
 use crate::options::Options;
+use crate::state::snapshot;
 use crate::storage::data_dir::{self, DataDir};
 use crate::storage::identity::{self, NodeIdentity};
-use crate::storage::snapshot;
 use crate::types::{CommittedLeaderId, LogId, Peer, SnapshotMeta, StoredMembership, Vote};
 
 const RESTORED_TERM: u64 = 1;
