@@ -120,7 +120,7 @@ async fn follow_leadership(context: &StoreContext, reporter: HealthReporter) {
         leadership.mark_unchanged();
         report_health(context, &reporter).await;
         if leadership.changed().await.is_err() {
-            // Raft has ended; a caller that waits for `Store::failed` receives the reason.
+            // Raft has ended; the caller of `StoreServer::wait_for_failure` receives the reason.
             context.stop.cancelled().await;
             return;
         }

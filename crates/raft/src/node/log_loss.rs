@@ -21,7 +21,7 @@ impl RaftNode {
 
     /// Checks whether the log still has what the leader of `vote` says it acknowledged, before
     /// openraft gets the append. If not, this node stops: openraft, so that it does not request
-    /// votes either, and with [`Node::failed`] the process.
+    /// votes either, and with [`RaftNode::watch_failure`] the process.
     ///
     /// # Errors
     /// Returns why the node stops.
