@@ -17,6 +17,7 @@
 
 mod address_check;
 pub mod arbiter;
+mod arbiter_driver;
 pub mod clock;
 mod connection_server;
 mod context;

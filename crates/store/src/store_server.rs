@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::address_check;
-use crate::arbiter;
+use crate::arbiter_driver;
 use crate::clock::{self, ArbiterClock};
 use crate::connection_server::StoreRuntimes;
 use crate::context::StoreContext;
@@ -142,7 +142,7 @@ impl StoreServer {
                 .run(|batch| shared.write_entry(batch), stop)
                 .await
         });
-        tasks.spawn(arbiter::driver::run(context.clone()));
+        tasks.spawn(arbiter_driver::run(context.clone()));
         let (shared, stop) = (context.clone(), context.stop.clone());
         tasks.spawn(async move {
             stop.run_until_cancelled(address_check::run(&shared)).await;

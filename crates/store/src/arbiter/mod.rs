@@ -1,6 +1,6 @@
 //! The arbiter: expires silent sessions and assigns free slots. It is a pure machine over clock
 //! readings, leadership and the replicated state. It has no task, no clock and no network, so that
-//! unit tests and a simulation drive the same code as `driver.rs` does.
+//! unit tests and a simulation drive the same code as `arbiter_driver.rs` does.
 //!
 //! Invariant: the arbiter expires a session only when its lease is over on every clock within the
 //! drift bound. The lease runs to t0 + D; the owner reads t0 *before* it sends the request. The
@@ -33,7 +33,6 @@
 //! timers restart at most once per W, so that a slow machine still makes progress.
 
 mod assignment;
-pub(crate) mod driver;
 mod leadership_term;
 mod rebalance;
 mod session_expiry;
