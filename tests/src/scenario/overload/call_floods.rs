@@ -1,5 +1,5 @@
-//! Floods of calls, each of which any caller may make: `Routes` and half-sent messages at an
-//! AllocSvr, status calls at the leading store.
+//! Floods of calls, each of which any caller may make: `Routes` and half-sent messages of every
+//! service at an AllocSvr, status calls at the leading store.
 //!
 //! Fault: the floods, one after the other and then all at once, for longer than the lease and the
 //! takeover wait. Measured: the AllocSvr keeps its lease and its session, and no store is elected.
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
@@ -45,6 +45,17 @@ const ERROR_PAUSE: Duration = Duration::from_millis(1);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 /// Interval at which the lease is checked.
 const LEASE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum time of one check; then it is not counted.
+const LEASE_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+/// Fewer answered checks in one flood show nothing about the lease.
+const LEASE_CHECKS_MIN: u64 = 10;
+/// Calls whose messages are sent half, by turns a connection each.
+const HALF_SENT_PATHS: [&str; 4] = [
+    "/seqsvr.v1.Sequence/NextMany",
+    "/seqsvr.v1.Admin/CreateNamespace",
+    "/grpc.health.v1.Health/Check",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+];
 
 /// Kind of a flood.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +124,10 @@ pub async fn call_floods() -> ScenarioOutcome {
         let (checks, lapse) = lease.stop().await;
         outcome.note(format!("{kinds:?}: the lease was checked {checks} times"));
         assert_eq!(lapse, None, "{kinds:?} ended the lease");
+        assert!(
+            checks >= LEASE_CHECKS_MIN,
+            "{kinds:?}: only {checks} checks of the lease were answered"
+        );
         let standing = read_standing(&cluster).await;
         assert_eq!(standing, before, "after {kinds:?}");
     }
@@ -215,10 +230,10 @@ fn hold_half_sent(callers: &Runtime, address: &str, until: Instant) -> Vec<JoinH
         ..NextManyRequest::default()
     };
     let message = request.encode_to_vec();
-    let hold = |address: String, message: Vec<u8>| async move {
+    let hold = |address: String, path: &'static str, message: Vec<u8>| async move {
         let mut calls = 0;
         while Instant::now() < until {
-            let holding = hold_connection(&address, &message, &mut calls);
+            let holding = hold_connection(&address, path, &message, &mut calls);
             // It ends early if the server closes the connection.
             let _ = timeout_at(until, holding).await;
             sleep(RECONNECT_PAUSE).await;
@@ -226,13 +241,20 @@ fn hold_half_sent(callers: &Runtime, address: &str, until: Instant) -> Vec<JoinH
         calls
     };
     (0..HALF_SENT_CONNECTIONS)
-        .map(|_| callers.spawn(hold(address.to_owned(), message.clone())))
+        .map(|n| {
+            let path = HALF_SENT_PATHS[n % HALF_SENT_PATHS.len()];
+            callers.spawn(hold(address.to_owned(), path, message.clone()))
+        })
         .collect()
 }
 
 /// Begins calls on one connection, and keeps it until the server closes it.
-async fn hold_connection(address: &str, message: &[u8], calls: &mut u64) -> std::io::Result<()> {
-    let path = "/seqsvr.v1.Sequence/NextMany";
+async fn hold_connection(
+    address: &str,
+    path: &str,
+    message: &[u8],
+    calls: &mut u64,
+) -> std::io::Result<()> {
     let mut connection = RawHttp2::connect(address, 65_535).await?;
     for n in 0..CALLS_PER_CONNECTION {
         let half = &message[..message.len() / 2];
@@ -257,11 +279,14 @@ impl LeaseWatch {
         let watching = tokio::spawn(async move {
             let mut checks = 0;
             while !*stopped.borrow() {
-                let answer = read_readiness(http_port).await.unwrap_or_default();
-                if answer.contains("no valid lease") {
-                    return (checks, Some(answer));
+                let reading = timeout(LEASE_CHECK_TIMEOUT, read_readiness(http_port));
+                // A check that fails is not counted; the caller requires a minimum.
+                if let Ok(Ok(answer)) = reading.await {
+                    if answer.contains("no valid lease") {
+                        return (checks, Some(answer));
+                    }
+                    checks += u64::from(answer.starts_with("HTTP/1.1 200 "));
                 }
-                checks += u64::from(!answer.is_empty());
                 sleep(LEASE_CHECK_INTERVAL).await;
             }
             (checks, None)
@@ -269,7 +294,7 @@ impl LeaseWatch {
         LeaseWatch { stop, watching }
     }
 
-    /// Returns the number of answers, and the one that showed no lease.
+    /// Returns the number of answers that showed a lease, and the one that showed none.
     async fn stop(self) -> (u64, Option<String>) {
         self.stop.send_replace(true);
         self.watching.await.expect("no panic")
