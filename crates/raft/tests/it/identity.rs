@@ -121,6 +121,36 @@ async fn node_that_adopted_cluster_never_begins_its_log() {
     assert!(one.node.with_state(|s| s.cluster().is_none()));
 }
 
+/// Schedule: a store of a living cluster loses its directory, and `init` requests a cluster of it
+/// alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wiped_voter_makes_no_cluster_while_it_is_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = start_node(dir.path(), 1, |_| {}).await;
+    let own = one.member();
+    let rejection = send_vote(&own.address, CLUSTER, 1, own.incarnation ^ 1).await;
+    assert_eq!(
+        rejection.unwrap().reason(),
+        RaftRejectionReason::WrongIncarnation
+    );
+    for requested in [ClusterId(2), CLUSTER] {
+        let made = one
+            .node
+            .create_cluster(vec![own.clone()], requested, 3_000, 64)
+            .await;
+        let text = made.unwrap_err().to_string();
+        assert!(text.contains(&CLUSTER.to_string()), "{text}");
+        assert_eq!(one.node.identity().cluster, None);
+    }
+    // Calls for another node say nothing about this one.
+    let two = start_node(dir.path(), 2, |_| {}).await;
+    let own = two.member();
+    let rejection = send_vote(&own.address, CLUSTER, 7, own.incarnation).await;
+    assert_eq!(rejection.unwrap().reason(), RaftRejectionReason::WrongNode);
+    let made = two.node.create_cluster(vec![own], CLUSTER, 3_000, 64).await;
+    made.unwrap();
+}
+
 /// Schedule: three voters; one is wiped and returns under its id; then the leader goes. If the
 /// empty one could vote, it would form a quorum with the other follower, and that quorum need not
 /// hold all acknowledged entries.

@@ -53,7 +53,9 @@ pub(super) async fn init_cluster(
         .map_err(|e| rpc_errors::unavailable(e.to_string()))?;
     initialized.map_err(|e| match e {
         Error::Members(_) | Error::Options(_) => rpc_errors::invalid_request(e.to_string()),
-        Error::WrongCluster { .. } => RpcError::new(v1::Reason::Rejected, e.to_string()),
+        Error::WrongCluster { .. } | Error::WipedMember { .. } => {
+            RpcError::new(v1::Reason::Rejected, e.to_string())
+        }
         other => rpc_errors::unavailable(other.to_string()),
     })?;
     Ok(v1::InitResponse {})

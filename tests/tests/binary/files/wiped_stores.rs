@@ -75,6 +75,26 @@ async fn init_of_partly_wiped_set_is_rejected_with_table() {
     );
 }
 
+/// Schedule: one of three stores loses its directory, and the operator repeats `init` with it alone.
+/// It made a second cluster at the address of the first one.
+#[tokio::test]
+async fn init_of_wiped_store_alone_is_rejected_while_its_cluster_lives() {
+    let mut cluster = ProcessCluster::start(3, 0, 3_000).await;
+    wipe_store(&mut cluster.stores[0]);
+    let wiped = &cluster.stores[0];
+    wait_until("the cluster to call the store", TEST_TIMEOUT, async || {
+        let line = "not the one that the cluster has recorded";
+        wiped.log().contains(line).then_some(())
+    })
+    .await;
+    let address = cluster.store_addresses[0].clone();
+    let errors = expect_exit_code(&run_init(std::slice::from_ref(&address)).await, 1);
+    for part in ["as its member 1", "Nothing was changed", "member add"] {
+        assert!(errors.contains(part), "no {part:?} in {errors}");
+    }
+    assert!(describe(&address).await.unwrap().cluster.is_empty());
+}
+
 /// `dev` has no other command for its stores: it says what is lost, and serves with the others.
 #[tokio::test]
 async fn dev_with_one_store_wiped_serves_with_the_others() {

@@ -9,6 +9,7 @@
 
 pub(crate) mod sender;
 mod vote_check;
+mod wiped_member;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -25,6 +26,7 @@ use crate::error::Error;
 use crate::log::{self, LogStore};
 use crate::rpc::duplicate_id::VoteOwners;
 use crate::rpc::identity_check::sender::reject_sender;
+use crate::rpc::identity_check::wiped_member::WipedMember;
 use crate::rpc::log_throttle::LogThrottle;
 use crate::state::applied_state::SharedState;
 use crate::state::checkpoints::DigestPoll;
@@ -46,6 +48,7 @@ pub(crate) struct IdentityCheck {
     /// Random number of this process.
     process_number: u64,
     vote_owners: VoteOwners,
+    wiped_member: WipedMember,
     digest_poll: DigestPoll,
     /// Why this node takes no further part, once that is known.
     stop_reason: watch::Sender<Option<String>>,
@@ -70,6 +73,7 @@ impl IdentityCheck {
             level_max,
             process_number: seqsvr_os::random_u64().max(1),
             vote_owners: VoteOwners::default(),
+            wiped_member: WipedMember::default(),
             digest_poll: DigestPoll::default(),
             stop_reason: watch::Sender::new(None),
         }
@@ -156,6 +160,9 @@ impl IdentityCheck {
             }
             return Ok(());
         };
+        if reason == RaftRejectionReason::WrongIncarnation {
+            self.wiped_member.note_call(cluster);
+        }
         if self.log_throttle.allow() {
             self.log_rejection(reason, &header, cluster);
         }
@@ -182,6 +189,10 @@ impl IdentityCheck {
             return Err(Error::Stopped(String::from("it was shut down")));
         };
         if self.identity().cluster.is_none() {
+            if let Some(cluster) = self.wiped_member.calling_cluster() {
+                let node = self.identity().node;
+                return Err(Error::WipedMember { node, cluster });
+            }
             self.stop_after_failed_write(founder::store_founded_cluster(directory, cluster))?;
         }
         let adopted = self.adopt_in_storage(storage.as_ref(), cluster).await;
