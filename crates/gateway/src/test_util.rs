@@ -1,6 +1,10 @@
 //! A service for tests that need no numbers.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use seqsvr_core::key::KeyRef;
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_server::Sequence;
@@ -20,6 +24,10 @@ impl LocalSequence for NoopSequence {
         _: v1::NextManyRequest,
         _: &ConnectionQuota,
     ) -> Result<v1::NextManyResponse, Status> {
+        Err(unavailable())
+    }
+
+    async fn routing_table(&self, _: Duration) -> Result<Arc<RoutingTable>, Status> {
         Err(unavailable())
     }
 }

@@ -1,11 +1,17 @@
 //! Service in the same process, for code that answers many callers with it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use seqsvr_core::key::KeyRef;
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::routing_table::RoutingTable;
+use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
+use seqsvr_proto::v1::sequence_server::Sequence;
+use seqsvr_proto::v1::{NextManyRequest, NextManyResponse, NextResponse};
 use tonic::Status;
 
 use crate::connection_quota::ConnectionQuota;
-use seqsvr_proto::v1::sequence_server::Sequence;
-use seqsvr_proto::v1::{NextManyRequest, NextManyResponse, NextResponse};
 
 /// A [`Sequence`] that is a function call away.
 pub trait LocalSequence: Sequence {
@@ -25,4 +31,27 @@ pub trait LocalSequence: Sequence {
         request: NextManyRequest,
         quota: &ConnectionQuota,
     ) -> impl Future<Output = Result<NextManyResponse, Status>> + Send;
+
+    /// Returns the routing table that this process has; waits for the first one.
+    ///
+    /// # Errors
+    /// There is no table within the time-out.
+    fn routing_table(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Arc<RoutingTable>, Status>> + Send;
+
+    /// Returns the namespace with this name; None: the table has none.
+    ///
+    /// # Errors
+    /// There is no table in time.
+    fn namespace(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Namespace>, Status>> + Send {
+        async move {
+            let table = self.routing_table(CALL_TIMEOUT_DEFAULT).await?;
+            Ok(table.namespace(name).cloned())
+        }
+    }
 }

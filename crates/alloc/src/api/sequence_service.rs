@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::key::KeyRef;
+use seqsvr_core::routing_table;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::convert::RequestKey;
@@ -24,7 +25,7 @@ use crate::api::pipe_responses::PipeResponses;
 use crate::api::sequence_parts::SequenceParts;
 use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
-use crate::batch::request_context::{RequestArrival, RequestContext};
+use crate::batch::request_context::{RequestArrival, RequestContext, response_deadline};
 use crate::batch::response::BatchResponse;
 use crate::batch::validate::{
     invalid_status, require_key, validate_count, validate_namespace_name,
@@ -283,6 +284,23 @@ impl LocalSequence for SequenceService {
         let arrival = RequestArrival::local(share);
         self.with_metrics_and_trace(CallMethod::NextMany, arrival, |arrival| async move {
             Ok(self.serve_batch(arrival, request.into()).await?.into_next())
+        })
+        .await
+    }
+
+    async fn routing_table(
+        &self,
+        timeout: Duration,
+    ) -> Result<Arc<routing_table::RoutingTable>, Status> {
+        let received_at = Instant::now();
+        let arrival = RequestArrival {
+            received_at,
+            deadline: response_deadline(received_at, timeout),
+            share: None,
+            trace: None,
+        };
+        self.with_metrics_and_trace(CallMethod::Routes, arrival, |arrival| async move {
+            Ok(self.0.slow_path.wait_for_table(arrival.deadline).await?)
         })
         .await
     }

@@ -7,7 +7,7 @@
 //! json           /v1/…: numbers as JSON      compat        the paths of Leaf and Tinyid
 //!  ├─ body       the body of a request       query         the fields of a query or form
 //!  ├─ response   the response                error         the response of an error
-//!  └─ memory_limit  memory of large requests table_cache   cache of the routing table
+//!  └─ memory_limit  memory of large requests
 //! dashboard      the web page, and its data  operator      /metrics, /healthz, /readyz
 //! ```
 //!
@@ -27,7 +27,6 @@ mod query;
 mod request_check;
 mod response;
 mod routes;
-mod table_cache;
 
 use std::io;
 use std::net::SocketAddr;

@@ -11,14 +11,12 @@ use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, ItemError, NextManyRequest, NextRequest, RaiseToRequest,
-    RoutesRequest,
 };
 use tonic::{Request, Status};
 
 use super::batch_plan::{ItemPosition, NamespaceGroup, RaiseStep};
 use super::error::RedisError;
 use super::key::RedisKey;
-use super::shared::RedisShared;
 use crate::stride::stride_of;
 
 /// Maximum RaiseTo calls in flight for one connection; more wait.
@@ -29,7 +27,6 @@ const YIELD_AFTER_ITEMS: usize = 256;
 /// Sender of requests to the service for one connection.
 pub(super) struct BatchExecutor<'a, S> {
     pub(super) sequence: &'a S,
-    pub(super) shared: &'a RedisShared,
     pub(super) share: &'a ConnectionQuota,
     /// Maximum items of one call.
     pub(super) batch_items_max: usize,
@@ -215,21 +212,11 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         Err(RedisError::below_current(current, *value))
     }
 
-    /// Returns a namespace's stride. It never changes, so it is requested once.
     async fn namespace_stride(&self, namespace: Option<&str>) -> Result<u64, RedisError> {
         let name = namespace.unwrap_or(DEFAULT_KEYED_NAMESPACE);
-        if let Some(stride) = self.shared.cached_stride(name) {
-            return Ok(stride);
-        }
-        let request = self.with_share(RoutesRequest::default());
-        let table = self.sequence.routes(request).await;
-        let table = table
-            .map_err(|status| RedisError::from(&status))?
-            .into_inner();
-        let strides = table.namespaces.into_iter();
-        self.shared
-            .cache_strides(strides.map(|known| (known.name, u64::from(known.stride.max(1)))));
-        Ok(self.shared.cached_stride(name).unwrap_or(1))
+        let namespace = self.sequence.namespace(name).await;
+        let namespace = namespace.map_err(|status| RedisError::from(&status))?;
+        Ok(namespace.map_or(1, |namespace| namespace.spec.progression.stride.into()))
     }
 
     /// Makes a request on behalf of this connection.

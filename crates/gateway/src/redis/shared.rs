@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use hashbrown::HashMap;
-use parking_lot::RwLock;
 use seqsvr_net::add_within;
 use tokio::time::Instant;
 
@@ -24,8 +22,6 @@ pub(super) struct RedisShared {
     last_connection_id: AtomicU64,
     reserved_bytes: AtomicUsize,
     shutting_down: AtomicBool,
-    /// Strides by the name of the namespace. A cluster bounds the number of its namespaces.
-    strides: RwLock<HashMap<String, u64>>,
 }
 
 impl RedisShared {
@@ -37,7 +33,6 @@ impl RedisShared {
             last_connection_id: AtomicU64::new(0),
             reserved_bytes: AtomicUsize::new(0),
             shutting_down: AtomicBool::new(false),
-            strides: RwLock::default(),
         }
     }
 
@@ -48,16 +43,6 @@ impl RedisShared {
 
     pub(super) fn is_shutting_down(&self) -> bool {
         self.shutting_down.load(Relaxed)
-    }
-
-    /// Returns the stride of a namespace, if it is cached here.
-    pub(super) fn cached_stride(&self, namespace: &str) -> Option<u64> {
-        self.strides.read().get(namespace).copied()
-    }
-
-    /// Caches the strides of these namespaces.
-    pub(super) fn cache_strides(&self, strides: impl Iterator<Item = (String, u64)>) {
-        self.strides.write().extend(strides);
     }
 
     /// Returns the bytes that all connections hold beyond their uncounted ones.

@@ -8,13 +8,13 @@ mod tinyid;
 use std::sync::Arc;
 
 use axum::Router;
-use seqsvr_proto::v1::sequence_server::Sequence;
+use seqsvr_net::LocalSequence;
 
 use super::memory_limit::MemoryLimit;
 
 /// Returns the routes of Leaf, and those of Tinyid, whose clients must send `token` if there is
 /// one.
-pub(super) fn compat_routes<S: Sequence>(
+pub(super) fn compat_routes<S: LocalSequence>(
     sequence: Arc<S>,
     memory: MemoryLimit,
     token: Option<String>,

@@ -5,13 +5,11 @@ use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
-use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{NextRequest, NextResponse, next_request};
 use tonic::Status;
 
 use crate::http::error::HttpError;
-use crate::http::table_cache::RoutingTableCache;
 use crate::http::{body, query};
 
 /// Uid whose numbers are those of a tag.
@@ -73,21 +71,6 @@ impl TagRequest {
             .next(body::service_request(&self.parts, message))
             .await?;
         Ok(answer.into_inner())
-    }
-
-    /// Returns the namespace of a tag; None: there is none.
-    ///
-    /// # Errors
-    /// The service returns an error.
-    pub(super) async fn find_namespace(
-        &self,
-        sequence: &impl Sequence,
-        table_cache: &RoutingTableCache,
-        tag: &str,
-    ) -> Result<Option<Namespace>, Status> {
-        let request = |message| body::service_request(&self.parts, message);
-        let table = table_cache.fetch_newest(sequence, request).await?;
-        Ok(table.namespace(tag).cloned())
     }
 }
 

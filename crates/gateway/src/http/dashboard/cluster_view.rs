@@ -7,13 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use seqsvr_core::routing_table::RoutingTable;
-use seqsvr_net::ChannelPool;
+use seqsvr_net::{ChannelPool, LocalSequence};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::local_cause;
 use seqsvr_proto::node_status::bound_node_status;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::admin_server::Admin;
-use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
     ClusterStatusRequest, ClusterStatusResponse, NodeStatusRequest, NodeStatusResponse,
     SessionStatus,
@@ -25,7 +24,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Request, Status};
 
 use super::cluster_json::{NodeStatuses, cluster_status_json};
-use crate::http::table_cache::RoutingTableCache;
 
 /// Time for which an answer is repeated.
 const CACHE_TTL: Duration = Duration::from_secs(1);
@@ -39,7 +37,6 @@ pub(super) struct ClusterView<S, A> {
     sequence: S,
     admin: A,
     channels: ChannelPool,
-    table_cache: RoutingTableCache,
     /// Runtime of the requests to the cluster. It is not a runtime of connections, which would wait
     /// for them.
     runtime: Handle,
@@ -56,13 +53,12 @@ struct CachedView {
     last_cluster: Option<(Instant, ClusterStatusResponse)>,
 }
 
-impl<S: Sequence, A: Admin> ClusterView<S, A> {
+impl<S: LocalSequence, A: Admin> ClusterView<S, A> {
     pub(super) fn new(sequence: S, admin: A) -> ClusterView<S, A> {
         ClusterView {
             sequence,
             admin,
             channels: ChannelPool::new(),
-            table_cache: RoutingTableCache::default(),
             runtime: Handle::current(),
             started_at: Instant::now(),
             cached: Mutex::default(),
@@ -74,12 +70,7 @@ impl<S: Sequence, A: Admin> ClusterView<S, A> {
     /// # Errors
     /// The AllocSvr has no table yet.
     pub(super) async fn routing_table(&self) -> Result<Arc<RoutingTable>, Status> {
-        let request = |message| {
-            let mut request = Request::new(message);
-            request.set_timeout(STATUS_TIMEOUT);
-            request
-        };
-        self.table_cache.fetch_newest(&self.sequence, request).await
+        self.sequence.routing_table(STATUS_TIMEOUT).await
     }
 
     /// Returns the cluster as JSON, at most [`CACHE_TTL`] old at the time of the call. If a caller

@@ -23,8 +23,8 @@ use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
+use seqsvr_net::LocalSequence;
 use seqsvr_proto::v1::admin_server::Admin;
-use seqsvr_proto::v1::sequence_server::Sequence;
 
 use super::error::HttpError;
 use super::query;
@@ -38,7 +38,7 @@ const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'sel
 
 /// Returns the routes of the page and its data: `/`, `/v1/cluster`, `/v1/slots` and `/v1/route`, by
 /// calls of one AllocSvr. Must be called inside a tokio runtime, which sends these calls.
-pub fn dashboard_routes<S: Sequence, A: Admin>(sequence: S, admin: A) -> Routes {
+pub fn dashboard_routes<S: LocalSequence, A: Admin>(sequence: S, admin: A) -> Routes {
     let asset = |content_type, text| get(move || async move { page_response(content_type, text) });
     let view = Arc::new(ClusterView::new(sequence, admin));
     let router = Router::new()
@@ -61,7 +61,7 @@ pub fn dashboard_routes<S: Sequence, A: Admin>(sequence: S, admin: A) -> Routes 
     router.into()
 }
 
-async fn serve_cluster<S: Sequence, A: Admin>(
+async fn serve_cluster<S: LocalSequence, A: Admin>(
     State(view): State<Arc<ClusterView<S, A>>>,
 ) -> Response {
     typed_response(
@@ -71,7 +71,7 @@ async fn serve_cluster<S: Sequence, A: Admin>(
     )
 }
 
-async fn serve_slots<S: Sequence, A: Admin>(
+async fn serve_slots<S: LocalSequence, A: Admin>(
     State(view): State<Arc<ClusterView<S, A>>>,
 ) -> Result<Response, HttpError> {
     let table = view.routing_table().await?;
@@ -82,7 +82,7 @@ async fn serve_slots<S: Sequence, A: Admin>(
     ))
 }
 
-async fn serve_route<S: Sequence, A: Admin>(
+async fn serve_route<S: LocalSequence, A: Admin>(
     State(view): State<Arc<ClusterView<S, A>>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, HttpError> {

@@ -83,7 +83,6 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
         let mut session = RedisSession::new(self.shared, share.remote());
         let executor = BatchExecutor {
             sequence: self.sequence,
-            shared: self.shared,
             share: &share,
             batch_items_max: self.batch_items_max,
         };

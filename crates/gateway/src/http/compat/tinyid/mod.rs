@@ -13,9 +13,8 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::namespace::Namespace;
-use seqsvr_net::ConnectionQuota;
+use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::v1::NextResponse;
-use seqsvr_proto::v1::sequence_server::Sequence;
 use serde::Serialize;
 use tonic::Status;
 
@@ -29,7 +28,6 @@ use super::tag_request::{TagRequest, reject_head};
 use crate::constant_time::constant_time_eq;
 use crate::http::json::{FormattedNumber, NumberFormat};
 use crate::http::memory_limit::{MemoryLimit, MemoryReservation};
-use crate::http::table_cache::RoutingTableCache;
 use crate::stride::stride_of;
 use crate::wrong_secrets::{WRONG_SECRET_DELAY, WrongSecretLog};
 
@@ -46,7 +44,6 @@ const LOADING_PERCENT: u64 = 20;
 struct TinyidApi<S> {
     sequence: Arc<S>,
     memory: MemoryLimit,
-    table_cache: RoutingTableCache,
     /// Token that a client must send; None: clients need no token.
     token: Option<String>,
     wrong_tokens: WrongSecretLog,
@@ -63,7 +60,7 @@ struct TinyidSegment {
     remainder: u32,
 }
 
-pub(super) fn tinyid_routes<S: Sequence>(
+pub(super) fn tinyid_routes<S: LocalSequence>(
     sequence: Arc<S>,
     memory: MemoryLimit,
     token: Option<String>,
@@ -71,7 +68,6 @@ pub(super) fn tinyid_routes<S: Sequence>(
     let api = Arc::new(TinyidApi {
         sequence,
         memory,
-        table_cache: RoutingTableCache::default(),
         token,
         wrong_tokens: WrongSecretLog::new("Tinyid token"),
     });
@@ -92,7 +88,7 @@ pub(super) fn tinyid_routes<S: Sequence>(
         .with_state(api)
 }
 
-fn get_or_post<S: Sequence, H, T>(handler: H) -> MethodRouter<Arc<TinyidApi<S>>>
+fn get_or_post<S: LocalSequence, H, T>(handler: H) -> MethodRouter<Arc<TinyidApi<S>>>
 where
     H: axum::handler::Handler<T, Arc<TinyidApi<S>>> + Clone,
     T: 'static,
@@ -100,7 +96,7 @@ where
     get(handler.clone()).post(handler).head(reject_head)
 }
 
-async fn handle_next_id<S: Sequence>(
+async fn handle_next_id<S: LocalSequence>(
     State(api): State<Arc<TinyidApi<S>>>,
     request: Request<Body>,
 ) -> Response {
@@ -139,7 +135,7 @@ async fn handle_next_id<S: Sequence>(
     })
 }
 
-async fn handle_next_id_simple<S: Sequence>(
+async fn handle_next_id_simple<S: LocalSequence>(
     State(api): State<Arc<TinyidApi<S>>>,
     request: Request<Body>,
 ) -> Response {
@@ -161,7 +157,7 @@ async fn handle_next_id_simple<S: Sequence>(
     simple_response(delay_wrong_token(result).await)
 }
 
-async fn handle_next_segment_id<S: Sequence>(
+async fn handle_next_segment_id<S: LocalSequence>(
     State(api): State<Arc<TinyidApi<S>>>,
     request: Request<Body>,
 ) -> Response {
@@ -186,7 +182,7 @@ async fn handle_next_segment_id<S: Sequence>(
     response.unwrap_or_else(|error| error.into_response(|status| error_message(status, &biz_type)))
 }
 
-async fn handle_next_segment_id_simple<S: Sequence>(
+async fn handle_next_segment_id_simple<S: LocalSequence>(
     State(api): State<Arc<TinyidApi<S>>>,
     request: Request<Body>,
 ) -> Response {
@@ -206,7 +202,7 @@ async fn handle_next_segment_id_simple<S: Sequence>(
     simple_response(delay_wrong_token(result).await)
 }
 
-impl<S: Sequence> TinyidApi<S> {
+impl<S: LocalSequence> TinyidApi<S> {
     /// Checks the token, and returns the tag of the request.
     fn authorized_biz_type(&self, request: &TagRequest) -> Result<String, TinyidError> {
         if let Some(token) = &self.token {
@@ -250,8 +246,7 @@ impl<S: Sequence> TinyidApi<S> {
         let answer = match count {
             // Tinyid takes no number, and reports no error.
             0 => {
-                let namespace = self.find_namespace(request, biz_type).await?;
-                namespace.ok_or_else(|| namespace_not_found(biz_type))?;
+                self.find_namespace(biz_type).await?;
                 NextResponse::default()
             }
             count => {
@@ -266,14 +261,9 @@ impl<S: Sequence> TinyidApi<S> {
     }
 
     /// Returns the namespace of a tag.
-    async fn find_namespace(
-        &self,
-        request: &TagRequest,
-        biz_type: &str,
-    ) -> Result<Option<Namespace>, Status> {
-        request
-            .find_namespace(&*self.sequence, &self.table_cache, biz_type)
-            .await
+    async fn find_namespace(&self, biz_type: &str) -> Result<Namespace, Status> {
+        let namespace = self.sequence.namespace(biz_type).await?;
+        namespace.ok_or_else(|| namespace_not_found(biz_type))
     }
 
     /// Takes as many numbers as the namespace's step.
@@ -282,8 +272,7 @@ impl<S: Sequence> TinyidApi<S> {
         request: &TagRequest,
         biz_type: &str,
     ) -> Result<TinyidSegment, Status> {
-        let namespace = self.find_namespace(request, biz_type).await?;
-        let spec = namespace.ok_or_else(|| namespace_not_found(biz_type))?.spec;
+        let spec = self.find_namespace(biz_type).await?.spec;
         let count = spec.step.clamp(1, COUNT_MAX);
         let answer = request
             .take_numbers(&*self.sequence, biz_type, count)
