@@ -21,12 +21,11 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Status;
 
-use crate::connection_quota::{ConnectionQuota, UnsentResponse, add_within};
+use crate::byte_budget::{ByteBudget, add_within};
+use crate::connection_quota::{ConnectionQuota, UnsentResponse};
 
 /// Most calls of one server at a time.
 pub const CALLS_IN_FLIGHT_MAX: usize = 131_072;
-/// Most bytes of messages one connection holds in the server.
-pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
 /// Most streams of standard services (watches of health, reflection) of one connection at a time.
 pub const STANDARD_STREAMS_MAX: usize = 64;
 /// Largest request of `Admin`, health or reflection, bytes; a larger one is rejected by its prefix.
@@ -38,34 +37,19 @@ const RETRY_AFTER_MS: u32 = 100;
 /// Counts of one server's calls.
 #[derive(Debug)]
 pub(crate) struct CallCounters {
-    /// Most bytes of messages the server holds: requests received and not answered, answers not
-    /// taken.
-    bytes_max: usize,
-    calls_in_flight: AtomicUsize,
-    buffered_bytes: AtomicUsize,
-    calls_rejected: AtomicU64,
+    pub(crate) calls_in_flight: AtomicUsize,
+    /// Bytes of messages the server holds: requests received and not answered, answers not taken.
+    pub(crate) buffered: ByteBudget,
+    pub(crate) calls_rejected: AtomicU64,
 }
 
 impl CallCounters {
     pub(crate) fn new(bytes_max: usize) -> CallCounters {
         CallCounters {
-            bytes_max,
             calls_in_flight: AtomicUsize::new(0),
-            buffered_bytes: AtomicUsize::new(0),
+            buffered: ByteBudget::new(bytes_max),
             calls_rejected: AtomicU64::new(0),
         }
-    }
-
-    pub(crate) fn calls_in_flight(&self) -> u64 {
-        self.calls_in_flight.load(Relaxed) as u64
-    }
-
-    pub(crate) fn buffered_bytes(&self) -> u64 {
-        self.buffered_bytes.load(Relaxed) as u64
-    }
-
-    pub(crate) fn calls_rejected(&self) -> u64 {
-        self.calls_rejected.load(Relaxed)
     }
 
     fn reject(&self, text: &str) -> Status {
@@ -136,16 +120,15 @@ impl CallReservation {
     /// RESOURCE_EXHAUSTED with a retry hint, above the bounds of bytes.
     pub(crate) fn reserve(&self, n: usize) -> Result<(), Status> {
         if let Some(quota) = &self.quota
-            && !add_within(quota.buffered_bytes(), n, CONNECTION_BUFFERED_BYTES_MAX)
+            && !quota.buffered().try_add(n)
         {
             return Err(self.counters.reject(
                 "this connection has too many bytes of requests and answers in flight; read the answers, or retry later",
             ));
         }
-        let counters = &self.counters;
-        if !add_within(&counters.buffered_bytes, n, counters.bytes_max) {
+        if !self.counters.buffered.try_add(n) {
             if let Some(quota) = &self.quota {
-                quota.buffered_bytes().fetch_sub(n, Relaxed);
+                quota.buffered().subtract(n);
             }
             return Err(self.counters.reject(
                 "this server has too many bytes of requests and answers in flight; retry later",
@@ -176,9 +159,9 @@ impl CallReservation {
 
     fn release(&self, n: usize) {
         self.bytes.fetch_sub(n, Relaxed);
-        self.counters.buffered_bytes.fetch_sub(n, Relaxed);
+        self.counters.buffered.subtract(n);
         if let Some(quota) = &self.quota {
-            quota.buffered_bytes().fetch_sub(n, Relaxed);
+            quota.buffered().subtract(n);
         }
     }
 }

@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::byte_budget::ByteBudget;
+
+/// Most bytes of messages one connection holds in the server.
+pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
 /// Longest time in which a connection with answers to take takes none.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -22,7 +26,7 @@ struct QuotaCounters {
     remote: SocketAddr,
     opened_at: Instant,
     /// Bytes of messages, received and not answered or answered and not taken.
-    buffered_bytes: AtomicUsize,
+    buffered: ByteBudget,
     /// Items that wait.
     queued_items: AtomicUsize,
     /// Streams of standard services.
@@ -39,7 +43,7 @@ impl ConnectionQuota {
         ConnectionQuota(Arc::new(QuotaCounters {
             remote,
             opened_at: Instant::now(),
-            buffered_bytes: AtomicUsize::new(0),
+            buffered: ByteBudget::new(CONNECTION_BUFFERED_BYTES_MAX),
             queued_items: AtomicUsize::new(0),
             standard_streams: AtomicUsize::new(0),
             unsent_responses: AtomicUsize::new(0),
@@ -61,8 +65,8 @@ impl ConnectionQuota {
         &self.0.standard_streams
     }
 
-    pub(crate) fn buffered_bytes(&self) -> &AtomicUsize {
-        &self.0.buffered_bytes
+    pub(crate) fn buffered(&self) -> &ByteBudget {
+        &self.0.buffered
     }
 
     /// Notes that an answer is ready to be taken, until the returned value is dropped.
@@ -98,10 +102,4 @@ impl Drop for UnsentResponse {
         quota.0.unsent_responses.fetch_sub(1, Relaxed);
         quota.0.progress_ms.store(quota.age_ms(), Relaxed);
     }
-}
-
-/// Adds `n` if the sum stays within `most`. Returns whether it did.
-pub fn add_within(counter: &AtomicUsize, n: usize, most: usize) -> bool {
-    let added = |now: usize| now.checked_add(n).filter(|sum| *sum <= most);
-    counter.fetch_update(Relaxed, Relaxed, added).is_ok()
 }

@@ -1,12 +1,14 @@
 //! Connections between processes: how they are made, accepted, kept and limited.
 //!
 //! What lives here: [`Transport`] and [`Listener`], the seam through which a simulation replaces
-//! TCP; [`ChannelPool`], the kept channels of a caller; [`ConnectionLimiter`], [`ConnectionQuota`]
-//! and [`CallLimiter`], which bound what callers can make a server hold; [`SharedCall`], one answer
-//! for all callers that wait for it; [`LocalSequence`], the service in the same process.
+//! TCP; [`ChannelPool`], the kept channels of a caller; [`ConnectionLimiter`], [`ConnectionQuota`],
+//! [`CallLimiter`] and [`ByteBudget`], which bound what callers can make a server hold;
+//! [`SharedCall`], one answer for all callers that wait for it; [`LocalSequence`], the service in
+//! the same process.
 //!
 //! What it may not know: what a call does; which process serves or calls; numbers and leases.
 
+mod byte_budget;
 mod call_limiter;
 mod call_reservation;
 mod channel_pool;
@@ -20,16 +22,16 @@ mod local_sequence;
 mod shared_call;
 mod transport;
 
+pub use byte_budget::{ByteBudget, add_within};
 pub use call_limiter::{CallLimiter, CallShape, LimitedService, RetainedBytes, StreamMeter};
-pub use call_reservation::{
-    CALLS_IN_FLIGHT_MAX, CONNECTION_BUFFERED_BYTES_MAX, CONTROL_REQUEST_BYTES_MAX,
-    STANDARD_STREAMS_MAX,
-};
+pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};
 pub use channel_pool::{CHANNELS_MAX, ChannelPool};
 pub use connection_limiter::{
     ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,
 };
-pub use connection_quota::{ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, add_within};
+pub use connection_quota::{
+    CONNECTION_BUFFERED_BYTES_MAX, ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT,
+};
 pub use http2_limits::{limit_http2, limit_http2_connection};
 pub use local_sequence::LocalSequence;
 pub use shared_call::SharedCall;

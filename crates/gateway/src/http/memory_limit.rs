@@ -6,15 +6,16 @@
 //! its last byte. (A request of one key is no larger than a connection's buffers.)
 //!
 //! Invariant: a request that waits for memory holds none of the memory for which it waits. Schedule
-//! that breaks it: a batch waits for 41 MiB while 40 are free. A waiter of tokio's semaphore takes
-//! all free permits immediately, so each new request would be rejected although there is memory.
-//! Large requests wait in their order, so that no other overtakes them; small requests pass them.
+//! that breaks it: a batch waits for 41 MiB while 40 are free, and takes these at once. Each new
+//! request would then be rejected although there is memory. Large requests wait in their order, so
+//! that no other overtakes them; small requests pass them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
+use seqsvr_net::ByteBudget;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::timeout;
 
 use super::error::HttpError;
@@ -26,8 +27,8 @@ pub(super) const ANSWER_BYTES_ESTIMATE: usize = 1 << 20;
 /// Maximum bytes of parsed fields for each byte of their text: keys of one letter, with a comma and
 /// quotes, and a copy of the text that is not parsed yet.
 const PARSED_GROWTH_FACTOR: usize = 10;
-/// Bytes of one permit.
-const PERMIT_BYTES: usize = 1 << 10;
+/// Bytes of which a reservation is a multiple.
+const UNIT_BYTES: usize = 1 << 10;
 /// Maximum wait of a request for memory; then it is rejected.
 const MEMORY_WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -37,111 +38,77 @@ pub(super) struct MemoryLimit(Arc<MemoryLimitShared>);
 
 /// State behind a [`MemoryLimit`].
 struct MemoryLimitShared {
-    permits: Arc<Semaphore>,
-    /// Notified after permits were released.
+    budget: ByteBudget,
+    /// Notified after bytes were released.
     released: Notify,
     /// Held by the large request that is the next to get memory.
     queue: Mutex<()>,
 }
 
-/// The memory that one request reserves.
-pub(super) struct MemoryReservation(ReservedPermits);
-
-/// Permits, released at the drop.
-struct ReservedPermits {
+/// The memory that one request reserves, released at the drop.
+pub(super) struct MemoryReservation {
     memory: MemoryLimit,
-    /// None only during the drop.
-    permit: Option<OwnedSemaphorePermit>,
+    bytes: usize,
 }
 
 impl MemoryLimit {
     pub(super) fn new() -> MemoryLimit {
         MemoryLimit(Arc::new(MemoryLimitShared {
-            permits: Arc::new(Semaphore::new(RESERVED_BYTES_MAX / PERMIT_BYTES)),
+            budget: ByteBudget::new(RESERVED_BYTES_MAX),
             released: Notify::new(),
             queue: Mutex::new(()),
         }))
     }
 
-    /// Takes permits without waiting; None: there are fewer.
-    fn try_acquire(&self, permit_count: u32) -> Option<OwnedSemaphorePermit> {
-        self.0
-            .permits
-            .clone()
-            .try_acquire_many_owned(permit_count)
-            .ok()
-    }
-
-    /// Waits until there are as many permits, behind the large requests that arrived before.
-    async fn acquire_in_order(&self, permit_count: u32) -> OwnedSemaphorePermit {
+    /// Waits until there are as many bytes, behind the large requests that arrived before.
+    async fn add_in_order(&self, bytes: usize) {
         let _queue = self.0.queue.lock().await;
         loop {
             let released = self.0.released.notified();
             tokio::pin!(released);
             // Before the attempt, so that a release after the attempt is not missed.
             released.as_mut().enable();
-            if let Some(permit) = self.try_acquire(permit_count) {
-                return permit;
+            if self.0.budget.try_add(bytes) {
+                return;
             }
             released.await;
         }
     }
 
-    /// Reserves one permit for a request before its first byte.
+    /// Reserves one unit for a request before its first byte.
     ///
     /// # Errors
-    /// No permit is free.
+    /// There is no memory.
     pub(super) fn begin_request(&self) -> Result<MemoryReservation, HttpError> {
-        let permit = self.try_acquire(1).ok_or_else(HttpError::overloaded)?;
-        Ok(MemoryReservation(ReservedPermits {
+        let mut reservation = MemoryReservation {
             memory: self.clone(),
-            permit: Some(permit),
-        }))
-    }
-}
-
-impl ReservedPermits {
-    fn merge(&mut self, more: OwnedSemaphorePermit) {
-        match &mut self.permit {
-            Some(permit) => permit.merge(more),
-            none => *none = Some(more),
-        }
-    }
-
-    /// Resizes to `permit_count` permits, or changes nothing if too few are free.
-    fn try_resize(&mut self, permit_count: usize) -> Result<(), HttpError> {
-        let held = self.permit.as_ref().map_or(0, |p| p.num_permits());
-        if let Some(more) = permit_count.checked_sub(held) {
-            let more = u32::try_from(more).unwrap_or(u32::MAX);
-            self.merge(
-                self.memory
-                    .try_acquire(more)
-                    .ok_or_else(HttpError::overloaded)?,
-            );
-        } else if let Some(permit) = &mut self.permit {
-            drop(permit.split(held - permit_count));
-            self.memory.0.released.notify_waiters();
-        }
-        Ok(())
-    }
-}
-
-impl Drop for ReservedPermits {
-    fn drop(&mut self) {
-        drop(self.permit.take());
-        self.memory.0.released.notify_waiters();
+            bytes: 0,
+        };
+        reservation.reserve_arrived(UNIT_BYTES)?;
+        Ok(reservation)
     }
 }
 
 impl MemoryReservation {
+    /// Resizes to `bytes`, or changes nothing if too few are free.
+    fn try_resize(&mut self, bytes: usize) -> Result<(), HttpError> {
+        let shared = &self.memory.0;
+        let is_release = bytes < self.bytes;
+        if !shared.budget.try_resize(&mut self.bytes, bytes) {
+            return Err(HttpError::overloaded());
+        }
+        if is_release {
+            shared.released.notify_waiters();
+        }
+        Ok(())
+    }
+
     /// Reserves memory for bytes that have arrived, without waiting.
     ///
     /// # Errors
     /// There is not enough memory.
     pub(super) fn reserve_arrived(&mut self, bytes: usize) -> Result<(), HttpError> {
-        let more = self.0.memory.try_acquire(to_permits(bytes));
-        self.0.merge(more.ok_or_else(HttpError::overloaded)?);
-        Ok(())
+        self.try_resize(self.bytes + to_whole_units(bytes))
     }
 
     /// Waits for the memory of a complete request of `request_bytes` bytes and of its answer.
@@ -153,13 +120,10 @@ impl MemoryReservation {
         request_bytes: usize,
         answer_bytes: usize,
     ) -> Result<(), HttpError> {
-        let permit_count = to_permits(request_bytes * PARSED_GROWTH_FACTOR + answer_bytes);
-        let more = timeout(
-            MEMORY_WAIT_TIMEOUT,
-            self.0.memory.acquire_in_order(permit_count),
-        )
-        .await;
-        self.0.merge(more.map_err(|_| HttpError::overloaded())?);
+        let bytes = to_whole_units(request_bytes * PARSED_GROWTH_FACTOR + answer_bytes);
+        let added = timeout(MEMORY_WAIT_TIMEOUT, self.memory.add_in_order(bytes)).await;
+        added.map_err(|_| HttpError::overloaded())?;
+        self.bytes += bytes;
         Ok(())
     }
 
@@ -167,22 +131,28 @@ impl MemoryReservation {
     ///
     /// # Errors
     /// The answer is larger than expected, and there is not enough memory.
-    pub(super) fn attach_to_answer(self, answer: Vec<u8>) -> Result<Bytes, HttpError> {
-        let MemoryReservation(mut permits) = self;
-        permits.try_resize(to_permits(answer.capacity()) as usize)?;
-        Ok(Bytes::from_owner(ReservedBytes(answer, permits)))
+    pub(super) fn attach_to_answer(mut self, answer: Vec<u8>) -> Result<Bytes, HttpError> {
+        self.try_resize(to_whole_units(answer.capacity()))?;
+        Ok(Bytes::from_owner(ReservedBytes(answer, self)))
     }
 }
 
-/// Returns the number of permits for `bytes` bytes.
-fn to_permits(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX)
+impl Drop for MemoryReservation {
+    fn drop(&mut self) {
+        // Less is always possible.
+        let _ = self.try_resize(0);
+    }
+}
+
+/// Returns the bytes that are reserved for `bytes` bytes.
+fn to_whole_units(bytes: usize) -> usize {
+    bytes.next_multiple_of(UNIT_BYTES)
 }
 
 /// The bytes of an answer, with their reservation.
 struct ReservedBytes(
     Vec<u8>,
-    #[expect(dead_code, reason = "held")] ReservedPermits,
+    #[expect(dead_code, reason = "held")] MemoryReservation,
 );
 
 impl AsRef<[u8]> for ReservedBytes {
@@ -197,25 +167,34 @@ mod tests {
 
     const BODY: usize = 4 << 20;
 
+    impl MemoryLimit {
+        fn held_units(&self) -> usize {
+            self.0.budget.held_bytes() / UNIT_BYTES
+        }
+
+        fn free_bytes(&self) -> usize {
+            RESERVED_BYTES_MAX - self.0.budget.held_bytes()
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn memory_reservation_is_released_with_the_answer() {
         let memory = MemoryLimit::new();
-        let all_permits = RESERVED_BYTES_MAX / PERMIT_BYTES;
         let mut reservation = memory.begin_request().unwrap();
-        reservation.reserve_arrived(100 * PERMIT_BYTES).unwrap();
-        assert_eq!(memory.0.permits.available_permits(), all_permits - 101);
+        reservation.reserve_arrived(100 * UNIT_BYTES).unwrap();
+        assert_eq!(memory.held_units(), 101);
         reservation
             .reserve_complete(BODY, ANSWER_BYTES_ESTIMATE)
             .await
             .unwrap();
-        assert!(memory.0.permits.available_permits() <= all_permits - (40 << 10));
+        assert!(memory.held_units() >= 40 << 10);
         let answer = reservation.attach_to_answer(vec![0; 10 << 10]).unwrap();
-        assert_eq!(memory.0.permits.available_permits(), all_permits - 10);
+        assert_eq!(memory.held_units(), 10);
         let part = answer.slice(..1);
         drop(answer);
-        assert_eq!(memory.0.permits.available_permits(), all_permits - 10);
+        assert_eq!(memory.held_units(), 10);
         drop(part);
-        assert_eq!(memory.0.permits.available_permits(), all_permits);
+        assert_eq!(memory.held_units(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -243,13 +222,9 @@ mod tests {
             .collect();
         let last = all.pop().unwrap();
         let mut other = memory.begin_request().unwrap();
-        assert!(
-            other
-                .reserve_arrived(memory.0.permits.available_permits() * PERMIT_BYTES + 1)
-                .is_err()
-        );
-        let left = memory.0.permits.available_permits() * PERMIT_BYTES;
-        let more = PARSED_GROWTH_FACTOR * BODY + ANSWER_BYTES_ESTIMATE + left + 2 * PERMIT_BYTES;
+        assert!(other.reserve_arrived(memory.free_bytes() + 1).is_err());
+        let left = memory.free_bytes();
+        let more = PARSED_GROWTH_FACTOR * BODY + ANSWER_BYTES_ESTIMATE + left + 2 * UNIT_BYTES;
         last.attach_to_answer(vec![0; more]).map(drop).unwrap_err();
         assert!(
             other
@@ -268,7 +243,7 @@ mod tests {
         let memory = MemoryLimit::new();
         let batch_bytes = PARSED_GROWTH_FACTOR * BODY + ANSWER_BYTES_ESTIMATE;
         let mut all = Vec::new();
-        while memory.0.permits.available_permits() * PERMIT_BYTES >= batch_bytes + PERMIT_BYTES {
+        while memory.free_bytes() >= batch_bytes + UNIT_BYTES {
             let mut reservation = memory.begin_request().unwrap();
             reservation
                 .reserve_complete(BODY, ANSWER_BYTES_ESTIMATE)
@@ -293,7 +268,7 @@ mod tests {
         let second = wait(&memory);
         tokio::task::yield_now().await;
         let mut small = memory.begin_request().unwrap();
-        small.reserve_arrived(100 * PERMIT_BYTES).unwrap();
+        small.reserve_arrived(100 * UNIT_BYTES).unwrap();
         drop(all.pop());
         let (served, reservation) = first.await.unwrap();
         assert!(served && !second.is_finished());

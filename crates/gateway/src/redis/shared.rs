@@ -1,9 +1,9 @@
 //! The state that all connections of a Redis server share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use seqsvr_net::add_within;
+use seqsvr_net::ByteBudget;
 use tokio::time::Instant;
 
 use crate::wrong_secrets::WrongSecretLog;
@@ -20,7 +20,8 @@ pub(super) struct RedisShared {
     pub(super) wrong_passwords: WrongSecretLog,
     started_at: Instant,
     last_connection_id: AtomicU64,
-    reserved_bytes: AtomicUsize,
+    /// Bytes that all connections hold beyond their first [`UNCOUNTED_BYTES`] each.
+    pub(super) buffers: ByteBudget,
     shutting_down: AtomicBool,
 }
 
@@ -31,7 +32,7 @@ impl RedisShared {
             wrong_passwords: WrongSecretLog::new("Redis password"),
             started_at: Instant::now(),
             last_connection_id: AtomicU64::new(0),
-            reserved_bytes: AtomicUsize::new(0),
+            buffers: ByteBudget::new(RESERVED_BYTES_MAX),
             shutting_down: AtomicBool::new(false),
         }
     }
@@ -43,12 +44,6 @@ impl RedisShared {
 
     pub(super) fn is_shutting_down(&self) -> bool {
         self.shutting_down.load(Relaxed)
-    }
-
-    /// Returns the bytes that all connections hold beyond their uncounted ones.
-    #[cfg(test)]
-    pub(super) fn reserved_bytes(&self) -> usize {
-        self.reserved_bytes.load(Relaxed)
     }
 
     /// Returns the id of the next connection.
@@ -69,37 +64,16 @@ impl RedisShared {
 
 /// The counted bytes of one connection: those that it holds beyond [`UNCOUNTED_BYTES`].
 pub(super) struct BufferReservation<'a> {
-    shared: &'a RedisShared,
-    counted_bytes: usize,
+    pub(super) buffers: &'a ByteBudget,
+    pub(super) counted_bytes: usize,
 }
 
-impl<'a> BufferReservation<'a> {
-    pub(super) fn new(shared: &'a RedisShared) -> BufferReservation<'a> {
-        BufferReservation {
-            shared,
-            counted_bytes: 0,
-        }
-    }
-
+impl BufferReservation<'_> {
     /// Sets the bytes that the connection holds to `bytes`. False: the total would be above
     /// [`RESERVED_BYTES_MAX`], and nothing has changed.
     pub(super) fn try_resize(&mut self, bytes: usize) -> bool {
         let counted = bytes.saturating_sub(UNCOUNTED_BYTES);
-        if counted > self.counted_bytes {
-            if !add_within(
-                &self.shared.reserved_bytes,
-                counted - self.counted_bytes,
-                RESERVED_BYTES_MAX,
-            ) {
-                return false;
-            }
-        } else if counted < self.counted_bytes {
-            self.shared
-                .reserved_bytes
-                .fetch_sub(self.counted_bytes - counted, Relaxed);
-        }
-        self.counted_bytes = counted;
-        true
+        self.buffers.try_resize(&mut self.counted_bytes, counted)
     }
 }
 

@@ -13,8 +13,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::call_limiter::limited_body::REQUEST_READ_TIMEOUT;
-use crate::call_reservation::CONNECTION_BUFFERED_BYTES_MAX;
-use crate::connection_quota::WRITE_STALL_TIMEOUT;
+use crate::connection_quota::{CONNECTION_BUFFERED_BYTES_MAX, WRITE_STALL_TIMEOUT};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1::{NextManyRequest, Reason};

@@ -88,7 +88,10 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
         };
         let mut socket = BufferedSocket::new(io);
         let mut pending = PendingRequests::default();
-        let mut reservation = BufferReservation::new(self.shared);
+        let mut reservation = BufferReservation {
+            buffers: &self.shared.buffers,
+            counted_bytes: 0,
+        };
         // Sent once the requests before the error are answered.
         let mut protocol_error = None;
         let opened_at = Instant::now();

@@ -105,7 +105,7 @@ async fn connection_that_reads_no_replies_is_closed_in_time() {
         "{:?}",
         began.elapsed()
     );
-    assert_eq!(shared.reserved_bytes(), 0);
+    assert_eq!(shared.buffers.held_bytes(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn connection_with_slow_reader_holds_bounded_bytes() {
     });
     // The client sends as many requests as it may before it reads any reply.
     let waiting = async {
-        while shared.reserved_bytes() < UNSENT_BYTES_MAX / 2 {
+        while shared.buffers.held_bytes() < UNSENT_BYTES_MAX / 2 {
             sleep(Duration::from_millis(1)).await;
         }
     };
@@ -153,7 +153,7 @@ async fn connection_with_slow_reader_holds_bounded_bytes() {
             break;
         }
         all += n;
-        reserved_max = reserved_max.max(shared.reserved_bytes());
+        reserved_max = reserved_max.max(shared.buffers.held_bytes());
     }
     sending.await.unwrap();
     served.await.unwrap();
@@ -162,7 +162,7 @@ async fn connection_with_slow_reader_holds_bounded_bytes() {
         reserved_max > 0 && reserved_max < 4 * UNSENT_BYTES_MAX,
         "{reserved_max} bytes reserved"
     );
-    assert_eq!(shared.reserved_bytes(), 0);
+    assert_eq!(shared.buffers.held_bytes(), 0);
 }
 
 #[tokio::test]
