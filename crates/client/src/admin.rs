@@ -13,15 +13,15 @@ use seqsvr_proto::node_status::bound_node_status;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::time::timeout;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
+use crate::attempt::retry_decision::RetryDecision;
 use crate::call::context::CallContext;
+use crate::call::first_contact::{self, decide_cluster};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::retry_decision::RetryDecision;
 use crate::call::rpc::Rpc;
 use crate::call::table_fetch::fetch_table;
 use crate::call::unary_attempt::attempt_unary;
 use crate::error::Error;
-use crate::first_contact::{self, decide_cluster};
 
 /// Time without data after which the reception of a backup fails.
 const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);

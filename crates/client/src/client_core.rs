@@ -10,10 +10,10 @@ use seqsvr_proto::v1::{Reason, RoutingTable};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
+use crate::attempt::retry_decision::RetryDecision;
+use crate::attempt::wait_status::WaitStatus;
 use crate::call::retry_budget::RetryBudget;
-use crate::call::retry_decision::RetryDecision;
-use crate::call::wait_status::WaitStatus;
 use crate::error::Error;
 use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
 use crate::routing::jump_check::{JumpCheck, JumpVerdict};

@@ -7,7 +7,7 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
-use crate::call::retry_decision::RetryDecision;
+use crate::attempt::retry_decision::RetryDecision;
 
 /// Reason why a call failed. The text says what happened and what to do; [`Error::kind`] is for
 /// programs.

@@ -3,12 +3,12 @@
 //! What it may not know: how numbers are made durable, leases, clocks other than the runtime's.
 
 mod admin;
+mod attempt;
 mod batch_item;
 mod call;
 mod client;
 mod client_core;
 mod error;
-mod first_contact;
 mod namespace_handle;
 mod options;
 mod pipe;

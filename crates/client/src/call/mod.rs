@@ -2,8 +2,8 @@
 //!
 //! A call *locates* the key with the routing table (key -> section -> slot -> owner) and *attempts*
 //! the request at one address. The client applies the routing table that a reply carries before it
-//! reads the rest of the reply. `retry_decision.rs` decides once whether a failure is final or
-//! worth a retry. A `RetryBudget` counts attempts, pauses and the deadline, and makes the final
+//! reads the rest of the reply. `attempt/retry_decision.rs` decides once whether a failure is final
+//! or worth a retry. A `RetryBudget` counts attempts, pauses and the deadline, and makes the final
 //! error from them.
 //!
 //! ```text
@@ -20,17 +20,14 @@
 //!
 //! A retry of `next` never repeats a number: what a lost reply carried is discarded.
 
-pub(crate) mod attempt_deadline;
-pub(crate) mod attempt_error;
 pub(crate) mod batch;
 pub(crate) mod context;
 pub(crate) mod decode;
+pub(crate) mod first_contact;
 pub(crate) mod key;
 pub(crate) mod pipe_attempt;
 pub(crate) mod retry_budget;
-pub(crate) mod retry_decision;
 pub(crate) mod rpc;
 pub(crate) mod sequence_call;
 pub(crate) mod table_fetch;
 pub(crate) mod unary_attempt;
-pub(crate) mod wait_status;

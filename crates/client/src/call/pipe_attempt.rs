@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::call::attempt_deadline::AttemptDeadline;
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_deadline::AttemptDeadline;
+use crate::attempt::attempt_error::AttemptError;
 use crate::call::retry_budget::RetryBudget;
 use crate::client_core::{ClientCore, OwnerTable};
 use crate::pipe::{

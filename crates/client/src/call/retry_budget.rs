@@ -6,10 +6,10 @@ use std::time::Duration;
 use seqsvr_proto::v1::Reason;
 use tokio::time::Instant;
 
-use crate::call::attempt_deadline::AttemptDeadline;
-use crate::call::attempt_error::AttemptError;
-use crate::call::retry_decision::RetryDecision;
-use crate::call::wait_status::{WaitStatus, WaitToken};
+use crate::attempt::attempt_deadline::AttemptDeadline;
+use crate::attempt::attempt_error::AttemptError;
+use crate::attempt::retry_decision::RetryDecision;
+use crate::attempt::wait_status::{WaitStatus, WaitToken};
 use crate::error::{ERROR_ADDRESSES_MAX, Error, ErrorDetails};
 use crate::routing::server_set::ServerSet;
 

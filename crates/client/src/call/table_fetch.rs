@@ -7,12 +7,12 @@ use std::time::Duration;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::time::{sleep, timeout};
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
+use crate::attempt::retry_decision::RetryDecision;
+use crate::call::first_contact::{self, decide_cluster};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::retry_decision::RetryDecision;
 use crate::call::unary_attempt::attempt_unary;
 use crate::client_core::{ClientCore, OwnerTable};
-use crate::first_contact::{self, decide_cluster};
 
 /// Maximum fetches for a namespace that the table lacks, since the namespace may be new. After them
 /// the namespace counts as unknown.

@@ -8,7 +8,7 @@ use seqsvr_proto::error::RpcError;
 use tokio::time::timeout;
 use tonic::Request;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 use crate::call::retry_budget::RetryBudget;
 use crate::call::rpc::Rpc;
 use crate::client_core::ClientCore;

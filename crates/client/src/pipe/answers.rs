@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seqsvr_proto::v1;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 
 /// Unchecked answer to one item: the numbers, or kind and value of `current`.
 #[derive(Clone, Copy, Debug)]

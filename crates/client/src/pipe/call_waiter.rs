@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::call::attempt_deadline::AttemptDeadline;
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_deadline::AttemptDeadline;
+use crate::attempt::attempt_error::AttemptError;
 use crate::pipe::answers::{AnswerColumns, CallResults, ItemResult};
 
 /// One caller, which waits for neighboring items of a frame.

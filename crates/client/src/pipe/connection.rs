@@ -9,8 +9,8 @@ use seqsvr_proto::v1::{PipeResponse, pipe_response};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::call::attempt_deadline::AttemptDeadline;
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_deadline::AttemptDeadline;
+use crate::attempt::attempt_error::AttemptError;
 use crate::pipe::answers::{CallResults, ItemResult};
 use crate::pipe::call_waiter::CallWaiter;
 use crate::pipe::frame_builder::FrameBuilder;

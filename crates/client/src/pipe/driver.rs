@@ -15,7 +15,7 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 use crate::pipe::connection::{PipeConnection, PipeState, ScanResult};
 use crate::pipe::observer::PipeObserver;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seqsvr_proto::v1::pipe_response;
 use tokio::time::Instant;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 use crate::pipe::answers::AnswerColumns;
 use crate::pipe::call_waiter::CallWaiter;
 use crate::pipe::frame_key::PipeOperation;
@@ -180,7 +180,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::call::attempt_deadline::AttemptDeadline;
+    use crate::attempt::attempt_deadline::AttemptDeadline;
 
     #[test]
     fn in_flight_frame_without_answer_is_abandoned_after_its_callers() {

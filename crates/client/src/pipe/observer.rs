@@ -3,7 +3,7 @@
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1::RoutingTable;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 
 /// Receiver of the routes that answers carry, and of what a pipe finds out about its server.
 pub(crate) trait PipeObserver: Send + Sync + 'static {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 use crate::pipe::connection::PipeConnection;
 use crate::pipe::driver;
 use crate::pipe::observer::PipeObserver;

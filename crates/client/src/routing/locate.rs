@@ -7,8 +7,8 @@ use seqsvr_core::routing_table::{Route, RoutingTable};
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::v1::Reason;
 
-use crate::call::attempt_error::AttemptError;
-use crate::call::retry_decision::RetryDecision;
+use crate::attempt::attempt_error::AttemptError;
+use crate::attempt::retry_decision::RetryDecision;
 
 /// Section and slot of a key.
 #[derive(Clone, Copy, Debug)]

@@ -15,14 +15,14 @@ use seqsvr_proto::convert::namespace_name;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
+use crate::attempt::retry_decision::RetryDecision;
 use crate::call::batch::owner_batch::{InFlightBatch, OwnerBatch, RetryGroup, owner_batch_items};
 use crate::call::batch::owner_split::split_by_owner;
 use crate::call::batch::single_owner::SingleOwnerCall;
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::{attempt_items, try_submit_to_owner};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::retry_decision::RetryDecision;
 use crate::call::sequence_call::{SequenceCall, is_keyed};
 use crate::call::table_fetch::get_table;
 use crate::client_core::OwnerTable;

@@ -2,7 +2,7 @@
 
 use seqsvr_proto::limits::NUMBERS_MAX;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 use crate::call::batch::owner_batch::OwnerBatch;
 use crate::call::sequence_call::{SequenceCall, is_keyed};
 use crate::client_core::OwnerTable;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use seqsvr_core::key::KeyRef;
 use seqsvr_proto::convert::namespace_name;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 use crate::call::context::CallContext;
 use crate::call::retry_budget::RetryBudget;
 use crate::call::table_fetch::get_table;

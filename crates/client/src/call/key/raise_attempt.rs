@@ -4,7 +4,7 @@ use seqsvr_core::key::KeyRef;
 use seqsvr_proto::key::KeyBuf;
 use seqsvr_proto::v1;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 use crate::call::context::CallContext;
 use crate::call::key::key_call::{KeyCall, KeyRoute};
 use crate::call::retry_budget::RetryBudget;

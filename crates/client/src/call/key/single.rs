@@ -3,7 +3,7 @@
 use seqsvr_core::key::KeyRef;
 use tokio::sync::oneshot;
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
 use crate::call::context::CallContext;
 use crate::call::key::key_call::{KeyCall, KeyRoute, call_until_answered};
 use crate::call::pipe_attempt::{attempt_item, try_submit_to_owner};

@@ -7,7 +7,7 @@ use seqsvr_proto::error::{RpcError, cluster_mismatch_error, code_for_reason, loc
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
 
-use crate::call::retry_decision::RetryDecision;
+use crate::attempt::retry_decision::RetryDecision;
 
 /// Reason why one attempt failed.
 #[derive(Clone, Debug)]

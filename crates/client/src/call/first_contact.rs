@@ -19,9 +19,9 @@ use seqsvr_proto::v1::{self, Reason};
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Code, Request};
 
-use crate::call::attempt_error::AttemptError;
+use crate::attempt::attempt_error::AttemptError;
+use crate::attempt::retry_decision::RetryDecision;
 use crate::call::retry_budget::RetryBudget;
-use crate::call::retry_decision::RetryDecision;
 use crate::call::rpc::Rpc;
 use crate::client_core::ClientCore;
 use crate::pipe::PipeObserver;
