@@ -218,7 +218,7 @@ impl Admin {
                 && (first_contact::is_due(core) || is_hint_unchecked)
                 && let Err(failure) = decide_cluster(core, budget).await
             {
-                core.pause_for_retry(budget, &failure).await?;
+                budget.pause_for_retry(core, &failure).await?;
                 leader = hint;
                 continue;
             }
@@ -239,7 +239,7 @@ impl Admin {
             match attempt_unary(core, &address, request.clone(), budget).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => {
-                    core.pause_for_retry(budget, &failure).await?;
+                    budget.pause_for_retry(core, &failure).await?;
                     leader = failure.leader;
                 }
             }
@@ -264,7 +264,7 @@ impl Admin {
                 ),
                 Err(failure) => failure,
             };
-            if core.pause_for_retry(budget, &failure).await.is_err() {
+            if budget.pause_for_retry(core, &failure).await.is_err() {
                 return;
             }
         }

@@ -103,7 +103,7 @@ impl Client {
         loop {
             match get_table(core, &[], &mut budget).await {
                 Ok(snapshot) => return Ok(snapshot.table.clone()),
-                Err(failure) => core.pause_for_retry(&mut budget, &failure).await?,
+                Err(failure) => budget.pause_for_retry(core, &failure).await?,
             }
         }
     }

@@ -1,20 +1,16 @@
 //! State that all clones of a client share.
 
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use seqsvr_core::ids::Slot;
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1::{Reason, RoutingTable};
 use tokio::sync::Mutex;
-use tokio::time::sleep;
 
 use crate::attempt::attempt_error::AttemptError;
 use crate::attempt::retry_decision::RetryDecision;
 use crate::attempt::wait_status::WaitStatus;
-use crate::call::retry_budget::RetryBudget;
-use crate::error::Error;
 use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
 use crate::routing::jump_check::{JumpCheck, JumpVerdict};
 use crate::routing::locate::{RouteOwner, route_owner};
@@ -65,38 +61,19 @@ impl ClientCore {
         }
     }
 
-    /// Returns how long to wait before the next attempt, or the error that ends the call.
-    pub(crate) fn plan_retry(
-        &self,
-        budget: &mut RetryBudget,
-        failure: &AttemptError,
-    ) -> Result<Duration, Error> {
-        let snapshot = self.table.snapshot();
-        let addresses = snapshot
-            .as_ref()
-            .map_or(&[][..], |snapshot| &snapshot.addresses);
-        let is_about_servers = matches!(
+    /// Returns this failure with the count of foreign servers, if it is about servers and most of
+    /// them belong to another cluster; None: the failure stands as it is.
+    pub(crate) fn with_foreign_servers(&self, failure: &AttemptError) -> Option<AttemptError> {
+        if !matches!(
             failure.reason,
             Reason::Unreachable | Reason::ClusterMismatch
-        );
-        if is_about_servers && let Some((foreign, all)) = self.servers.count_foreign(addresses) {
-            let failure = failure.with_foreign_count(foreign, all);
-            return budget.plan_retry(&failure, &self.servers, &self.wait_status);
+        ) {
+            return None;
         }
-        budget.plan_retry(failure, &self.servers, &self.wait_status)
-    }
-
-    /// Waits until the next attempt may begin.
-    ///
-    /// # Errors
-    /// Another attempt would not help, or the time of the call is over.
-    pub(crate) async fn pause_for_retry(
-        &self,
-        budget: &mut RetryBudget,
-        failure: &AttemptError,
-    ) -> Result<(), Error> {
-        sleep(self.plan_retry(budget, failure)?).await;
-        Ok(())
+        let snapshot = self.table.snapshot();
+        let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
+        let (foreign, all) = self.servers.count_foreign(addresses)?;
+        Some(failure.with_foreign_count(foreign, all))
     }
 
     /// Returns the address to send to: the owner's, by its index in the table's addresses; any

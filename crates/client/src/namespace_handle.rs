@@ -141,7 +141,7 @@ impl NamespaceHandle {
             });
             match located {
                 Ok(located) => return Ok(located),
-                Err(failure) => core.pause_for_retry(&mut budget, &failure).await?,
+                Err(failure) => budget.pause_for_retry(core, &failure).await?,
             }
         }
     }

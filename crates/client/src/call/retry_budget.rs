@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_proto::v1::Reason;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::attempt::attempt_deadline::AttemptDeadline;
 use crate::attempt::attempt_error::AttemptError;
 use crate::attempt::retry_decision::RetryDecision;
-use crate::attempt::wait_status::{WaitStatus, WaitToken};
+use crate::attempt::wait_status::WaitToken;
+use crate::client_core::ClientCore;
 use crate::error::{ERROR_ADDRESSES_MAX, Error, ErrorDetails};
 use crate::routing::server_set::ServerSet;
 
@@ -138,13 +139,28 @@ impl RetryBudget {
         self.avoided.as_ref()
     }
 
+    /// Waits until the next attempt may begin.
+    ///
+    /// # Errors
+    /// Another attempt would not help, or the time of the call is over.
+    pub(crate) async fn pause_for_retry(
+        &mut self,
+        core: &ClientCore,
+        failure: &AttemptError,
+    ) -> Result<(), Error> {
+        sleep(self.plan_retry(core, failure)?).await;
+        Ok(())
+    }
+
     /// Returns how long to wait before the next attempt, or the error that ends the call.
     pub(crate) fn plan_retry(
         &mut self,
+        core: &ClientCore,
         failure: &AttemptError,
-        servers: &ServerSet,
-        wait_status: &WaitStatus,
     ) -> Result<Duration, Error> {
+        let counted = core.with_foreign_servers(failure);
+        let failure = counted.as_ref().unwrap_or(failure);
+        let servers = &core.servers;
         let pause = match failure.decision {
             RetryDecision::Stop => return Err(self.to_error(failure, false)),
             // Not earlier than the server requested, and not together with all other callers that
@@ -162,7 +178,7 @@ impl RetryBudget {
             return Err(self.to_error(failure, true));
         }
         if !pause.is_zero() {
-            let begin_wait = || Arc::new(wait_status.begin_wait());
+            let begin_wait = || Arc::new(core.wait_status.begin_wait());
             self.wait_token
                 .get_or_insert_with(begin_wait)
                 .set_reason(&failure.message);

@@ -315,7 +315,7 @@ impl<'a, C: SequenceCall> BatchExecution<'a, C> {
 
     /// Retries a group, or fails its items.
     fn retry(&mut self, mut group: RetryGroup, failure: &AttemptError) {
-        match self.context.core.plan_retry(&mut group.budget, failure) {
+        match group.budget.plan_retry(&self.context.core, failure) {
             Ok(pause) => self.await_table_after(group, pause),
             Err(error) => {
                 for i in group.items {

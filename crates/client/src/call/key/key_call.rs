@@ -57,7 +57,7 @@ pub(crate) async fn call_until_answered<C: KeyCall>(
 ) -> Result<C::Answer, Error> {
     loop {
         if let Some(failure) = failure {
-            context.core.pause_for_retry(&mut budget, &failure).await?;
+            budget.pause_for_retry(&context.core, &failure).await?;
         }
         failure = match attempt_call(context, call, &mut budget).await {
             Ok(answer) => return Ok(answer),
