@@ -19,12 +19,10 @@
 //! both stamps of a call come from the caller.
 
 mod checker;
-mod error;
 pub mod history;
 
 pub use checker::{CheckReport, CitedCall, HistoryRule, Violation, check_calls, check_file, rule};
-pub use error::Error;
 pub use history::{
-    CallAnswer, CallKind, CallOutcome, HistoryReader, HistoryRecorder, LineProblem, RecordedCall,
-    SequenceName,
+    CallAnswer, CallKind, CallOutcome, Error, HistoryReader, HistoryRecorder, LineProblem,
+    RecordedCall, SequenceName,
 };

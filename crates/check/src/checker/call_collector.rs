@@ -12,8 +12,7 @@ use super::check_report::CheckReport;
 use super::findings::{Findings, NumberGrid};
 use super::packed_call::{PackedCall, SEQUENCES_MAX};
 use super::rule::{HistoryRule, NUMBER_MAX};
-use crate::error::Error;
-use crate::history::{CallAnswer, CallKind, CallOutcome};
+use crate::history::{CallAnswer, CallKind, CallOutcome, Error};
 
 /// Collects calls for one check.
 #[derive(Default)]

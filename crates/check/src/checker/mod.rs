@@ -18,8 +18,7 @@ use std::path::Path;
 use call_collector::CallCollector;
 use sequence_sweep::sweep_calls;
 
-use crate::error::Error;
-use crate::history::{CallOutcome, HistoryReader, LineProblem, RecordedCall};
+use crate::history::{CallOutcome, Error, HistoryReader, LineProblem, RecordedCall};
 
 /// Checks a history file.
 ///

@@ -5,9 +5,9 @@
 
 use std::io::{BufRead, Read};
 
+use super::error::Error;
 use super::history_format::{HEADER, LINE_MAX, LineProblem, ParsedCall, parse_line};
 use super::recorded_call::RecordedCall;
-use crate::error::Error;
 
 /// Stream of the calls of a history, each with its line number (the header is line 1).
 #[derive(Debug)]

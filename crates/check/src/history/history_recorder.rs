@@ -12,9 +12,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::error::Error;
 use super::history_format::{HEADER, LINE_MAX};
 use super::recorded_call::RecordedCall;
-use crate::error::Error;
 
 /// Bytes that a clone collects before it takes the lock.
 const BUFFER_BYTES: usize = 64 * 1024;

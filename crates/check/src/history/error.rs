@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::history::{HEADER, LineProblem};
+use super::history_format::{HEADER, LineProblem};
 
 /// Reason why a history could not be written, read or kept in memory. Broken rules are in the
 /// report instead.
