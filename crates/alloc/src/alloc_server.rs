@@ -12,24 +12,19 @@ use std::time::Duration;
 use seqsvr_core::server_address::is_unspecified_address;
 use seqsvr_net::{Listener, LocalSequence};
 use seqsvr_proto::v1::admin_server::Admin;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use components::AllocComponents;
+use components::{AllocComponents, AllocTasks};
 
-use crate::api::admin_service::AdminService;
-use crate::api::collector::AllocCollector;
-use crate::api::sequence_parts::SequenceParts;
 use crate::api::sequence_service::SequenceService;
 use crate::error::Error;
-use crate::lease::address_check::AddressCheck;
 use crate::options::{AllocEnvironment, Options};
-use crate::sections::section_map::SectionMap;
 use crate::session::state_dir::StateDir;
+use crate::shared_parts::SharedParts;
 use crate::slots::close_session::close_session;
-use crate::slots::slot_mover::SlotMover;
 use crate::store_client::cluster_votes::ExpectedCluster;
 use crate::store_client::store_group::StoreGroupClient;
 
@@ -43,17 +38,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(6);
 #[derive(Clone)]
 pub struct AllocServer {
     local_addr: SocketAddr,
-    pub(crate) sequence: Arc<SequenceParts>,
-    pub(crate) admin: AdminService,
-    pub(crate) sections: Arc<SectionMap>,
-    pub(crate) slot_mover: Arc<SlotMover>,
-    pub(crate) stores: StoreGroupClient,
-    collector: AllocCollector,
-    pub(crate) address_check: Arc<AddressCheck>,
-    tasks: TaskTracker,
+    pub(crate) components: Arc<AllocComponents>,
     lease_keeper: CancellationToken,
     lease_keeper_ended: CancellationToken,
-    stopping: CancellationToken,
     /// Held until the server is gone, because its lock stands for the session. Schedule that breaks
     /// it, if only the lease keeper held it: a shutdown stops the keeper and waits for moves; the
     /// next process gets the lock and supersedes a session that still serves.
@@ -120,44 +107,47 @@ impl AllocServer {
             .await
             .map_err(listen_error)?;
         let local_addr = listener.local_addr().map_err(listen_error)?;
-        let components = AllocComponents::build(
-            &options,
-            environment,
-            local_addr.to_string(),
-            state_dir.clone(),
-            expected_cluster,
+        let lease = environment.lease.clone().unwrap_or_else(Handle::current);
+        let shared = SharedParts::new(&options, environment, local_addr.to_string());
+        let lease_stores = StoreGroupClient::new(
+            &options.stores,
+            shared.channels.separate(),
+            shared.random.clone(),
+            shared.own_cluster.clone(),
+            lease.clone(),
         );
+        let components = AllocComponents::build(&options, shared, &lease_stores);
+        let tasks =
+            components.build_tasks(&options, lease_stores, state_dir.clone(), expected_cluster);
         let (failed_tx, failed) = watch::channel(None);
         // All AllocSvrs of a process share the memory of its counters.
         seqsvr_core::section::add_memory_limit(options.memory_budget);
         let alloc = AllocServer {
             local_addr,
-            sequence: components.sequence.clone(),
-            admin: components.admin.clone(),
-            sections: components.sections.clone(),
-            slot_mover: components.slot_mover.clone(),
-            stores: components.stores.clone(),
-            collector: components.collector.clone(),
-            address_check: components.address_check.clone(),
-            tasks: components.tasks.clone(),
+            components: Arc::new(components),
             lease_keeper: CancellationToken::new(),
             lease_keeper_ended: CancellationToken::new(),
-            stopping: components.stopping.clone(),
             _state_dir: state_dir,
             failed,
         };
-        alloc.spawn_tasks(components, listener, failed_tx);
+        alloc.spawn_tasks(tasks, &lease, listener, failed_tx);
         Ok(alloc)
     }
 
     fn spawn_tasks(
         &self,
-        components: AllocComponents,
+        components: AllocTasks,
+        lease: &Handle,
         listener: Box<dyn Listener>,
         failed: watch::Sender<Option<Error>>,
     ) {
+        let SharedParts {
+            background,
+            tasks,
+            stopping,
+            ..
+        } = &self.components.shared;
         let lease_keeper = components.lease_keeper.run(self.lease_keeper.clone());
-        let stopping = self.stopping.clone();
         let server = components.grpc_server.serve(listener, stopping.clone());
         let failed = Arc::new(failed);
         let failed_of_keeper = failed.clone();
@@ -168,10 +158,10 @@ impl AllocServer {
                 failed_of_keeper.send_replace(Some(error));
             }
         };
-        self.tasks.spawn_on(keeping, &components.lease);
+        tasks.spawn_on(keeping, lease);
         let watch = components.cluster_watch.run(self.lease_keeper.clone());
         let (failed_of_watch, lease_keeper) = (failed.clone(), self.lease_keeper.clone());
-        self.tasks.spawn(async move {
+        tasks.spawn(async move {
             if let Err(error) = watch.await {
                 failed_of_watch.send_replace(Some(error));
                 // Nothing is renewed while the process ends.
@@ -182,18 +172,17 @@ impl AllocServer {
         // at a shutdown are forwarded to the new owners.
         let connections_ended = CancellationToken::new();
         let watching = components.table_watcher.run(connections_ended.clone());
-        self.tasks.spawn_on(watching, &components.lease);
-        self.tasks.spawn(async move {
+        tasks.spawn_on(watching, lease);
+        tasks.spawn(async move {
             if let Err(error) = server.await {
                 failed.send_replace(Some(error));
             }
             connections_ended.cancel();
         });
-        let background = components.background;
         background.spawn_tracked(components.ownership_verifier.run(stopping.clone()));
         background.spawn_tracked(components.section_reader.run(stopping.clone()));
         background.spawn_tracked(components.evictor.run(self.lease_keeper.clone()));
-        background.spawn_tracked(components.command_queue.run(stopping));
+        background.spawn_tracked(components.command_queue.run(stopping.clone()));
     }
 
     /// Returns the address on which it listens.
@@ -204,17 +193,17 @@ impl AllocServer {
     /// Returns the `Sequence` service for calls within this process. A server of another protocol
     /// bounds its requests itself.
     pub fn sequence(&self) -> impl LocalSequence + use<> {
-        SequenceService(self.sequence.clone())
+        SequenceService(self.components.sequence.clone())
     }
 
     /// Returns the `Admin` service for calls within this process.
     pub fn admin(&self) -> impl Admin + use<> {
-        self.admin.clone()
+        self.components.admin.clone()
     }
 
     /// Returns whether it holds a valid lease now.
     pub fn has_lease(&self) -> bool {
-        self.sequence.session.has_lease()
+        self.components.shared.session.has_lease()
     }
 
     /// Waits for a fatal error and returns it. Never returns while there is none.
@@ -231,21 +220,22 @@ impl AllocServer {
     /// Hands slots over to other AllocSvrs, if there are any, then ends the session and stops.
     /// Calls in flight have 6 s to end.
     pub async fn shutdown(&self) {
-        self.slot_mover
+        let AllocComponents {
+            shared,
+            sections,
+            slot_mover,
+            stores,
+            ..
+        } = &*self.components;
+        slot_mover
             .drain_slots(Instant::now() + HANDOVER_TIMEOUT)
             .await;
         self.lease_keeper.cancel();
         self.lease_keeper_ended.cancelled().await;
-        close_session(
-            &self.sequence.session,
-            &self.sections,
-            self.slot_mover.tracker(),
-            &self.stores,
-        )
-        .await;
-        self.stopping.cancel();
-        self.tasks.close();
-        let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.tasks.wait()).await;
+        close_session(&shared.session, sections, slot_mover.tracker(), stores).await;
+        shared.stopping.cancel();
+        shared.tasks.close();
+        let drained = tokio::time::timeout(DRAIN_TIMEOUT, shared.tasks.wait()).await;
         if drained.is_err() {
             tracing::warn!(timeout = ?DRAIN_TIMEOUT, "calls or streams are still open; shutdown does not wait for them");
         }

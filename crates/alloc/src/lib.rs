@@ -15,8 +15,8 @@
 //!
 //! Both paths pass `session::serving_check` before they answer.
 //!
-//! Components by layer. A component owns its state and gets those that it uses in `new`. It uses
-//! lower layers, and no component holds the server:
+//! Components by layer. A component owns its state, has a clone of the shared parts, and gets the
+//! others that it uses when it is built. It uses lower layers, and no component holds the server:
 //!
 //! ```text
 //! 7  alloc_server   AllocServer builds all (components), runs their tasks and shuts down
@@ -30,6 +30,7 @@
 //! 2  session        CurrentSession, RoutingTableCell, RenewalSignal, ServingCheck, StateDir
 //!    store_client   StoreGroupClient, CommandQueue, OwnershipVerifier, SectionReader
 //!    batch          requests and answers in columns
+//!    shared_parts   SharedParts: session, table and what else many components use
 //! 1  background_executor, clock, random, own_cluster, counters and call metrics; plain data
 //! ```
 //!
@@ -53,6 +54,7 @@ mod own_cluster;
 mod random;
 mod sections;
 mod session;
+mod shared_parts;
 mod slots;
 mod slow_path;
 mod store_client;

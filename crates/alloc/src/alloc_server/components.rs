@@ -1,39 +1,30 @@
-//! Builds the components of one AllocSvr, lowest layer first. Each gets what it needs and nothing
-//! else; only the server holds them all.
+//! Builds the components of one AllocSvr, lowest layer first. Each gets what all share, and of the
+//! others those that it uses; only the server holds them all.
 
 use std::sync::Arc;
 
-use seqsvr_net::{CallLimiter, ChannelPool, ConnectionLimiter};
+use seqsvr_net::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::limits::ITEMS_MAX;
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::alloc_identity::AllocIdentity;
 use crate::api::admin_service::AdminService;
 use crate::api::collector::AllocCollector;
 use crate::api::grpc_server::{BUFFERED_BYTES_MAX, GrpcServer, call_shape};
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::slot_operations::SlotOperations;
-use crate::background_executor::BackgroundExecutor;
 use crate::fast_path::FastPath;
 use crate::lease::address_check::AddressCheck;
 use crate::lease::lease_keeper::LeaseKeeper;
 use crate::lease::table_watcher::TableWatcher;
-use crate::metrics::call_metrics::CallMetrics;
-use crate::metrics::counters::AllocCounters;
-use crate::options::{AllocEnvironment, Options};
-use crate::own_cluster::OwnCluster;
-use crate::random::RandomSource;
+use crate::options::Options;
 use crate::sections::evictor::Evictor;
 use crate::sections::refiller::Refiller;
 use crate::sections::section_lifecycle::SectionLifecycle;
 use crate::sections::section_map::SectionMap;
 use crate::sections::table_updater::TableUpdater;
-use crate::session::current_session::CurrentSession;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
+use crate::shared_parts::SharedParts;
+use crate::slots::slot_move_tracker::SlotMoveTracker;
 use crate::slots::slot_mover::SlotMover;
 use crate::slow_path::SlowPath;
 use crate::slow_path::forwarder::Forwarder;
@@ -45,15 +36,20 @@ use crate::store_client::ownership_verifier::OwnershipVerifier;
 use crate::store_client::section_reader::SectionReader;
 use crate::store_client::store_group::StoreGroupClient;
 
-/// Components that the server keeps, and those that run as tasks of their own.
-pub(super) struct AllocComponents {
-    pub(super) stores: StoreGroupClient,
-    pub(super) sections: Arc<SectionMap>,
-    pub(super) slot_mover: Arc<SlotMover>,
-    pub(super) sequence: Arc<SequenceParts>,
-    pub(super) admin: AdminService,
-    pub(super) collector: AllocCollector,
-    pub(super) address_check: Arc<AddressCheck>,
+/// Components that the server keeps.
+pub(crate) struct AllocComponents {
+    pub(crate) shared: SharedParts,
+    pub(crate) stores: StoreGroupClient,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) slot_mover: Arc<SlotMover>,
+    pub(crate) sequence: Arc<SequenceParts>,
+    pub(crate) admin: AdminService,
+    pub(crate) collector: AllocCollector,
+    pub(crate) address_check: Arc<AddressCheck>,
+}
+
+/// Components that run as tasks of their own.
+pub(super) struct AllocTasks {
     pub(super) cluster_watch: ClusterWatch,
     pub(super) lease_keeper: LeaseKeeper,
     pub(super) table_watcher: TableWatcher,
@@ -62,260 +58,155 @@ pub(super) struct AllocComponents {
     pub(super) section_reader: Arc<SectionReader>,
     pub(super) evictor: Evictor,
     pub(super) command_queue: CommandQueue,
-    pub(super) background: BackgroundExecutor,
-    /// Runtime of the lease.
-    pub(super) lease: Handle,
-    pub(super) tasks: TaskTracker,
-    pub(super) stopping: CancellationToken,
 }
 
 impl AllocComponents {
-    /// Builds the components of an AllocSvr that listens at `local_address`.
+    /// Builds the components that the server keeps.
     pub(super) fn build(
         options: &Options,
-        environment: AllocEnvironment,
-        local_address: String,
-        state_dir: Option<Arc<StateDir>>,
-        expected_cluster: Option<ExpectedCluster>,
+        shared: SharedParts,
+        lease_stores: &StoreGroupClient,
     ) -> AllocComponents {
-        let AllocEnvironment {
-            clock,
-            transport,
-            background,
-            lease,
-        } = environment;
-        let lease = lease.unwrap_or_else(Handle::current);
         let batch_items_max = options.batch_items_max.min(ITEMS_MAX);
 
-        // Shared by all.
-        let counters = Arc::new(AllocCounters::default());
-        let call_metrics = Arc::new(CallMetrics::default());
-        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
-        let background = BackgroundExecutor::new(background, tasks.clone());
-        let random = RandomSource::new(options.seed);
-        let channels = ChannelPool::with_transport(transport);
-        let own_cluster = Arc::new(OwnCluster::default());
-        let identity = Arc::new(AllocIdentity {
-            name: options.name.clone(),
-            address: options.advertise.clone().unwrap_or(local_address),
-            incarnation: random.draw(),
-        });
-
-        // Session and table, and the store.
-        let session = Arc::new(CurrentSession::new(clock.clone()));
-        let table = Arc::new(RoutingTableCell::new(own_cluster.clone()));
-        let renewals = Arc::new(RenewalSignal::new());
-        let lease_stores = StoreGroupClient::new(
-            &options.stores,
-            channels.separate(),
-            random.clone(),
-            own_cluster.clone(),
-            lease.clone(),
-        );
+        // The store.
         let stores = lease_stores.on_own_connections();
         let relay_stores = lease_stores.for_relayed_calls();
         let command_queue = CommandQueue::new(stores.clone());
-        let ownership_verifier = Arc::new(OwnershipVerifier::new(stores.clone(), counters.clone()));
-        let section_reader = Arc::new(SectionReader::new(stores.clone()));
-        let cluster_watch = ClusterWatch::new(
-            stores.clone(),
-            own_cluster.clone(),
-            expected_cluster,
-            random.clone(),
-        );
 
         // Sections.
-        let sections = Arc::new(SectionMap::new(random.draw()));
+        let sections = Arc::new(SectionMap::new(shared.random.draw()));
         let lifecycle = Arc::new(SectionLifecycle::new(
+            shared.clone(),
             sections.clone(),
-            table.clone(),
-            renewals.clone(),
             command_queue.clone(),
-            counters.clone(),
-            random.clone(),
-            background.clone(),
         ));
-        let refiller = Arc::new(Refiller::new(
-            sections.clone(),
-            table.clone(),
-            renewals.clone(),
-            stores.clone(),
-            command_queue.clone(),
-            counters.clone(),
-            clock.clone(),
-            random.clone(),
-            background.clone(),
-            stopping.clone(),
-        ));
-        let evictor = Evictor::new(
-            sections.clone(),
-            lifecycle.clone(),
-            renewals.clone(),
-            options.section_idle_timeout,
-            options.memory_budget,
-        );
-        let table_updater = Arc::new(TableUpdater::new(
-            table.clone(),
-            sections.clone(),
-            renewals.clone(),
-            counters.clone(),
-        ));
+        let refiller = Arc::new(Refiller {
+            shared: shared.clone(),
+            sections: sections.clone(),
+            stores: stores.clone(),
+            command_queue: command_queue.clone(),
+        });
 
-        // Fast path and slots.
-        let fast_path = Arc::new(FastPath::new(
-            table.clone(),
-            session.clone(),
-            sections.clone(),
-            refiller.clone(),
-            counters.clone(),
-        ));
-        let slot_mover = Arc::new(SlotMover::new(
-            session.clone(),
-            table.clone(),
-            renewals.clone(),
-            sections.clone(),
-            stores.clone(),
-            command_queue.clone(),
-            counters.clone(),
-            random.clone(),
-            tasks.clone(),
-        ));
-
-        // Slow path and lease.
-        let slow_path = Arc::new(SlowPath::new(
-            identity.clone(),
-            own_cluster.clone(),
-            session.clone(),
-            table.clone(),
-            renewals.clone(),
-            sections.clone(),
+        // Fast path, slots and slow path.
+        let fast_path = Arc::new(FastPath {
+            shared: shared.clone(),
+            sections: sections.clone(),
+            refiller: refiller.clone(),
+        });
+        let slot_mover = Arc::new(SlotMover {
+            shared: shared.clone(),
+            sections: sections.clone(),
+            stores: stores.clone(),
+            command_queue,
+            runtime: Handle::current(),
+            tracker: SlotMoveTracker::new(),
+        });
+        let counters = shared.counters.clone();
+        let slow_path = Arc::new(SlowPath {
+            shared: shared.clone(),
+            sections: sections.clone(),
             lifecycle,
             refiller,
-            stores.clone(),
-            ownership_verifier.clone(),
-            section_reader.clone(),
-            Forwarder::new(
-                channels.clone(),
-                own_cluster.clone(),
-                table.clone(),
-                renewals.clone(),
-                counters.clone(),
-                random.clone(),
-            ),
-            WaitLimiter::new(options.queued_items_max.max(batch_items_max)),
-            counters.clone(),
-            call_metrics.clone(),
-            random.clone(),
-        ));
-        let address_check = Arc::new(AddressCheck::new(
-            identity.clone(),
-            channels.clone(),
-            random.clone(),
-        ));
-        let lease_keeper = LeaseKeeper::new(
-            identity.clone(),
-            options.name_conflict_timeout,
-            state_dir,
-            clock,
-            address_check.clone(),
-            lease_stores.clone(),
-            own_cluster.clone(),
-            session.clone(),
-            table.clone(),
-            renewals.clone(),
-            sections.clone(),
-            table_updater.clone(),
-            slot_mover.clone(),
-            counters.clone(),
-            random.clone(),
-            tasks.clone(),
-        );
-        let table_watcher = TableWatcher::new(
-            lease_stores,
-            own_cluster.clone(),
-            table.clone(),
-            table_updater,
-            random.clone(),
-        );
+            stores: stores.clone(),
+            ownership_verifier: Arc::new(OwnershipVerifier::new(stores.clone(), counters)),
+            section_reader: Arc::new(SectionReader::new(stores.clone())),
+            forwarder: Forwarder {
+                shared: shared.clone(),
+            },
+            wait_limiter: WaitLimiter::new(options.queued_items_max.max(batch_items_max)),
+        });
 
         // Metrics and services.
-        let connections = ConnectionLimiter::new(options.connections_max);
-        let calls = CallLimiter::new(BUFFERED_BYTES_MAX, call_shape);
-        let collector = AllocCollector::new(
-            identity.clone(),
-            own_cluster.clone(),
-            session.clone(),
-            table.clone(),
-            renewals.clone(),
-            sections.clone(),
-            slot_mover.clone(),
-            slow_path.clone(),
-            counters,
-            call_metrics.clone(),
-            connections.clone(),
-            calls.clone(),
-            options.insecure,
-        );
-        let slot_operations = SlotOperations::new(
-            identity,
-            own_cluster.clone(),
-            session.clone(),
-            table.clone(),
-            renewals.clone(),
-            relay_stores.clone(),
-            channels,
-            slot_mover.clone(),
-            random,
-            tasks.clone(),
-        );
+        let collector = AllocCollector {
+            shared: shared.clone(),
+            sections: sections.clone(),
+            slot_mover: slot_mover.clone(),
+            slow_path: slow_path.clone(),
+            connections: ConnectionLimiter::new(options.connections_max),
+            calls: CallLimiter::new(BUFFERED_BYTES_MAX, call_shape),
+            is_insecure: options.insecure,
+        };
+        let slot_operations = SlotOperations {
+            shared: shared.clone(),
+            stores: relay_stores.clone(),
+            slot_mover: slot_mover.clone(),
+        };
         let admin = AdminService::new(
-            own_cluster.clone(),
+            shared.clone(),
             relay_stores,
-            renewals.clone(),
             slot_operations,
             collector.clone(),
         );
-        let sequence = Arc::new(SequenceParts {
-            fast_path,
-            slow_path,
-            own_cluster,
-            session,
-            table,
-            renewals,
-            call_metrics,
-            background: background.clone(),
-            batch_items_max,
-            stopping: stopping.clone(),
-        });
-        let grpc_server = GrpcServer {
-            sequence: sequence.clone(),
-            admin: admin.clone(),
-            connections,
-            calls,
-            tasks: tasks.clone(),
-            streams_max: options.streams_max,
-            message_max: options.message_max,
-        };
         AllocComponents {
+            sequence: Arc::new(SequenceParts {
+                shared: shared.clone(),
+                fast_path,
+                slow_path,
+                batch_items_max,
+            }),
+            address_check: Arc::new(AddressCheck::new(shared.clone())),
+            shared,
             stores,
             sections,
             slot_mover,
-            sequence,
             admin,
             collector,
-            address_check,
-            cluster_watch,
-            lease_keeper,
-            table_watcher,
-            grpc_server,
-            ownership_verifier,
-            section_reader,
-            evictor,
-            command_queue,
-            background,
-            lease,
-            tasks,
-            stopping,
+        }
+    }
+
+    /// Builds the components that run as tasks of their own.
+    pub(super) fn build_tasks(
+        &self,
+        options: &Options,
+        lease_stores: StoreGroupClient,
+        state_dir: Option<Arc<StateDir>>,
+        expected_cluster: Option<ExpectedCluster>,
+    ) -> AllocTasks {
+        let table_updater = Arc::new(TableUpdater {
+            shared: self.shared.clone(),
+            sections: self.sections.clone(),
+        });
+        let slow_path = &self.sequence.slow_path;
+        AllocTasks {
+            cluster_watch: ClusterWatch {
+                shared: self.shared.clone(),
+                stores: self.stores.clone(),
+                expected: expected_cluster,
+            },
+            lease_keeper: LeaseKeeper {
+                shared: self.shared.clone(),
+                name_conflict_timeout: options.name_conflict_timeout,
+                state_dir,
+                address_check: self.address_check.clone(),
+                stores: lease_stores.clone(),
+                sections: self.sections.clone(),
+                table_updater: table_updater.clone(),
+                slot_mover: self.slot_mover.clone(),
+            },
+            table_watcher: TableWatcher {
+                shared: self.shared.clone(),
+                stores: lease_stores,
+                table_updater,
+            },
+            grpc_server: GrpcServer {
+                sequence: self.sequence.clone(),
+                admin: self.admin.clone(),
+                connections: self.collector.connections.clone(),
+                calls: self.collector.calls.clone(),
+                streams_max: options.streams_max,
+                message_max: options.message_max,
+            },
+            ownership_verifier: slow_path.ownership_verifier.clone(),
+            section_reader: slow_path.section_reader.clone(),
+            evictor: Evictor {
+                shared: self.shared.clone(),
+                sections: self.sections.clone(),
+                lifecycle: slow_path.lifecycle.clone(),
+                section_idle_timeout: options.section_idle_timeout,
+                budget: options.memory_budget,
+            },
+            command_queue: self.slot_mover.command_queue.clone(),
         }
     }
 }

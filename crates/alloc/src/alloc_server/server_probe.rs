@@ -5,7 +5,8 @@ use seqsvr_metrics::{
 };
 
 use super::AllocServer;
-use crate::api::sequence_parts::SequenceParts;
+use super::components::AllocComponents;
+use crate::shared_parts::SharedParts;
 
 /// Prefix of the names of metrics.
 const METRIC_PREFIX: &str = "seqsvr_alloc";
@@ -13,8 +14,8 @@ const METRIC_PREFIX: &str = "seqsvr_alloc";
 impl ServerProbe for AllocServer {
     fn register_metrics(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
-        ours.register_collector(Box::new(self.collector.clone()));
-        register_insecure_gauge(self.collector.is_insecure(), registry);
+        ours.register_collector(Box::new(self.components.collector.clone()));
+        register_insecure_gauge(self.components.collector.is_insecure, registry);
         register_dropped_log_lines(registry);
     }
 
@@ -23,18 +24,24 @@ impl ServerProbe for AllocServer {
     }
 
     fn health_checks(&self) -> Vec<HealthCheck> {
-        let SequenceParts {
+        let AllocComponents {
+            shared,
+            stores,
+            address_check,
+            ..
+        } = &*self.components;
+        let SharedParts {
             session,
             table,
             renewals,
             own_cluster,
             ..
-        } = &*self.sequence;
+        } = shared;
         let left = session.lease_left().as_millis() as u64;
         let lease = renewals.lease_ms();
-        let stores = self.stores.address_list();
-        let unmet = self.address_check.failure();
-        let undecided = self.stores.undecided_error();
+        let unmet = address_check.failure();
+        let undecided = stores.undecided_error();
+        let stores = stores.address_list();
         let unrecorded = own_cluster.unrecorded();
         vec![
             HealthCheck::new("address", unmet.is_none(), || unmet.unwrap_or_default()),

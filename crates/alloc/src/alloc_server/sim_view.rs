@@ -51,21 +51,22 @@ pub struct SectionView {
 impl AllocServer {
     /// Returns the state of this AllocSvr now. Does not block.
     pub fn look(&self) -> AllocView {
-        let parts = &self.sequence;
-        let session = parts.session.load().filter(|session| session.is_alive());
-        let table = parts.table.load();
+        let components = &self.components;
+        let shared = &components.shared;
+        let session = shared.session.load().filter(|session| session.is_alive());
+        let table = shared.table.load();
         let slots = match (&session, &table) {
             (Some(session), Some(table)) => {
                 let owned = table.routes().map(|(slot, route)| (slot, route.epoch));
                 let owned = owned.filter(|(slot, epoch)| {
                     session.is_owner_of(*slot, *epoch, table)
-                        && !self.sections.is_frozen(*slot, *epoch)
+                        && !components.sections.is_frozen(*slot, *epoch)
                 });
                 owned.collect()
             }
             _ => Vec::new(),
         };
-        let sections = self.sections.all();
+        let sections = components.sections.all();
         let mut sections: Vec<SectionView> = sections
             .iter()
             .map(|loaded| SectionView {
@@ -86,7 +87,7 @@ impl AllocServer {
             table: table.map(|table| (table.cluster(), table.version())),
             slots,
             sections,
-            waiting: parts.slow_path.waiting_count(),
+            waiting: components.sequence.slow_path.waiting_count(),
             failure: self.failed.borrow().as_ref().map(ToString::to_string),
         }
     }

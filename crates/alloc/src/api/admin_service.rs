@@ -22,8 +22,7 @@ use crate::api::collector::AllocCollector;
 use crate::api::relay_client::{RelayClient, relay_client};
 use crate::api::slot_operations::SlotOperations;
 use crate::lease::address_check::named_incarnation;
-use crate::own_cluster::OwnCluster;
-use crate::session::renewal_signal::RenewalSignal;
+use crate::shared_parts::SharedParts;
 use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum time of one attempt at one store; after it the next store is tried.
@@ -40,9 +39,8 @@ const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
 /// `Admin` service of an AllocSvr.
 #[derive(Clone)]
 pub(crate) struct AdminService {
-    own_cluster: Arc<OwnCluster>,
+    shared: SharedParts,
     stores: StoreGroupClient,
-    renewals: Arc<RenewalSignal>,
     slot_operations: Arc<SlotOperations>,
     cluster_status: Arc<SharedCall<ClusterStatusResponse>>,
     namespaces: Arc<SharedCall<ListNamespacesResponse>>,
@@ -55,16 +53,14 @@ pub(crate) struct AdminService {
 
 impl AdminService {
     pub(crate) fn new(
-        own_cluster: Arc<OwnCluster>,
+        shared: SharedParts,
         stores: StoreGroupClient,
-        renewals: Arc<RenewalSignal>,
         slot_operations: SlotOperations,
         collector: AllocCollector,
     ) -> AdminService {
         AdminService {
-            own_cluster,
+            shared,
             stores,
-            renewals,
             slot_operations: Arc::new(slot_operations),
             cluster_status: Arc::new(SharedCall::new(RELAY_INTERVAL)),
             namespaces: Arc::new(SharedCall::new(RELAY_INTERVAL)),
@@ -100,11 +96,19 @@ impl AdminService {
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
         let request = request.into_inner();
-        let send_once = |channel| send(relay_client(&self.own_cluster, channel), request.clone());
+        let send_once = |channel| {
+            send(
+                relay_client(&self.shared.own_cluster, channel),
+                request.clone(),
+            )
+        };
         let deadline = Instant::now() + timeout;
         // Before that, the first store that answers would act, of any cluster.
         let decided_by = deadline.min(Instant::now() + RELAY_TIMEOUT);
-        self.own_cluster.wait_until_decided_by(decided_by).await?;
+        self.shared
+            .own_cluster
+            .wait_until_decided_by(decided_by)
+            .await?;
         let answer = self.stores.call(deadline, attempt_timeout, send_once).await;
         Ok(Response::new(answer?))
     }
@@ -121,7 +125,8 @@ impl Admin for AdminService {
         });
         let created = relay.await?;
         // The next call through this node must find the namespace.
-        self.renewals
+        self.shared
+            .renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
             .await;
         Ok(created)
@@ -135,7 +140,8 @@ impl Admin for AdminService {
             store.alter_namespace(request).await
         });
         let altered = relay.await?;
-        self.renewals
+        self.shared
+            .renewals
             .renew_and_wait(Instant::now() + STORE_ATTEMPT_TIMEOUT)
             .await;
         Ok(altered)
@@ -282,7 +288,7 @@ mod tests {
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = AllocServer::start_in(options, AllocEnvironment::system()).await;
         let alloc = alloc.unwrap();
-        let admin = alloc.admin.clone();
+        let admin = alloc.components.admin.clone();
         let request_status = || admin.node_status(Request::new(NodeStatusRequest {}));
 
         let walk = Box::pin(admin.node_status.call(pending()));
@@ -297,9 +303,12 @@ mod tests {
         let refused = RpcError::from_status(&refused.unwrap_err());
         assert_eq!(refused.reason(), Reason::Overloaded);
         assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
-        tokio::time::timeout(MEET_TIMEOUT, alloc.address_check.wait_until_met())
-            .await
-            .expect("callers keep the process from itself");
+        tokio::time::timeout(
+            MEET_TIMEOUT,
+            alloc.components.address_check.wait_until_met(),
+        )
+        .await
+        .expect("callers keep the process from itself");
         drop(walk);
         for answer in join_all(waiting).await {
             assert_eq!(answer.unwrap().into_inner().role, "alloc");

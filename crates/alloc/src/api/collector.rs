@@ -10,78 +10,26 @@ use seqsvr_metrics::{
 use seqsvr_net::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::NodeStatusResponse;
 
-use crate::alloc_identity::AllocIdentity;
-use crate::metrics::call_metrics::CallMetrics;
-use crate::metrics::counters::AllocCounters;
-use crate::own_cluster::OwnCluster;
 use crate::sections::section_map::SectionMap;
 use crate::sections::totals::{SectionTotals, top_sections};
-use crate::session::current_session::CurrentSession;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
+use crate::shared_parts::SharedParts;
 use crate::slots::slot_mover::SlotMover;
 use crate::slow_path::SlowPath;
 
 /// Collector of the metrics of one AllocSvr; clones share what they read.
 #[derive(Clone)]
 pub(crate) struct AllocCollector {
-    identity: Arc<AllocIdentity>,
-    own_cluster: Arc<OwnCluster>,
-    session: Arc<CurrentSession>,
-    table: Arc<RoutingTableCell>,
-    renewals: Arc<RenewalSignal>,
-    sections: Arc<SectionMap>,
-    slot_mover: Arc<SlotMover>,
-    slow_path: Arc<SlowPath>,
-    counters: Arc<AllocCounters>,
-    call_metrics: Arc<CallMetrics>,
-    connections: Arc<ConnectionLimiter>,
-    calls: CallLimiter,
-    is_insecure: bool,
+    pub(crate) shared: SharedParts,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) slot_mover: Arc<SlotMover>,
+    pub(crate) slow_path: Arc<SlowPath>,
+    pub(crate) connections: Arc<ConnectionLimiter>,
+    pub(crate) calls: CallLimiter,
+    /// Whether any program that reaches the server may do everything.
+    pub(crate) is_insecure: bool,
 }
 
 impl AllocCollector {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "dependencies, no two of one type"
-    )]
-    pub(crate) fn new(
-        identity: Arc<AllocIdentity>,
-        own_cluster: Arc<OwnCluster>,
-        session: Arc<CurrentSession>,
-        table: Arc<RoutingTableCell>,
-        renewals: Arc<RenewalSignal>,
-        sections: Arc<SectionMap>,
-        slot_mover: Arc<SlotMover>,
-        slow_path: Arc<SlowPath>,
-        counters: Arc<AllocCounters>,
-        call_metrics: Arc<CallMetrics>,
-        connections: Arc<ConnectionLimiter>,
-        calls: CallLimiter,
-        is_insecure: bool,
-    ) -> AllocCollector {
-        AllocCollector {
-            identity,
-            own_cluster,
-            session,
-            table,
-            renewals,
-            sections,
-            slot_mover,
-            slow_path,
-            counters,
-            call_metrics,
-            connections,
-            calls,
-            is_insecure,
-        }
-    }
-
-    /// Returns whether any program that reaches the server may do everything.
-    pub(crate) fn is_insecure(&self) -> bool {
-        self.is_insecure
-    }
-
     /// Returns the status of this AllocSvr. Walks over all sections.
     pub(crate) fn collect_status(&self) -> NodeStatusResponse {
         let sections = self.sections.all();
@@ -92,7 +40,7 @@ impl AllocCollector {
         ]);
         NodeStatusResponse {
             counters: to_counter_map("", figures),
-            hottest: top_sections(&sections, self.table.load().as_deref()),
+            hottest: top_sections(&sections, self.shared.table.load().as_deref()),
             ..self.describe_process()
         }
     }
@@ -101,10 +49,10 @@ impl AllocCollector {
     pub(crate) fn describe_process(&self) -> NodeStatusResponse {
         NodeStatusResponse {
             role: "alloc".into(),
-            name: self.identity.name.clone(),
-            address: self.identity.address.clone(),
+            name: self.shared.identity.name.clone(),
+            address: self.shared.identity.address.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            incarnation: self.identity.incarnation,
+            incarnation: self.shared.identity.incarnation,
             ..NodeStatusResponse::default()
         }
     }
@@ -121,8 +69,8 @@ impl AllocCollector {
             kind: MetricKind::GaugeMillis,
             ..gauge(name, help, ms)
         };
-        let mut all = self.counters.to_figures();
-        all.extend(self.call_metrics.to_figures());
+        let mut all = self.shared.counters.to_figures();
+        all.extend(self.shared.call_metrics.to_figures());
         all.extend([
             gauge("sections_loaded", "Sections in memory", totals.sections),
             gauge(
@@ -214,32 +162,32 @@ impl AllocCollector {
             gauge(
                 "table_version",
                 "Version of the routing table; 0 without a table",
-                self.table.version(),
+                self.shared.table.version(),
             ),
             gauge(
                 "lease_valid",
                 "1 while the lease is valid",
-                self.session.has_lease().into(),
+                self.shared.session.has_lease().into(),
             ),
             gauge(
                 "cluster_unrecorded",
                 "1 while the state directory cannot record the cluster, so that nothing is served",
-                self.own_cluster.unrecorded().is_some().into(),
+                self.shared.own_cluster.unrecorded().is_some().into(),
             ),
             gauge(
                 "stray_stores",
                 "Stores of the list that belong to another cluster",
-                self.own_cluster.stray_stores(),
+                self.shared.own_cluster.stray_stores(),
             ),
             in_ms(
                 "lease_remaining_ms",
                 "Time until the lease expires, unless it is renewed",
-                self.session.lease_left().as_millis() as u64,
+                self.shared.session.lease_left().as_millis() as u64,
             ),
             in_ms(
                 "lease_ms",
                 "Lease D; 0 before the first renewal",
-                self.renewals.lease_ms(),
+                self.shared.renewals.lease_ms(),
             ),
         ]);
         all
@@ -249,7 +197,7 @@ impl AllocCollector {
 impl fmt::Debug for AllocCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("AllocCollector")
-            .field(&self.identity.name)
+            .field(&self.shared.identity.name)
             .finish()
     }
 }
@@ -258,6 +206,6 @@ impl Collector for AllocCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let totals = SectionTotals::from_sections(self.sections.all().iter());
         encode_samples(&self.collect_figures(totals), &mut encoder)?;
-        self.call_metrics.encode_durations(&mut encoder)
+        self.shared.call_metrics.encode_durations(&mut encoder)
     }
 }

@@ -10,7 +10,6 @@ use seqsvr_net::{
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
@@ -64,7 +63,6 @@ pub(crate) struct GrpcServer {
     pub(crate) admin: AdminService,
     pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) calls: CallLimiter,
-    pub(crate) tasks: TaskTracker,
     /// Maximum calls in progress on one connection.
     pub(crate) streams_max: u32,
     /// Maximum size of a message in bytes.
@@ -81,8 +79,12 @@ impl GrpcServer {
         let serve_error = |e: &dyn std::fmt::Display| Error::Serve(e.to_string());
         let (reporter, health) = tonic_health::server::health_reporter();
         set_health(&reporter, false).await;
-        let reporting = report_health(self.sequence.session.clone(), reporter, cancel.clone());
-        self.tasks.spawn(reporting);
+        let reporting = report_health(
+            self.sequence.shared.session.clone(),
+            reporter,
+            cancel.clone(),
+        );
+        self.sequence.shared.tasks.spawn(reporting);
         let reflection = || {
             let described = tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(seqsvr_proto::DESCRIPTORS)
@@ -101,7 +103,7 @@ impl GrpcServer {
         let reflection_v1alpha = reflection().build_v1alpha().map_err(|e| serve_error(&e))?;
         let sequence = SequenceService(self.sequence.clone());
         let sequence = RoutesService::new(sequence, self.message_max.min(MESSAGE_BYTES_MAX));
-        let check = ClusterTagCheck(self.sequence.own_cluster.clone());
+        let check = ClusterTagCheck(self.sequence.shared.own_cluster.clone());
         let operators =
             AdminServer::new(self.admin).max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX);
         let operators = InterceptedService::new(operators, check);

@@ -72,7 +72,7 @@ impl PipeResponses {
         request: Request<Streaming<PipeRequest>>,
     ) -> PipeResponses {
         PipeResponses {
-            stopping: Box::pin(parts.stopping.clone().cancelled_owned()),
+            stopping: Box::pin(parts.shared.stopping.clone().cancelled_owned()),
             parts,
             share: request.extensions().get().cloned(),
             messages: request.extensions().get().cloned(),
@@ -134,7 +134,7 @@ impl PipeResponses {
                 return Err(RpcError::new(Reason::Invalid, text));
             }
         };
-        self.parts.own_cluster.check(frame.cluster)?;
+        self.parts.shared.own_cluster.check(frame.cluster)?;
         frame.validate(self.parts.batch_items_max)?;
         Ok(frame)
     }
@@ -170,9 +170,12 @@ impl PipeResponses {
             }
             Err(status) => {
                 let fault = RpcError::from_status(&status);
-                missed
-                    .iter()
-                    .for_each(|_| self.parts.call_metrics.record_failure(fault.reason()));
+                missed.iter().for_each(|_| {
+                    self.parts
+                        .shared
+                        .call_metrics
+                        .record_failure(fault.reason())
+                });
                 let mut columns = BatchResponse::with_capacity(missed.len());
                 missed
                     .iter()
@@ -185,7 +188,10 @@ impl PipeResponses {
 
     /// Rejects a frame.
     fn reject_frame(&mut self, id: u64, fault: &RpcError) {
-        self.parts.call_metrics.record_failure(fault.reason());
+        self.parts
+            .shared
+            .call_metrics
+            .record_failure(fault.reason());
         self.answers.push_back((rejected_response(id, fault), 0));
     }
 
@@ -209,15 +215,19 @@ impl PipeResponses {
         let deadline = response_deadline(received_at, timeout);
         let served = async move {
             let _kept = retained;
-            let timer = parts.call_metrics.start_call(CallMethod::Pipe, received_at);
+            let timer = parts
+                .shared
+                .call_metrics
+                .start_call(CallMethod::Pipe, received_at);
             let call = frame.to_context(deadline, share.clone(), None);
             let columns = parts.slow_path.serve_batch_slow(&call, &frame).await;
             let mut answer = partial_response(id, missed, &frame, columns);
-            attach_routes(&parts.table, &mut answer, frame.table_version);
+            attach_routes(&parts.shared.table, &mut answer, frame.table_version);
             timer.stop();
             (answer, share.as_ref().map(ConnectionQuota::begin_response))
         };
         self.parts
+            .shared
             .background
             .spawn_into_set(&mut self.deferred, served);
     }
@@ -237,7 +247,7 @@ impl Stream for PipeResponses {
         }
         loop {
             if let Some((mut answer, version)) = self.answers.pop_front() {
-                attach_routes(&self.parts.table, &mut answer, version);
+                attach_routes(&self.parts.shared.table, &mut answer, version);
                 return Poll::Ready(Some(Ok(answer)));
             }
             if let Some(status) = self.stream_error.take() {
@@ -272,7 +282,7 @@ impl Stream for PipeResponses {
                     .filter(|result| result.missed.is_empty())
                     .count();
                 let duration = first.received_at.elapsed();
-                self.parts.call_metrics.record_calls(
+                self.parts.shared.call_metrics.record_calls(
                     CallMethod::Pipe,
                     duration,
                     complete_count as u64,

@@ -85,7 +85,11 @@ impl UnaryService<RoutesRequest> for RoutesMethod {
                     parts.table_for(&request, arrival.deadline).await?;
                     // There is a table: it was waited for.
                     let missing = || Status::internal("internal error: there is no table");
-                    parts.table.encoded_since(request.base).ok_or_else(missing)
+                    parts
+                        .shared
+                        .table
+                        .encoded_since(request.base)
+                        .ok_or_else(missing)
                 });
             answer.await
         })

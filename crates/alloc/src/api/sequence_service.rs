@@ -43,7 +43,7 @@ pub(crate) struct SequenceService(pub(crate) Arc<SequenceParts>);
 impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
         self.with_metrics(CallMethod::Next, request, |arrival, request| async move {
-            self.0.own_cluster.check(request.cluster_tag())?;
+            self.0.shared.own_cluster.check(request.cluster_tag())?;
             validate_namespace_name(&request.namespace)?;
             let wanted = TakeArgs {
                 count: validate_count(request.count.unwrap_or(1))?,
@@ -55,13 +55,13 @@ impl Sequence for SequenceService {
                 first,
                 last,
                 epoch: epoch.0,
-                routes: self.0.table.routes_since(table_version),
-                cluster_tag: self.0.own_cluster.tag().0,
+                routes: self.0.shared.table.routes_since(table_version),
+                cluster_tag: self.0.shared.own_cluster.tag().0,
             };
             let key = require_key(request.key_ref())?;
             // One more clock reading than a batch needs, so that an expired lease burns no number.
             if !request.strict
-                && self.0.session.has_lease()
+                && self.0.shared.session.has_lease()
                 && let Some((range, epoch)) =
                     self.0.fast_path.try_one(&request.namespace, key, wanted)
             {
@@ -102,8 +102,8 @@ impl Sequence for SequenceService {
                 let table_version = request.table_version;
                 let columns = self.serve_batch(arrival, request.into()).await?;
                 Ok(NextManyResponse {
-                    routes: self.0.table.routes_since(table_version),
-                    cluster_tag: self.0.own_cluster.tag().0,
+                    routes: self.0.shared.table.routes_since(table_version),
+                    cluster_tag: self.0.shared.own_cluster.tag().0,
                     ..columns.expand_columns().into_next()
                 })
             },
@@ -119,13 +119,14 @@ impl Sequence for SequenceService {
             CallMethod::Current,
             request,
             |arrival, request| async move {
-                self.0.own_cluster.check(request.cluster_tag())?;
+                self.0.shared.own_cluster.check(request.cluster_tag())?;
                 validate_namespace_name(&request.namespace)?;
                 require_key(request.key_ref())?;
                 let table_version = request.table_version;
                 let batch = BatchRequest::from(request);
                 let result = self
                     .0
+                    .shared
                     .session
                     .has_lease()
                     .then(|| self.0.fast_path.try_batch(&batch));
@@ -142,8 +143,8 @@ impl Sequence for SequenceService {
                         kind: kind.into(),
                         value,
                         epoch: epoch.0,
-                        routes: self.0.table.routes_since(table_version),
-                        cluster_tag: self.0.own_cluster.tag().0,
+                        routes: self.0.shared.table.routes_since(table_version),
+                        cluster_tag: self.0.shared.own_cluster.tag().0,
                     }),
                     _ => Err(mismatched_answer()),
                 }
@@ -163,8 +164,8 @@ impl Sequence for SequenceService {
                 let table_version = request.table_version;
                 let columns = self.serve_batch(arrival, request.into()).await?;
                 Ok(CurrentManyResponse {
-                    routes: self.0.table.routes_since(table_version),
-                    cluster_tag: self.0.own_cluster.tag().0,
+                    routes: self.0.shared.table.routes_since(table_version),
+                    cluster_tag: self.0.shared.own_cluster.tag().0,
                     ..columns.expand_columns().into_current()
                 })
             },
@@ -183,10 +184,11 @@ impl Sequence for SequenceService {
             // The response must name the cluster. Without a table no frame could be answered.
             let deadline = Instant::now() + PIPE_TABLE_TIMEOUT;
             self.0.slow_path.wait_for_table(deadline).await?;
-            self.0.own_cluster.check(caller)?;
+            self.0.shared.own_cluster.check(caller)?;
         }
         let mut response = Response::new(PipeResponses::new(self.0.clone(), request));
         self.0
+            .shared
             .own_cluster
             .tag()
             .write_metadata(response.metadata_mut());
@@ -201,7 +203,7 @@ impl Sequence for SequenceService {
             CallMethod::RaiseTo,
             request,
             |arrival, request| async move {
-                self.0.own_cluster.check(request.cluster_tag())?;
+                self.0.shared.own_cluster.check(request.cluster_tag())?;
                 validate_namespace_name(&request.namespace)?;
                 if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
                     return Err(invalid_status(format!(
@@ -231,8 +233,8 @@ impl Sequence for SequenceService {
                     ItemAnswer::Raised { value, epoch } => Ok(RaiseToResponse {
                         value,
                         epoch: epoch.0,
-                        routes: self.0.table.routes_since(table_version),
-                        cluster_tag: self.0.own_cluster.tag().0,
+                        routes: self.0.shared.table.routes_since(table_version),
+                        cluster_tag: self.0.shared.own_cluster.tag().0,
                     }),
                     _ => Err(mismatched_answer()),
                 }
@@ -265,6 +267,7 @@ impl LocalSequence for SequenceService {
         };
         let (range, epoch) = self.0.fast_path.try_one(namespace, key, wanted)?;
         self.0
+            .shared
             .call_metrics
             .record_calls(CallMethod::Next, at.elapsed(), 1);
         Some(NextResponse {
@@ -334,7 +337,11 @@ impl SequenceService {
     where
         F: Future<Output = Result<U, Status>>,
     {
-        let timer = self.0.call_metrics.start_call(method, arrival.received_at);
+        let timer = self
+            .0
+            .shared
+            .call_metrics
+            .start_call(method, arrival.received_at);
         let trace = arrival.trace.as_ref();
         let span = trace.map(|trace| tracing::info_span!("call", ?method, trace = trace.id()));
         let answering = answer(arrival);
@@ -345,8 +352,8 @@ impl SequenceService {
         let duration = timer.stop();
         let result = result.map_err(|status| {
             let fault = RpcError::from_status(&status);
-            self.0.call_metrics.record_failure(fault.reason());
-            Status::from(fault.with_cluster_tag(self.0.own_cluster.tag()))
+            self.0.shared.call_metrics.record_failure(fault.reason());
+            Status::from(fault.with_cluster_tag(self.0.shared.own_cluster.tag()))
         });
         if let Some(span) = span {
             let error = result.as_ref().err().map(Status::message);
@@ -361,7 +368,7 @@ impl SequenceService {
         arrival: RequestArrival,
         batch: BatchRequest,
     ) -> Result<BatchResponse, RpcError> {
-        self.0.own_cluster.check(batch.cluster)?;
+        self.0.shared.own_cluster.check(batch.cluster)?;
         batch.validate(self.0.batch_items_max)?;
         let FastPathResult {
             answers, missed, ..
@@ -379,6 +386,7 @@ impl SequenceService {
             )
         };
         self.0
+            .shared
             .background
             .run_for_call(missed_answers.in_current_span())
             .await
@@ -394,6 +402,7 @@ impl SequenceService {
         let served = async move { parts.slow_path.serve_items(&call, &[item]).await.pop() };
         let answer = self
             .0
+            .shared
             .background
             .run_for_call(served.in_current_span())
             .await?;
@@ -401,7 +410,7 @@ impl SequenceService {
         Ok(answer.map_err(|fault| match fault.reason() {
             // The caller may decide better by a newer table.
             Reason::NotOwner | Reason::NoLease | Reason::NamespaceNotFound => {
-                fault.with_routes(self.0.table.routes_since(table_version))
+                fault.with_routes(self.0.shared.table.routes_since(table_version))
             }
             _ => fault,
         })?)

@@ -5,22 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::ids::{SessionId, Slot};
-use seqsvr_net::ChannelPool;
 use seqsvr_proto::error::{RpcError, local_cause};
 use seqsvr_proto::v1::{
     AdminMoveSlotRequest, AdminMoveSlotResponse, ClusterStatusRequest, ClusterStatusResponse,
     DrainRequest, DrainResponse, Reason, SessionStatus,
 };
 use tokio::time::{Instant, timeout_at};
-use tokio_util::task::TaskTracker;
 
-use crate::alloc_identity::AllocIdentity;
 use crate::api::relay_client::{RelayClient, relay_client};
-use crate::own_cluster::OwnCluster;
-use crate::random::RandomSource;
-use crate::session::current_session::CurrentSession;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
+use crate::shared_parts::SharedParts;
 use crate::slots::slot_mover::SlotMover;
 use crate::store_client::store_group::StoreGroupClient;
 use crate::store_client::unavailable::{no_lease_text, no_table_error};
@@ -33,49 +26,12 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Moves and drains of this AllocSvr's slots, and of those of others.
 pub(crate) struct SlotOperations {
-    identity: Arc<AllocIdentity>,
-    own_cluster: Arc<OwnCluster>,
-    session: Arc<CurrentSession>,
-    table: Arc<RoutingTableCell>,
-    renewals: Arc<RenewalSignal>,
-    stores: StoreGroupClient,
-    channels: ChannelPool,
-    slot_mover: Arc<SlotMover>,
-    random: RandomSource,
-    tasks: TaskTracker,
+    pub(crate) shared: SharedParts,
+    pub(crate) stores: StoreGroupClient,
+    pub(crate) slot_mover: Arc<SlotMover>,
 }
 
 impl SlotOperations {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "dependencies, no two of one type"
-    )]
-    pub(crate) fn new(
-        identity: Arc<AllocIdentity>,
-        own_cluster: Arc<OwnCluster>,
-        session: Arc<CurrentSession>,
-        table: Arc<RoutingTableCell>,
-        renewals: Arc<RenewalSignal>,
-        stores: StoreGroupClient,
-        channels: ChannelPool,
-        slot_mover: Arc<SlotMover>,
-        random: RandomSource,
-        tasks: TaskTracker,
-    ) -> SlotOperations {
-        SlotOperations {
-            identity,
-            own_cluster,
-            session,
-            table,
-            renewals,
-            stores,
-            channels,
-            slot_mover,
-            random,
-            tasks,
-        }
-    }
-
     /// Moves a slot to the AllocSvr with this name, through the owner.
     pub(crate) async fn move_slot_by_name(
         &self,
@@ -92,10 +48,11 @@ impl SlotOperations {
             // Looked up at each attempt, because the AllocSvr may have restarted.
             let to = self.find_session(&request.target_name).await?;
             let table = self
+                .shared
                 .table
                 .wait_for_first(deadline)
                 .await
-                .ok_or_else(|| no_table_error(&self.identity, &self.stores))?;
+                .ok_or_else(|| no_table_error(&self.shared.identity, &self.stores))?;
             let route = table.route(slot).ok_or_else(no_slot)?;
             let fault = match &route.owner {
                 None => RpcError::new(
@@ -106,7 +63,7 @@ impl SlotOperations {
                     let epoch = route.epoch.0;
                     return Ok(AdminMoveSlotResponse { epoch });
                 }
-                Some(owner) if owner.address == self.identity.address => {
+                Some(owner) if owner.address == self.shared.identity.address => {
                     match self.move_owned_slot(slot, to.session, deadline).await {
                         Ok((epoch, true)) => return Ok(AdminMoveSlotResponse { epoch }),
                         Ok(_) => RpcError::new(
@@ -139,8 +96,8 @@ impl SlotOperations {
             if fault.reason() == Reason::Invalid || Instant::now() >= deadline {
                 return Err(fault);
             }
-            self.renewals.renew_and_wait(deadline).await;
-            self.random.back_off().await;
+            self.shared.renewals.renew_and_wait(deadline).await;
+            self.shared.random.back_off().await;
         }
     }
 
@@ -152,15 +109,20 @@ impl SlotOperations {
         to: u64,
         deadline: Instant,
     ) -> Result<(u64, bool), RpcError> {
-        let no_lease =
-            || RpcError::new(Reason::NoLease, no_lease_text(&self.identity, &self.stores));
-        let session = self.session.load().ok_or_else(no_lease)?;
-        let table = self.table.load().ok_or_else(no_lease)?;
+        let no_lease = || {
+            RpcError::new(
+                Reason::NoLease,
+                no_lease_text(&self.shared.identity, &self.stores),
+            )
+        };
+        let session = self.shared.session.load().ok_or_else(no_lease)?;
+        let table = self.shared.table.load().ok_or_else(no_lease)?;
         let epoch = table.route(slot).map(|r| r.epoch).unwrap_or_default();
         // Runs in a task of its own, so that a caller that hangs up does not leave the slot frozen.
         let mover = self.slot_mover.clone();
         let to = SessionId(to);
         let moving = self
+            .shared
             .tasks
             .spawn(async move { mover.move_slot(&session, slot, epoch, to).await });
         let late = |_| {
@@ -182,9 +144,9 @@ impl SlotOperations {
         request: DrainRequest,
     ) -> Result<DrainResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
-        if request.name != self.identity.name {
+        if request.name != self.shared.identity.name {
             let named = self.find_session(&request.name).await?;
-            if request.forwarded || named.address == self.identity.address {
+            if request.forwarded || named.address == self.shared.identity.address {
                 let text = format!("AllocSvr {:?} no longer runs here; retry", request.name);
                 return Err(RpcError::new(Reason::NotOwner, text));
             }
@@ -199,20 +161,22 @@ impl SlotOperations {
         }
         if !request.cancel && !self.slot_mover.tracker().is_draining() {
             let status = self.cluster_status().await?;
-            let takes = |s: &&SessionStatus| s.name != self.identity.name && !s.draining;
+            let takes = |s: &&SessionStatus| s.name != self.shared.identity.name && !s.draining;
             if status.sessions.iter().find(takes).is_none() {
                 let text = format!(
                     "no other AllocSvr could take the slots of {:?}: start one first",
-                    self.identity.name
+                    self.shared.identity.name
                 );
                 return Err(RpcError::new(Reason::Rejected, text));
             }
         }
         self.slot_mover.set_draining(!request.cancel);
-        if !self.renewals.renew_and_wait(deadline).await || self.session.peek().is_none() {
+        if !self.shared.renewals.renew_and_wait(deadline).await
+            || self.shared.session.peek().is_none()
+        {
             return Err(RpcError::new(
                 Reason::NoLease,
-                no_lease_text(&self.identity, &self.stores),
+                no_lease_text(&self.shared.identity, &self.stores),
             ));
         }
         Ok(DrainResponse {
@@ -242,7 +206,7 @@ impl SlotOperations {
                 Instant::now() + STATUS_TIMEOUT,
                 STATUS_TIMEOUT / 2,
                 |channel| async move {
-                    relay_client(&self.own_cluster, channel)
+                    relay_client(&self.shared.own_cluster, channel)
                         .cluster_status(ClusterStatusRequest {})
                         .await
                 },
@@ -256,13 +220,18 @@ impl SlotOperations {
         deadline: Instant,
         send: impl AsyncFnOnce(RelayClient) -> Result<tonic::Response<T>, tonic::Status>,
     ) -> Result<T, RpcError> {
-        let channel = self.channels.get(address);
+        let channel = self.shared.channels.get(address);
         let channel = channel.map_err(|e| RpcError::new(Reason::Unreachable, e.to_string()))?;
         let unreachable = |why: &str| {
             let text = format!("AllocSvr {address} did not answer: {why}; retry");
             RpcError::new(Reason::Unreachable, text)
         };
-        match timeout_at(deadline, send(relay_client(&self.own_cluster, channel))).await {
+        match timeout_at(
+            deadline,
+            send(relay_client(&self.shared.own_cluster, channel)),
+        )
+        .await
+        {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(match local_cause(&status) {
                 Some(cause) => unreachable(&cause),

@@ -38,14 +38,12 @@ use key_location::locate_key;
 
 use crate::batch::request::{BatchOperation, BatchRequest};
 use crate::batch::response::BatchResponse;
-use crate::metrics::counters::AllocCounters;
 use crate::sections::lookup_cache::LookupCache;
 use crate::sections::refiller::Refiller;
 use crate::sections::section_map::SectionMap;
-use crate::session::current_session::CurrentSession;
 use crate::session::leased_session::LeasedSession;
-use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::serving_check::{Confirmed, ServingCheck};
+use crate::shared_parts::SharedParts;
 
 /// Maximum items of a batch on the fast path. A larger batch takes the slow path, so that other
 /// calls of the thread do not wait too long for it.
@@ -90,30 +88,12 @@ impl FastPathResult {
 
 /// Answers from the sections in memory.
 pub(crate) struct FastPath {
-    table: Arc<RoutingTableCell>,
-    session: Arc<CurrentSession>,
-    sections: Arc<SectionMap>,
-    refiller: Arc<Refiller>,
-    counters: Arc<AllocCounters>,
+    pub(crate) shared: SharedParts,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) refiller: Arc<Refiller>,
 }
 
 impl FastPath {
-    pub(crate) fn new(
-        table: Arc<RoutingTableCell>,
-        session: Arc<CurrentSession>,
-        sections: Arc<SectionMap>,
-        refiller: Arc<Refiller>,
-        counters: Arc<AllocCounters>,
-    ) -> FastPath {
-        FastPath {
-            table,
-            session,
-            sections,
-            refiller,
-            counters,
-        }
-    }
-
     /// Answers what it can of a validated batch of a unary call.
     pub(crate) fn try_batch(&self, batch: &BatchRequest) -> FastPathResult {
         let result = self
@@ -128,8 +108,8 @@ impl FastPath {
     }
 
     fn try_batches_with(&self, batches: &[BatchRequest], missed_max: usize) -> Vec<FastPathResult> {
-        let table = self.table.peek();
-        let session = self.session.peek();
+        let table = self.shared.table.peek();
+        let session = self.shared.session.peek();
         let (Some(table), Some(session)) = (table.as_ref(), session.as_ref()) else {
             return batches.iter().map(FastPathResult::all_missed).collect();
         };
@@ -144,7 +124,9 @@ impl FastPath {
             let namespace = table.namespace(batch.namespace_name());
             let servable = namespace.filter(|namespace| {
                 let strict = batch.strict || namespace.spec.limits.strict;
-                !strict && batch.len() <= FAST_PATH_ITEMS_MAX && self.session.may_have_lease()
+                !strict
+                    && batch.len() <= FAST_PATH_ITEMS_MAX
+                    && self.shared.session.may_have_lease()
             });
             match (servable, batch.operation) {
                 (Some(namespace), BatchOperation::Next) => {
@@ -164,7 +146,7 @@ impl FastPath {
             cache.insert_found(uncached, table.version(), self.sections.len());
         }
         drop(cache);
-        match check.confirm(&self.session, &self.table) {
+        match check.confirm(&self.shared.session, &self.shared.table) {
             Confirmed::All => {}
             Confirmed::TableChanged(newest) => {
                 for (batch, result) in batches.iter().zip(&mut results) {
@@ -176,16 +158,20 @@ impl FastPath {
                 if discarded > 0 {
                     reached!("alloc: numbers discarded, the lease was over");
                 }
-                self.counters.numbers_discarded.add(discarded);
+                self.shared.counters.numbers_discarded.add(discarded);
                 return batches.iter().map(FastPathResult::all_missed).collect();
             }
         }
         for (batch, result) in batches.iter().zip(&results) {
             if batch.operation == BatchOperation::Next {
-                self.counters
+                self.shared
+                    .counters
                     .next_items
                     .add(result.answers.values.len() as u64);
-                self.counters.numbers_issued.add(result.numbers_taken);
+                self.shared
+                    .counters
+                    .numbers_issued
+                    .add(result.numbers_taken);
             }
         }
         results
@@ -206,7 +192,10 @@ impl FastPath {
         let strict = namespace.is_none_or(|namespace| newest.is_strict(namespace));
         let (Some(namespace), BatchOperation::Next, false) = (namespace, batch.operation, strict)
         else {
-            self.counters.numbers_discarded.add(result.numbers_taken);
+            self.shared
+                .counters
+                .numbers_discarded
+                .add(result.numbers_taken);
             *result = FastPathResult::all_missed(batch);
             return;
         };
@@ -242,7 +231,8 @@ impl FastPath {
         if previous.numbers_taken > result.numbers_taken {
             reached!("alloc: numbers withdrawn, the slot moved on");
         }
-        self.counters
+        self.shared
+            .counters
             .numbers_discarded
             .add(previous.numbers_taken - result.numbers_taken);
     }

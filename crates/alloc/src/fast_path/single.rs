@@ -22,13 +22,13 @@ impl FastPath {
         key: KeyRef<'_>,
         args: TakeArgs,
     ) -> Option<(NumberRange, Epoch)> {
-        let table = self.table.peek();
-        let session = self.session.peek();
+        let table = self.shared.table.peek();
+        let session = self.shared.session.peek();
         let (table, session) = (table.as_ref()?, session.as_ref()?);
         let namespace = table.namespace(namespace_name(namespace, key))?;
         if namespace.spec.limits.strict
             || args.count.get() > namespace.spec.count_max()
-            || !self.session.may_have_lease()
+            || !self.shared.session.may_have_lease()
         {
             return None;
         }
@@ -67,7 +67,7 @@ impl FastPath {
             }
         }?;
         drop(cache);
-        let may_answer = match check.confirm(&self.session, &self.table) {
+        let may_answer = match check.confirm(&self.shared.session, &self.shared.table) {
             Confirmed::All => true,
             Confirmed::TableChanged(newest) => {
                 session.is_owner_of(fence.slot, fence.epoch, &newest)
@@ -77,11 +77,11 @@ impl FastPath {
         };
         let count = u64::from(args.count.get());
         if !may_answer {
-            self.counters.numbers_discarded.add(count);
+            self.shared.counters.numbers_discarded.add(count);
             return None;
         }
-        self.counters.next_items.add(1);
-        self.counters.numbers_issued.add(count);
+        self.shared.counters.next_items.add(1);
+        self.shared.counters.numbers_issued.add(count);
         Some((range, fence.epoch))
     }
 }

@@ -17,21 +17,17 @@
 //! no slots from it either. It is not repeated: an address that once led here and does not now is a
 //! failure of the network, which may end before the lease does.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use crate::shared_parts::SharedParts;
 use parking_lot::Mutex;
 use seqsvr_core::namespace::NAME_MAX;
-use seqsvr_net::ChannelPool;
 use seqsvr_proto::error::local_cause;
 use seqsvr_proto::v1::NodeStatusRequest;
 use seqsvr_proto::v1::admin_client::AdminClient;
 use tokio::time::{sleep, timeout};
 use tonic::Request;
 use tonic::metadata::MetadataValue;
-
-use crate::alloc_identity::AllocIdentity;
-use crate::random::RandomSource;
 
 /// Key of the metadata in which the check names the random number of its process.
 const INCARNATION_KEY: &str = "seqsvr-incarnation";
@@ -50,24 +46,16 @@ pub(crate) fn named_incarnation(request: &Request<NodeStatusRequest>) -> Option<
 
 /// Check of the address of this process.
 pub(crate) struct AddressCheck {
-    identity: Arc<AllocIdentity>,
-    channels: ChannelPool,
-    random: RandomSource,
+    pub(crate) shared: SharedParts,
     /// Why this process has not met itself yet; None: it has.
-    failure: Mutex<Option<String>>,
+    pub(crate) failure: Mutex<Option<String>>,
 }
 
 impl AddressCheck {
-    pub(crate) fn new(
-        identity: Arc<AllocIdentity>,
-        channels: ChannelPool,
-        random: RandomSource,
-    ) -> AddressCheck {
-        let failure = format!("no answer from {} yet", identity.address);
+    pub(crate) fn new(shared: SharedParts) -> AddressCheck {
+        let failure = format!("no answer from {} yet", shared.identity.address);
         AddressCheck {
-            identity,
-            channels,
-            random,
+            shared,
             failure: Mutex::new(Some(failure)),
         }
     }
@@ -82,7 +70,7 @@ impl AddressCheck {
         let mut was_logged = false;
         let mut attempt_timeout = ATTEMPT_TIMEOUT_FIRST;
         while let Err(cause) = self.call_own_address(&mut attempt_timeout).await {
-            let address = &self.identity.address;
+            let address = &self.shared.identity.address;
             let text = format!(
                 "{cause}; this AllocSvr takes no slots before it reaches itself at {address}: correct --advertise, or let this machine reach that address"
             );
@@ -91,11 +79,11 @@ impl AddressCheck {
                 was_logged = true;
             }
             *self.failure.lock() = Some(text);
-            sleep(self.random.jitter(RETRY_INTERVAL)).await;
+            sleep(self.shared.random.jitter(RETRY_INTERVAL)).await;
         }
         *self.failure.lock() = None;
         if was_logged {
-            tracing::info!(address = %self.identity.address, "the advertised address leads to this process now");
+            tracing::info!(address = %self.shared.identity.address, "the advertised address leads to this process now");
         }
     }
 
@@ -104,12 +92,12 @@ impl AddressCheck {
     /// # Errors
     /// It does not answer, or it is another process.
     async fn call_own_address(&self, attempt_timeout: &mut Duration) -> Result<(), String> {
-        let address = &self.identity.address;
+        let address = &self.shared.identity.address;
         // A new connection each time: the name may have got another address since.
-        let channel = self.channels.separate().get(address);
+        let channel = self.shared.channels.separate().get(address);
         let mut server = AdminClient::new(channel.map_err(|e| e.to_string())?);
         let mut request = Request::new(NodeStatusRequest {});
-        let incarnation = MetadataValue::from(self.identity.incarnation);
+        let incarnation = MetadataValue::from(self.shared.identity.incarnation);
         request.metadata_mut().insert(INCARNATION_KEY, incarnation);
         let answer = timeout(*attempt_timeout, server.node_status(request)).await;
         let status = match answer {
@@ -124,7 +112,7 @@ impl AddressCheck {
                 return Err(text);
             }
         };
-        match status.incarnation == self.identity.incarnation {
+        match status.incarnation == self.shared.identity.incarnation {
             true => Ok(()),
             false => {
                 let name: String = status.name.chars().take(NAME_MAX).collect();

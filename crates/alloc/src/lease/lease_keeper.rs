@@ -25,23 +25,15 @@ use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{KeepAliveRequest, OpenSessionRequest, Reason};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::alloc_identity::AllocIdentity;
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::lease::address_check::AddressCheck;
 use crate::lease::cluster_record::record_cluster;
-use crate::metrics::counters::AllocCounters;
-use crate::own_cluster::OwnCluster;
-use crate::random::RandomSource;
 use crate::sections::section_map::SectionMap;
 use crate::sections::table_updater::TableUpdater;
-use crate::session::current_session::CurrentSession;
 use crate::session::leased_session::LeasedSession;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
 use crate::session::state_dir::StateDir;
+use crate::shared_parts::SharedParts;
 use crate::slots::slot_mover::SlotMover;
 use crate::store_client::store_group::StoreGroupClient;
 
@@ -52,75 +44,25 @@ const REGISTER_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Registers this process and renews its lease.
 pub(crate) struct LeaseKeeper {
-    identity: Arc<AllocIdentity>,
+    pub(crate) shared: SharedParts,
     /// Maximum wait for an older session under the name or address to end.
-    name_conflict_timeout: Duration,
-    state_dir: Option<Arc<StateDir>>,
-    clock: Arc<dyn Clock>,
-    address_check: Arc<AddressCheck>,
-    stores: StoreGroupClient,
-    own_cluster: Arc<OwnCluster>,
-    session: Arc<CurrentSession>,
-    table: Arc<RoutingTableCell>,
-    renewals: Arc<RenewalSignal>,
-    sections: Arc<SectionMap>,
-    table_updater: Arc<TableUpdater>,
-    slot_mover: Arc<SlotMover>,
-    counters: Arc<AllocCounters>,
-    random: RandomSource,
-    tasks: TaskTracker,
+    pub(crate) name_conflict_timeout: Duration,
+    pub(crate) state_dir: Option<Arc<StateDir>>,
+    pub(crate) address_check: Arc<AddressCheck>,
+    pub(crate) stores: StoreGroupClient,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) table_updater: Arc<TableUpdater>,
+    pub(crate) slot_mover: Arc<SlotMover>,
 }
 
 impl LeaseKeeper {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "dependencies, no two of one type"
-    )]
-    pub(crate) fn new(
-        identity: Arc<AllocIdentity>,
-        name_conflict_timeout: Duration,
-        state_dir: Option<Arc<StateDir>>,
-        clock: Arc<dyn Clock>,
-        address_check: Arc<AddressCheck>,
-        stores: StoreGroupClient,
-        own_cluster: Arc<OwnCluster>,
-        session: Arc<CurrentSession>,
-        table: Arc<RoutingTableCell>,
-        renewals: Arc<RenewalSignal>,
-        sections: Arc<SectionMap>,
-        table_updater: Arc<TableUpdater>,
-        slot_mover: Arc<SlotMover>,
-        counters: Arc<AllocCounters>,
-        random: RandomSource,
-        tasks: TaskTracker,
-    ) -> LeaseKeeper {
-        LeaseKeeper {
-            identity,
-            name_conflict_timeout,
-            state_dir,
-            clock,
-            address_check,
-            stores,
-            own_cluster,
-            session,
-            table,
-            renewals,
-            sections,
-            table_updater,
-            slot_mover,
-            counters,
-            random,
-            tasks,
-        }
-    }
-
     /// Registers and renews until canceled. An error is fatal for this process.
     pub(crate) async fn run(self, cancel: CancellationToken) -> Result<(), Error> {
         // Together, so that neither makes a start slower.
         let ready = async {
             tokio::join!(
                 self.address_check.wait_until_met(),
-                self.own_cluster.wait_until_decided()
+                self.shared.own_cluster.wait_until_decided()
             )
         };
         if cancel.run_until_cancelled(ready).await.is_none() {
@@ -141,7 +83,7 @@ impl LeaseKeeper {
             }
             // The session has ended at the store: nothing of it is ever served again.
             tracing::warn!(session = %session.id, "session has ended at the store; opening a new one");
-            self.session.replace(None);
+            self.shared.session.replace(None);
             self.sections.end_session(&session);
         }
     }
@@ -150,15 +92,15 @@ impl LeaseKeeper {
     async fn register(&self) -> Result<(Arc<LeasedSession>, Duration), Error> {
         // Time since which the name or the address is taken.
         let mut taken_since: Option<Instant> = None;
-        let nonce = Nonce(self.random.draw());
+        let nonce = Nonce(self.shared.random.draw());
         let proof = self
             .state_dir
             .as_ref()
-            .and_then(|dir| dir.load_proof(&self.identity.name));
+            .and_then(|dir| dir.load_proof(&self.shared.identity.name));
         let request = OpenSessionRequest {
-            name: self.identity.name.clone(),
-            address: self.identity.address.clone(),
-            incarnation: self.identity.incarnation,
+            name: self.shared.identity.name.clone(),
+            address: self.shared.identity.address.clone(),
+            incarnation: self.shared.identity.incarnation,
             nonce: u128_to_bytes(nonce.0),
             proof_session: proof.map(|p| p.session.0),
             cluster_tag: 0,
@@ -176,22 +118,24 @@ impl LeaseKeeper {
                 )
                 .await;
             let fault = match opened {
-                Ok(opened) if self.own_cluster.check(opened.cluster_tag()).is_ok() => {
-                    self.counters.sessions_opened.add(1);
+                Ok(opened) if self.shared.own_cluster.check(opened.cluster_tag()).is_ok() => {
+                    self.shared.counters.sessions_opened.add(1);
                     let session = Arc::new(LeasedSession::new(SessionId(opened.session)));
-                    tracing::info!(session = %session.id, name = %self.identity.name, "session opened");
+                    tracing::info!(session = %session.id, name = %self.shared.identity.name, "session opened");
                     if let Some(dir) = &self.state_dir {
-                        record_cluster(dir, &self.own_cluster, &self.random).await;
+                        record_cluster(dir, &self.shared.own_cluster, &self.shared.random).await;
                     }
                     self.store_proof(SessionProof {
                         session: session.id,
                         nonce,
                     });
-                    self.session.replace(Some(session.clone()));
+                    self.shared.session.replace(Some(session.clone()));
                     return Ok((session, Duration::from_millis(u64::from(opened.lease_ms))));
                 }
                 // The answer of a store of another cluster.
-                Ok(opened) => cluster_mismatch_error(opened.cluster_tag(), self.own_cluster.tag()),
+                Ok(opened) => {
+                    cluster_mismatch_error(opened.cluster_tag(), self.shared.own_cluster.tag())
+                }
                 Err(fault) => fault,
             };
             self.check_cluster_of_stores()?;
@@ -211,13 +155,13 @@ impl LeaseKeeper {
             match fault.reason() {
                 Reason::NameTaken if has_waited => {
                     return Err(Error::NameTaken {
-                        name: self.identity.name.clone(),
+                        name: self.shared.identity.name.clone(),
                         holder: fault.message,
                     });
                 }
                 Reason::AddressTaken if has_waited => {
                     return Err(Error::AddressTaken {
-                        address: self.identity.address.clone(),
+                        address: self.shared.identity.address.clone(),
                         holder: fault.message,
                     });
                 }
@@ -229,7 +173,7 @@ impl LeaseKeeper {
                 tracing::info!(reason = %fault.message, "waiting to be registered");
                 last_logged_reason = fault.message;
             }
-            sleep(self.random.jitter(Duration::from_millis(200))).await;
+            sleep(self.shared.random.jitter(Duration::from_millis(200))).await;
         }
     }
 
@@ -239,7 +183,7 @@ impl LeaseKeeper {
         let Some(dir) = self.state_dir.clone() else {
             return;
         };
-        let name = self.identity.name.clone();
+        let name = self.shared.identity.name.clone();
         // The write is not awaited. If the process dies before it completes, the next process must
         // wait for this session to expire.
         let stored = seqsvr_os::spawn_blocking(move || {
@@ -248,7 +192,7 @@ impl LeaseKeeper {
                 tracing::warn!(%error, "session proof not stored; a restart waits for this session to expire");
             }
         });
-        self.tasks.spawn(stored);
+        self.shared.tasks.spawn(stored);
     }
 
     /// Returns an error, which ends this process, when its lease is over and its stores belong to
@@ -257,11 +201,11 @@ impl LeaseKeeper {
     fn check_cluster_of_stores(&self) -> Result<(), Error> {
         // `has_lease` is not used: without lease checks (`--cfg unleased`) a session serves beyond
         // its lease.
-        if !self.session.lease_left().is_zero() || !self.stores.is_foreign() {
+        if !self.shared.session.lease_left().is_zero() || !self.stores.is_foreign() {
             return Ok(());
         }
         Err(Error::OtherCluster {
-            own: self.own_cluster.tag(),
+            own: self.shared.own_cluster.tag(),
             stores: self.stores.address_list(),
         })
     }
@@ -274,31 +218,31 @@ impl LeaseKeeper {
     ) -> Result<(), Error> {
         loop {
             let started = Instant::now();
-            self.renewals.record_start();
+            self.shared.renewals.record_start();
             let renewed = self.renew_once(session, lease).await;
             if renewed.is_ok() {
-                self.renewals.record_success();
+                self.shared.renewals.record_success();
             }
             match renewed {
                 Ok(d) => {
                     lease = d;
-                    self.renewals.set_lease(d);
-                    self.counters.lease_renewals.add(1);
+                    self.shared.renewals.set_lease(d);
+                    self.shared.counters.lease_renewals.add(1);
                     let rest = renew_interval(lease).saturating_sub(started.elapsed());
                     // A renewal may be requested out of turn, but not in a tight loop.
                     sleep(RENEWAL_INTERVAL_MIN.min(rest)).await;
                     let _ = timeout(
                         rest.saturating_sub(RENEWAL_INTERVAL_MIN),
-                        self.renewals.wait_for_request(),
+                        self.shared.renewals.wait_for_request(),
                     )
                     .await;
                 }
                 Err(fault) if fault.reason() == Reason::SessionNotFound => return Ok(()),
                 Err(fault) => {
                     self.check_cluster_of_stores()?;
-                    self.counters.lease_renewal_failures.add(1);
+                    self.shared.counters.lease_renewal_failures.add(1);
                     tracing::debug!(%fault, "renewal failed");
-                    sleep(self.random.jitter(RENEWAL_INTERVAL_MIN)).await;
+                    sleep(self.shared.random.jitter(RENEWAL_INTERVAL_MIN)).await;
                 }
             }
         }
@@ -314,11 +258,11 @@ impl LeaseKeeper {
         let is_draining = self.slot_mover.tracker().is_draining();
         let request = KeepAliveRequest {
             session: session.id.0,
-            table_version: self.table.version(),
+            table_version: self.shared.table.version(),
             draining: is_draining,
-            cluster_tag: self.own_cluster.tag().0,
+            cluster_tag: self.shared.own_cluster.tag().0,
         };
-        let t0 = self.clock.now();
+        let t0 = self.shared.session.read_clock();
         let answer = timeout(
             renew_timeout(lease),
             StoreClient::new(channel).keep_alive(request),
@@ -349,7 +293,7 @@ impl LeaseKeeper {
             Ok(response) => {
                 let lease = Duration::from_millis(u64::from(response.lease_ms));
                 let t0 = match planted!(LeaseFromAnswer) {
-                    true => self.clock.now(),
+                    true => self.shared.session.read_clock(),
                     false => t0,
                 };
                 session.renew(Lease::new(t0, lease));

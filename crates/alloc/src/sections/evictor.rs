@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::section_lifecycle::SectionLifecycle;
 use crate::sections::section_map::SectionMap;
-use crate::session::renewal_signal::RenewalSignal;
+use crate::shared_parts::SharedParts;
 
 /// Sweeps without use after which a section is idle.
 const IDLE_SWEEPS: u32 = 2;
@@ -34,31 +34,15 @@ const CLOSES_IN_FLIGHT_MAX: usize = 1_000;
 
 /// Closes sections that are idle, or above the memory budget.
 pub(crate) struct Evictor {
-    sections: Arc<SectionMap>,
-    lifecycle: Arc<SectionLifecycle>,
-    renewals: Arc<RenewalSignal>,
-    section_idle_timeout: Duration,
+    pub(crate) shared: SharedParts,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) lifecycle: Arc<SectionLifecycle>,
+    pub(crate) section_idle_timeout: Duration,
     /// Bytes above which sections are closed even if they are busy.
-    budget: u64,
+    pub(crate) budget: u64,
 }
 
 impl Evictor {
-    pub(crate) fn new(
-        sections: Arc<SectionMap>,
-        lifecycle: Arc<SectionLifecycle>,
-        renewals: Arc<RenewalSignal>,
-        section_idle_timeout: Duration,
-        budget: u64,
-    ) -> Evictor {
-        Evictor {
-            sections,
-            lifecycle,
-            renewals,
-            section_idle_timeout,
-            budget,
-        }
-    }
-
     /// Sweeps until canceled. A section is closed once it was unused for between
     /// `section_idle_timeout` and one and a half times of it.
     pub(crate) async fn run(self, cancel: CancellationToken) {
@@ -110,6 +94,7 @@ impl Evictor {
     async fn close_sections(&self, victims: Vec<Arc<LoadedSection>>) {
         if victims.is_empty()
             || !self
+                .shared
                 .renewals
                 .renew_and_wait(Instant::now() + BUDGET_CHECK_INTERVAL)
                 .await
@@ -186,21 +171,23 @@ mod tests {
     use seqsvr_core::section::CounterKey;
 
     use super::*;
-    use crate::sections::test_util::{dense_section, test_section, unconnected_lifecycle};
+    use crate::sections::test_util::{
+        dense_section, test_section, unconnected_lifecycle, unconnected_parts,
+    };
 
     /// Schedule: the stores go away while sections are above the budget.
     #[tokio::test]
     async fn eviction_without_store_seals_nothing() {
         let sections = Arc::new(SectionMap::new([1, 2]));
-        let renewals = Arc::new(RenewalSignal::new());
-        let lifecycle = unconnected_lifecycle(sections.clone(), renewals.clone());
-        let evictor = Evictor::new(
-            sections.clone(),
-            Arc::new(lifecycle),
-            renewals,
-            Duration::MAX,
-            0,
-        );
+        let shared = unconnected_parts();
+        let lifecycle = unconnected_lifecycle(shared.clone(), sections.clone());
+        let evictor = Evictor {
+            shared,
+            sections: sections.clone(),
+            lifecycle: Arc::new(lifecycle),
+            section_idle_timeout: Duration::MAX,
+            budget: 0,
+        };
         let session = test_section(1, 10).session.clone();
         let one = LoadedSection::new(test_section(1, 10).fence, session, dense_section(10), 10);
         let key = one.key();

@@ -16,17 +16,11 @@ use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use crate::background_executor::BackgroundExecutor;
 use crate::batch::item::ItemLocation;
-use crate::clock::Clock;
-use crate::metrics::counters::AllocCounters;
-use crate::random::RandomSource;
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::section_map::SectionMap;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
+use crate::shared_parts::SharedParts;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::refusal::{fault_from_refusal, unexpected_reply};
 use crate::store_client::store_group::StoreGroupClient;
@@ -51,54 +45,18 @@ impl Drop for WindowWaiter<'_> {
 
 /// Raises the windows of sections.
 pub(crate) struct Refiller {
-    sections: Arc<SectionMap>,
-    table: Arc<RoutingTableCell>,
-    renewals: Arc<RenewalSignal>,
-    stores: StoreGroupClient,
-    command_queue: CommandQueue,
-    counters: Arc<AllocCounters>,
-    clock: Arc<dyn Clock>,
-    random: RandomSource,
-    background: BackgroundExecutor,
-    stopping: CancellationToken,
+    pub(crate) shared: SharedParts,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) stores: StoreGroupClient,
+    pub(crate) command_queue: CommandQueue,
 }
 
 impl Refiller {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "dependencies, no two of one type"
-    )]
-    pub(crate) fn new(
-        sections: Arc<SectionMap>,
-        table: Arc<RoutingTableCell>,
-        renewals: Arc<RenewalSignal>,
-        stores: StoreGroupClient,
-        command_queue: CommandQueue,
-        counters: Arc<AllocCounters>,
-        clock: Arc<dyn Clock>,
-        random: RandomSource,
-        background: BackgroundExecutor,
-        stopping: CancellationToken,
-    ) -> Refiller {
-        Refiller {
-            sections,
-            table,
-            renewals,
-            stores,
-            command_queue,
-            counters,
-            clock,
-            random,
-            background,
-            stopping,
-        }
-    }
-
     /// Starts a raise if one is due and none is in flight.
     pub(crate) fn start_refill(self: &Arc<Self>, loaded: &Arc<LoadedSection>) {
         if loaded.try_begin_raise() {
             let (refiller, loaded) = (self.clone(), loaded.clone());
-            self.background.spawn_tracked(async move {
+            self.shared.background.spawn_tracked(async move {
                 refiller.raise_ahead(&loaded).await;
                 loaded.end_raise();
                 // Numbers used during the raise may have made the next one due.
@@ -108,23 +66,23 @@ impl Refiller {
     }
 
     async fn raise_ahead(&self, loaded: &Arc<LoadedSection>) {
-        let Some(table) = self.table.load() else {
+        let Some(table) = self.shared.table.load() else {
             return;
         };
         let Some(namespace) = table.namespace_by_id(loaded.key().namespace) else {
             return;
         };
-        let to = loaded.next_max_seq(self.clock.now(), &namespace.spec);
+        let to = loaded.next_max_seq(self.shared.session.read_clock(), &namespace.spec);
         match self.raise_window(loaded, to, false, false).await {
             Ok(()) => {}
             Err(fault) if fault.reason() == Reason::JumpTooLarge => {
                 // step_max was lowered. The next table shows it.
-                self.renewals.request_renewal();
-                self.random.back_off().await;
+                self.shared.renewals.request_renewal();
+                self.shared.random.back_off().await;
             }
             Err(fault) => {
                 tracing::debug!(section = %loaded.key(), %fault, "raise failed");
-                self.random.back_off().await;
+                self.shared.random.back_off().await;
             }
         }
     }
@@ -146,7 +104,7 @@ impl Refiller {
     ) -> Result<(), RpcError> {
         let (done, raised) = oneshot::channel();
         let refiller = self.clone();
-        self.background.spawn_tracked(async move {
+        self.shared.background.spawn_tracked(async move {
             let outcome = refiller.raise_window(&loaded, to, true, force).await;
             if outcome.is_ok() {
                 refiller.set_counters(&loaded, to, &keys).await;
@@ -167,16 +125,16 @@ impl Refiller {
         let end = Instant::now() + MEMORY_WAIT_TIMEOUT;
         while self.set_counters_within_memory(loaded, to, keys)
             && Instant::now() < end
-            && !self.stopping.is_cancelled()
+            && !self.shared.stopping.is_cancelled()
         {
-            self.random.back_off().await;
+            self.shared.random.back_off().await;
         }
         loaded.record_jump();
     }
 
     /// Sets the counters for which there is memory, and returns whether one was left out.
     fn set_counters_within_memory(&self, loaded: &LoadedSection, to: u64, keys: &[KeyBuf]) -> bool {
-        let Some(table) = self.table.load() else {
+        let Some(table) = self.shared.table.load() else {
             return false;
         };
         let Some(namespace) = table.namespace_by_id(loaded.key().namespace) else {
@@ -222,7 +180,7 @@ impl Refiller {
                     loaded.changed.notify_waiters();
                 }
                 // After the window is wider: a raise that is counted can be used.
-                self.counters.raises.add(1);
+                self.shared.counters.raises.add(1);
                 Ok(())
             }
             Reply::Rejected(refused) => {
@@ -234,7 +192,7 @@ impl Refiller {
                 if is_gone {
                     self.sections.retire(loaded);
                 }
-                Err(fault_from_refusal(&refused, &self.renewals))
+                Err(fault_from_refusal(&refused, &self.shared.renewals))
             }
             Reply::Opened(_) | Reply::Closed(_) => Err(unexpected_reply()),
         }
@@ -256,7 +214,7 @@ impl Refiller {
             )
             .with_retry_after_ms(100));
         }
-        self.counters.window_waits.add(1);
+        self.shared.counters.window_waits.add(1);
         reached!("alloc: a call waited for the window");
         loaded.require_window(needed);
         let waited = tokio::time::timeout_at(deadline, async {

@@ -18,14 +18,10 @@ use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionHighWaterMark, secti
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::background_executor::BackgroundExecutor;
-use crate::metrics::counters::AllocCounters;
-use crate::random::RandomSource;
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::section_map::{SectionMap, TransitionResult, wait_for_transition};
 use crate::session::leased_session::LeasedSession;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
+use crate::shared_parts::SharedParts;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::refusal::{fault_from_refusal, unexpected_reply};
 
@@ -79,35 +75,23 @@ impl Drop for SectionTransition {
 
 /// Opens and closes sections.
 pub(crate) struct SectionLifecycle {
-    sections: Arc<SectionMap>,
-    table: Arc<RoutingTableCell>,
-    renewals: Arc<RenewalSignal>,
-    command_queue: CommandQueue,
-    counters: Arc<AllocCounters>,
-    random: RandomSource,
-    background: BackgroundExecutor,
+    pub(crate) shared: SharedParts,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) command_queue: CommandQueue,
     /// Permits to open a section.
-    open_permits: Arc<Semaphore>,
+    pub(crate) open_permits: Arc<Semaphore>,
 }
 
 impl SectionLifecycle {
     pub(crate) fn new(
+        shared: SharedParts,
         sections: Arc<SectionMap>,
-        table: Arc<RoutingTableCell>,
-        renewals: Arc<RenewalSignal>,
         command_queue: CommandQueue,
-        counters: Arc<AllocCounters>,
-        random: RandomSource,
-        background: BackgroundExecutor,
     ) -> SectionLifecycle {
         SectionLifecycle {
+            shared,
             sections,
-            table,
-            renewals,
             command_queue,
-            counters,
-            random,
-            background,
             open_permits: Arc::new(Semaphore::new(OPENS_IN_FLIGHT_MAX)),
         }
     }
@@ -132,7 +116,7 @@ impl SectionLifecycle {
         let result_receiver = result_sender.subscribe();
         let transition = SectionTransition::new(self.sections.clone(), key, result_sender);
         let lifecycle = self.clone();
-        self.background.spawn_tracked(async move {
+        self.shared.background.spawn_tracked(async move {
             let _permit = permit;
             let opened = lifecycle.open_at_store(fence, session).await;
             transition.finish(opened);
@@ -155,7 +139,7 @@ impl SectionLifecycle {
         loop {
             let namespace = self.namespace_of(fence.section)?;
             let step = namespace.spec.step;
-            let nonce: u128 = self.random.draw();
+            let nonce: u128 = self.shared.random.draw();
             // If this process does not know the last generation, the store fills in the one that it
             // has applied, at each attempt. The fence keeps out a process that lost the slot. The
             // nonce keeps a retry from opening twice while the generation is open. Schedule that
@@ -174,7 +158,7 @@ impl SectionLifecycle {
             };
             match self.command_queue.submit(command).await? {
                 Reply::Opened(opened) => {
-                    self.counters.opens.add(1);
+                    self.shared.counters.opens.add(1);
                     let section = self.sections.build_section(&namespace, &opened);
                     self.sections
                         .publish(LoadedSection::new(fence, session, section, step));
@@ -189,7 +173,7 @@ impl SectionLifecycle {
                         self.sections
                             .record_generation(fence, refused.expected_value);
                     }
-                    return Err(fault_from_refusal(&refused, &self.renewals));
+                    return Err(fault_from_refusal(&refused, &self.shared.renewals));
                 }
                 Reply::Raised(_) | Reply::Closed(_) => return Err(unexpected_reply()),
             }
@@ -209,12 +193,13 @@ impl SectionLifecycle {
         refused: &v1::Rejected,
     ) -> Result<(), RpcError> {
         let is_renewed = self
+            .shared
             .renewals
             .renew_and_wait(Instant::now() + STEP_RENEWAL_TIMEOUT)
             .await;
         match self.namespace_of(section)?.spec.step != step {
             true => Ok(()),
-            false if is_renewed => Err(fault_from_refusal(refused, &self.renewals)),
+            false if is_renewed => Err(fault_from_refusal(refused, &self.shared.renewals)),
             false => {
                 let text = format!(
                     "the step of section {section} has changed and no store has sent the new one yet; retry"
@@ -225,7 +210,7 @@ impl SectionLifecycle {
     }
 
     fn namespace_of(&self, section: SectionKey) -> Result<Namespace, RpcError> {
-        let table = self.table.load();
+        let table = self.shared.table.load();
         let table = table.ok_or_else(|| RpcError::new(Reason::NotOwner, "no routing table yet"))?;
         let namespace = table.namespace_by_id(section.namespace).cloned();
         namespace
@@ -241,7 +226,7 @@ impl SectionLifecycle {
         let result_receiver = result_sender.subscribe();
         let transition = SectionTransition::new(self.sections.clone(), loaded.key(), result_sender);
         let lifecycle = self.clone();
-        self.background.spawn_tracked(async move {
+        self.shared.background.spawn_tracked(async move {
             lifecycle.close_at_store(loaded).await;
             transition.finish(Ok(()));
         });
@@ -264,7 +249,7 @@ impl SectionLifecycle {
             };
             // With any answer, this generation is dead here.
             match self.command_queue.submit(command).await {
-                Ok(Reply::Closed(_)) => self.counters.closes.add(1),
+                Ok(Reply::Closed(_)) => self.shared.counters.closes.add(1),
                 Ok(_) => {}
                 Err(_) => self.sections.record_unconfirmed_close(
                     key,

@@ -10,34 +10,17 @@ use seqsvr_core::routing_table::{RoutingDelta, RoutingUpdateError as RouteError}
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 
-use crate::metrics::counters::AllocCounters;
 use crate::sections::section_map::SectionMap;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::{ApplyError, RoutingTableCell};
+use crate::session::routing_table_cell::ApplyError;
+use crate::shared_parts::SharedParts;
 
 /// Updater of the routing table and of the sections that rest on it.
 pub(crate) struct TableUpdater {
-    table: Arc<RoutingTableCell>,
-    sections: Arc<SectionMap>,
-    renewals: Arc<RenewalSignal>,
-    counters: Arc<AllocCounters>,
+    pub(crate) shared: SharedParts,
+    pub(crate) sections: Arc<SectionMap>,
 }
 
 impl TableUpdater {
-    pub(crate) fn new(
-        table: Arc<RoutingTableCell>,
-        sections: Arc<SectionMap>,
-        renewals: Arc<RenewalSignal>,
-        counters: Arc<AllocCounters>,
-    ) -> TableUpdater {
-        TableUpdater {
-            table,
-            sections,
-            renewals,
-            counters,
-        }
-    }
-
     /// Applies routes that a StoreSvr sent.
     ///
     /// # Errors
@@ -53,7 +36,7 @@ impl TableUpdater {
             ApplyError::ClusterMismatch(fault) => fault,
             unfit @ ApplyError::Unfit(_) => malformed(unfit.to_string()),
         })?;
-        match self.table.version() < version {
+        match self.shared.table.version() < version {
             true => Err(malformed("they build on a newer table".to_owned())),
             false => Ok(()),
         }
@@ -62,22 +45,22 @@ impl TableUpdater {
     /// Applies a delta. If the table became newer, removes the sections that this node no longer
     /// owns.
     fn apply_delta(&self, delta: RoutingDelta) -> Result<bool, ApplyError> {
-        let before = self.table.load();
+        let before = self.shared.table.load();
         let changed = delta.routes.iter().filter(|(slot, route)| {
             let known = before.as_deref().and_then(|table| table.route(*slot));
             known.is_some_and(|known| known.epoch < route.epoch)
         });
         let changed = changed.count() as u64;
-        let newer = match self.table.apply(delta) {
+        let newer = match self.shared.table.apply(delta) {
             Err(ApplyError::Unfit(RouteError::MissingVersions { .. })) => {
-                self.renewals.request_renewal();
+                self.shared.renewals.request_renewal();
                 false
             }
             other => other?,
         };
         if newer {
-            self.counters.slot_epoch_changes.add(changed);
-            if let Some(table) = self.table.load() {
+            self.shared.counters.slot_epoch_changes.add(changed);
+            if let Some(table) = self.shared.table.load() {
                 self.sections.drop_stale(&table);
             }
         }

@@ -5,16 +5,13 @@ use std::sync::Arc;
 use seqsvr_core::command::Fence;
 use seqsvr_core::ids::{Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot};
 use seqsvr_core::section::{Section, SectionGrant};
-use tokio_util::task::TaskTracker;
 
-use crate::background_executor::BackgroundExecutor;
-use crate::random::RandomSource;
+use crate::options::{AllocEnvironment, Options};
 use crate::sections::loaded_section::LoadedSection;
 use crate::sections::section_lifecycle::SectionLifecycle;
 use crate::sections::section_map::SectionMap;
 use crate::session::leased_session::LeasedSession;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
+use crate::shared_parts::SharedParts;
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::store_group::StoreGroupClient;
 
@@ -44,26 +41,27 @@ pub(crate) fn dense_section(size: u32) -> Section {
     Section::dense(open, size)
 }
 
+/// Returns the parts of an AllocSvr without a store.
+pub(crate) fn unconnected_parts() -> SharedParts {
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let options = Options {
+        seed: Some(1),
+        ..Options::new("a1", any, Vec::new())
+    };
+    SharedParts::new(&options, AllocEnvironment::system(), any.to_string())
+}
+
 /// Returns a lifecycle whose store does not answer.
 pub(crate) fn unconnected_lifecycle(
+    shared: SharedParts,
     sections: Arc<SectionMap>,
-    renewals: Arc<RenewalSignal>,
 ) -> SectionLifecycle {
-    let (own_cluster, random) = (Arc::default(), RandomSource::new(Some(1)));
     let stores = StoreGroupClient::new(
         &["127.0.0.1:1".to_owned()],
-        seqsvr_net::ChannelPool::new(),
-        random.clone(),
-        Arc::clone(&own_cluster),
+        shared.channels.clone(),
+        shared.random.clone(),
+        shared.own_cluster.clone(),
         tokio::runtime::Handle::current(),
     );
-    SectionLifecycle::new(
-        sections,
-        Arc::new(RoutingTableCell::new(own_cluster)),
-        renewals,
-        CommandQueue::new(stores),
-        Arc::default(),
-        random,
-        BackgroundExecutor::new(None, TaskTracker::new()),
-    )
+    SectionLifecycle::new(shared, sections, CommandQueue::new(stores))
 }

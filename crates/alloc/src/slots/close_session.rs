@@ -103,7 +103,7 @@ mod tests {
     async fn close_session_without_store_is_bounded() {
         let fixture = FastPathFixture::new().await;
         let (sections, session) = (&fixture.sections, fixture.session.clone());
-        let slot_mover = &fixture.alloc.slot_mover;
+        let slot_mover = &fixture.alloc.components.slot_mover;
         let table = fixture.table.load().unwrap();
         let fence = |section| {
             let key = SectionKey {
@@ -118,7 +118,7 @@ mod tests {
         };
         let under_way = || sections.transitions.lock().in_progress.len();
         for section in 0..OPENS {
-            let (lifecycle, session) = (fixture.slow_path.lifecycle().clone(), session.clone());
+            let (lifecycle, session) = (fixture.slow_path.lifecycle.clone(), session.clone());
             let fence = fence(10_000 + section);
             tokio::spawn(async move { lifecycle.open_section(fence, session).await });
         }
@@ -142,7 +142,7 @@ mod tests {
             &fixture.current_session,
             sections,
             tracker,
-            &fixture.alloc.stores,
+            &fixture.alloc.components.stores,
         );
         let bound = IDLE_WAIT_TIMEOUT + CLOSE_TIMEOUT;
         let closed = tokio::time::timeout(bound, closing).await;

@@ -32,15 +32,10 @@ use seqsvr_proto::v1::{
 };
 use tokio::runtime::Handle;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 
-use crate::metrics::counters::AllocCounters;
-use crate::random::RandomSource;
 use crate::sections::section_map::SectionMap;
-use crate::session::current_session::CurrentSession;
 use crate::session::leased_session::LeasedSession;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
+use crate::shared_parts::SharedParts;
 use crate::slots::slot_move_tracker::{PLANNED_UNKNOWN, SlotMoveTracker};
 use crate::store_client::command_queue::CommandQueue;
 use crate::store_client::store_group::StoreGroupClient;
@@ -52,52 +47,16 @@ const MOVE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Hands slots over to other owners.
 pub(crate) struct SlotMover {
-    session: Arc<CurrentSession>,
-    table: Arc<RoutingTableCell>,
-    renewals: Arc<RenewalSignal>,
-    sections: Arc<SectionMap>,
-    stores: StoreGroupClient,
-    command_queue: CommandQueue,
-    counters: Arc<AllocCounters>,
-    random: RandomSource,
-    tasks: TaskTracker,
+    pub(crate) shared: SharedParts,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) stores: StoreGroupClient,
+    pub(crate) command_queue: CommandQueue,
     /// Runtime of the moves: the thread that renews the lease only starts them.
-    runtime: Handle,
-    tracker: SlotMoveTracker,
+    pub(crate) runtime: Handle,
+    pub(crate) tracker: SlotMoveTracker,
 }
 
 impl SlotMover {
-    /// Creates a mover whose moves run in the current runtime.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "dependencies, no two of one type"
-    )]
-    pub(crate) fn new(
-        session: Arc<CurrentSession>,
-        table: Arc<RoutingTableCell>,
-        renewals: Arc<RenewalSignal>,
-        sections: Arc<SectionMap>,
-        stores: StoreGroupClient,
-        command_queue: CommandQueue,
-        counters: Arc<AllocCounters>,
-        random: RandomSource,
-        tasks: TaskTracker,
-    ) -> SlotMover {
-        SlotMover {
-            session,
-            table,
-            renewals,
-            sections,
-            stores,
-            command_queue,
-            counters,
-            random,
-            tasks,
-            runtime: Handle::current(),
-            tracker: SlotMoveTracker::new(),
-        }
-    }
-
     /// Returns the state of moves.
     pub(crate) fn tracker(&self) -> &SlotMoveTracker {
         &self.tracker
@@ -108,12 +67,13 @@ impl SlotMover {
         if self.tracker.is_draining.swap(draining, AcqRel) != draining {
             self.tracker.planned_count.store(PLANNED_UNKNOWN, Release);
         }
-        self.renewals.request_renewal();
+        self.shared.renewals.request_renewal();
     }
 
     /// Returns the number of slots that this node owns by its table.
     pub(crate) fn owned_slot_count(&self) -> u32 {
-        let (Some(table), Some(session)) = (self.table.load(), self.session.load()) else {
+        let (Some(table), Some(session)) = (self.shared.table.load(), self.shared.session.load())
+        else {
             return 0;
         };
         let mine = table.routes().filter(|(_, route)| {
@@ -126,9 +86,9 @@ impl SlotMover {
     /// Hands all slots over to other AllocSvrs, if there are any, until the deadline.
     pub(crate) async fn drain_slots(self: &Arc<Self>, deadline: Instant) {
         self.set_draining(true);
-        while Instant::now() < deadline && self.session.has_lease() {
+        while Instant::now() < deadline && self.shared.session.has_lease() {
             // A renewal that started after `is_draining` was set brings the plan and the table.
-            let renewed = self.renewals.renew_and_wait(deadline).await;
+            let renewed = self.shared.renewals.renew_and_wait(deadline).await;
             if renewed
                 && (self.owned_slot_count() == 0 || self.tracker.planned_count.load(Acquire) == 0)
             {
@@ -166,7 +126,7 @@ impl SlotMover {
                 }
                 mover.tracker.in_progress.lock().remove(&(slot, epoch));
             };
-            self.tasks.spawn_on(moving, &self.runtime);
+            self.shared.tasks.spawn_on(moving, &self.runtime);
         }
     }
 
@@ -209,11 +169,11 @@ impl SlotMover {
                 .await;
             let fault = match moved {
                 Ok(moved) => {
-                    self.counters.slots_moved.add(1);
+                    self.shared.counters.slots_moved.add(1);
                     // Rebalancing goes at the pace of renewals. A draining node requests more moves
                     // at once.
                     if self.tracker.is_draining() {
-                        self.renewals.request_renewal();
+                        self.shared.renewals.request_renewal();
                     }
                     // The response has no table version and no address, so it changes no route
                     // here. A table that changed within a version would be passed on to clients,
@@ -226,12 +186,13 @@ impl SlotMover {
             };
             // An earlier attempt may have been applied and its response lost, or the session may
             // have expired.
-            self.renewals
+            self.shared
+                .renewals
                 .renew_and_wait(Instant::now() + MOVE_ATTEMPT_TIMEOUT)
                 .await;
             match self.epoch_and_owner(slot) {
                 Some((now, owner)) if now > epoch => {
-                    self.counters.slots_moved.add(1);
+                    self.shared.counters.slots_moved.add(1);
                     return Ok((now, owner));
                 }
                 _ if !session.is_alive() => return Err(fault),
@@ -243,12 +204,12 @@ impl SlotMover {
                 // windows.
                 request.high_water_marks.clear();
             }
-            self.random.back_off().await;
+            self.shared.random.back_off().await;
         }
     }
 
     fn is_slot_owner(&self, session: &Arc<LeasedSession>, slot: Slot, epoch: Epoch) -> bool {
-        let current = self.session.peek();
+        let current = self.shared.session.peek();
         let current = current.as_ref().is_some_and(|s| Arc::ptr_eq(s, session));
         current
             && session.is_alive()
@@ -257,7 +218,7 @@ impl SlotMover {
 
     /// Returns the epoch and the owner of a slot by the newest table here.
     fn epoch_and_owner(&self, slot: Slot) -> Option<(Epoch, Option<SessionId>)> {
-        let table = self.table.load()?;
+        let table = self.shared.table.load()?;
         let route = table.route(slot)?;
         Some((route.epoch, route.owner.as_ref().map(|o| o.session)))
     }

@@ -83,7 +83,7 @@ impl SlowPath {
         let mut permit_error: Option<RpcError> = None;
         for (index, miss) in misses {
             let reject = |reason, text: String| {
-                self.counters.not_owner.add(1);
+                self.shared.counters.not_owner.add(1);
                 Err(RpcError::new(reason, text))
             };
             // Wait key of the item, or the error with which it is rejected at once.
@@ -139,7 +139,9 @@ impl SlowPath {
                 }
             };
             if permit_error.is_none() {
-                permit_error = permits.acquire(&self.counters.queue_rejections).err();
+                permit_error = permits
+                    .acquire(&self.shared.counters.queue_rejections)
+                    .err();
             }
             if let Some(fault) = &permit_error {
                 // Its number, if it took one, is discarded at the end.

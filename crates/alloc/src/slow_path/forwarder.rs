@@ -3,12 +3,10 @@
 //! Invariant: a table that the owner attaches is not applied; see `table_updater`. Its version is a
 //! hint: if it is above ours, a renewal brings the table of a store.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::planted;
-use seqsvr_net::ChannelPool;
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::key::KeyBuf;
@@ -22,11 +20,7 @@ use tonic::{Request, Status};
 
 use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request_context::RequestContext;
-use crate::metrics::counters::AllocCounters;
-use crate::own_cluster::OwnCluster;
-use crate::random::RandomSource;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
+use crate::shared_parts::SharedParts;
 use crate::slow_path::resolution::{Resolution, is_transient, resolve_all, retry_all};
 
 /// Maximum time of one attempt at an owner, which may be dead; after it the item is retried.
@@ -44,33 +38,10 @@ struct OwnerResponse {
 
 /// Forwards items to their owner.
 pub(crate) struct Forwarder {
-    channels: ChannelPool,
-    own_cluster: Arc<OwnCluster>,
-    table: Arc<RoutingTableCell>,
-    renewals: Arc<RenewalSignal>,
-    counters: Arc<AllocCounters>,
-    random: RandomSource,
+    pub(crate) shared: SharedParts,
 }
 
 impl Forwarder {
-    pub(crate) fn new(
-        channels: ChannelPool,
-        own_cluster: Arc<OwnCluster>,
-        table: Arc<RoutingTableCell>,
-        renewals: Arc<RenewalSignal>,
-        counters: Arc<AllocCounters>,
-        random: RandomSource,
-    ) -> Forwarder {
-        Forwarder {
-            channels,
-            own_cluster,
-            table,
-            renewals,
-            counters,
-            random,
-        }
-    }
-
     /// Sends items to the owner at this address. Returns which are answered and which to retry.
     pub(crate) async fn forward(
         &self,
@@ -79,12 +50,13 @@ impl Forwarder {
         address: String,
         members: Vec<u32>,
     ) -> Vec<Resolution> {
-        self.counters.forwarded.add(members.len() as u64);
+        self.shared.counters.forwarded.add(members.len() as u64);
         let deadline = call.deadline.min(Instant::now() + FORWARD_ATTEMPT_TIMEOUT);
         let is_last_attempt = deadline == call.deadline;
         let owner_items: Vec<&RequestItem> = members.iter().map(|i| &items[*i as usize]).collect();
         let sent = async {
             let channel = self
+                .shared
                 .channels
                 .get(&address)
                 .map_err(|e| Status::unavailable(e.to_string()))?;
@@ -104,6 +76,7 @@ impl Forwarder {
         let checked = match planted!(ForwardAnyCluster) {
             true => answer,
             false => self
+                .shared
                 .own_cluster
                 .check_answer(answer, |answer| answer.cluster),
         };
@@ -133,18 +106,18 @@ impl Forwarder {
 
     /// Whether an attached table has a version above that of ours.
     fn is_newer(&self, attached: Option<&RoutingTable>) -> bool {
-        attached.is_some_and(|attached| attached.version > self.table.version())
+        attached.is_some_and(|attached| attached.version > self.shared.table.version())
     }
 
     /// Waits for a renewal if the owner has a newer table than this process, or else for a moment.
     async fn wait_before_retry(&self, call: &RequestContext, is_behind: bool) {
-        let version = self.table.version();
+        let version = self.shared.table.version();
         if is_behind {
-            self.renewals.renew_and_wait(call.deadline).await;
+            self.shared.renewals.renew_and_wait(call.deadline).await;
         }
         // A false hint brings no newer table: the retry must not come at once.
-        if self.table.version() == version {
-            self.random.back_off().await;
+        if self.shared.table.version() == version {
+            self.shared.random.back_off().await;
         }
     }
 
@@ -171,7 +144,7 @@ impl Forwarder {
         if retry {
             self.wait_before_retry(call, is_behind).await;
         } else if is_behind {
-            self.renewals.request_renewal();
+            self.shared.renewals.request_renewal();
         }
         outcomes
     }
@@ -210,9 +183,9 @@ impl Forwarder {
             namespace: call.namespace.clone(),
             uids,
             keys,
-            table_version: self.table.version(),
+            table_version: self.shared.table.version(),
             forwarded: true,
-            cluster_tag: self.own_cluster.tag().0,
+            cluster_tag: self.shared.own_cluster.tag().0,
             strict: call.strict,
             ..NextManyRequest::default()
         };
@@ -259,9 +232,9 @@ impl Forwarder {
             uids,
             keys,
             strict: call.strict,
-            table_version: self.table.version(),
+            table_version: self.shared.table.version(),
             forwarded: true,
-            cluster_tag: self.own_cluster.tag().0,
+            cluster_tag: self.shared.own_cluster.tag().0,
             epochs: items.iter().map(|item| item.epoch).collect(),
         };
         let response = client
@@ -306,9 +279,9 @@ impl Forwarder {
                 key_kind: Some(item.key.clone().into()),
                 value,
                 force,
-                table_version: self.table.version(),
+                table_version: self.shared.table.version(),
                 forwarded: true,
-                cluster_tag: self.own_cluster.tag().0,
+                cluster_tag: self.shared.own_cluster.tag().0,
                 epoch: Some(item.epoch),
             };
             let response = client
@@ -316,7 +289,7 @@ impl Forwarder {
                 .await?
                 .into_inner();
             cluster = response.cluster_tag();
-            if cluster.conflicts_with(self.own_cluster.tag()) {
+            if cluster.conflicts_with(self.shared.own_cluster.tag()) {
                 break;
             }
             results.push(Ok(ItemAnswer::Raised {

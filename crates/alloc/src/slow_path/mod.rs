@@ -25,21 +25,14 @@ use seqsvr_proto::v1::Reason;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use crate::alloc_identity::AllocIdentity;
 use crate::batch::item::{ItemAnswer, RequestItem};
 use crate::batch::request::BatchRequest;
 use crate::batch::request_context::RequestContext;
 use crate::batch::response::BatchResponse;
-use crate::metrics::call_metrics::CallMetrics;
-use crate::metrics::counters::AllocCounters;
-use crate::own_cluster::OwnCluster;
-use crate::random::RandomSource;
 use crate::sections::refiller::Refiller;
 use crate::sections::section_lifecycle::SectionLifecycle;
 use crate::sections::section_map::SectionMap;
-use crate::session::current_session::CurrentSession;
-use crate::session::renewal_signal::RenewalSignal;
-use crate::session::routing_table_cell::RoutingTableCell;
+use crate::shared_parts::SharedParts;
 use crate::slow_path::forwarder::Forwarder;
 use crate::slow_path::progress::RequestProgress;
 use crate::slow_path::resolution::Resolution;
@@ -58,72 +51,18 @@ type ResolutionQueue<'a> = FuturesUnordered<BoxFuture<'a, Vec<Resolution>>>;
 
 /// Serves what memory cannot answer at once.
 pub(crate) struct SlowPath {
-    identity: Arc<AllocIdentity>,
-    own_cluster: Arc<OwnCluster>,
-    session: Arc<CurrentSession>,
-    table: Arc<RoutingTableCell>,
-    renewals: Arc<RenewalSignal>,
-    sections: Arc<SectionMap>,
-    lifecycle: Arc<SectionLifecycle>,
-    refiller: Arc<Refiller>,
-    stores: StoreGroupClient,
-    ownership_verifier: Arc<OwnershipVerifier>,
-    section_reader: Arc<SectionReader>,
-    forwarder: Forwarder,
-    wait_limiter: WaitLimiter,
-    counters: Arc<AllocCounters>,
-    call_metrics: Arc<CallMetrics>,
-    random: RandomSource,
+    pub(crate) shared: SharedParts,
+    pub(crate) sections: Arc<SectionMap>,
+    pub(crate) lifecycle: Arc<SectionLifecycle>,
+    pub(crate) refiller: Arc<Refiller>,
+    pub(crate) stores: StoreGroupClient,
+    pub(crate) ownership_verifier: Arc<OwnershipVerifier>,
+    pub(crate) section_reader: Arc<SectionReader>,
+    pub(crate) forwarder: Forwarder,
+    pub(crate) wait_limiter: WaitLimiter,
 }
 
 impl SlowPath {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "dependencies, no two of one type"
-    )]
-    pub(crate) fn new(
-        identity: Arc<AllocIdentity>,
-        own_cluster: Arc<OwnCluster>,
-        session: Arc<CurrentSession>,
-        table: Arc<RoutingTableCell>,
-        renewals: Arc<RenewalSignal>,
-        sections: Arc<SectionMap>,
-        lifecycle: Arc<SectionLifecycle>,
-        refiller: Arc<Refiller>,
-        stores: StoreGroupClient,
-        ownership_verifier: Arc<OwnershipVerifier>,
-        section_reader: Arc<SectionReader>,
-        forwarder: Forwarder,
-        wait_limiter: WaitLimiter,
-        counters: Arc<AllocCounters>,
-        call_metrics: Arc<CallMetrics>,
-        random: RandomSource,
-    ) -> SlowPath {
-        SlowPath {
-            identity,
-            own_cluster,
-            session,
-            table,
-            renewals,
-            sections,
-            lifecycle,
-            refiller,
-            stores,
-            ownership_verifier,
-            section_reader,
-            forwarder,
-            wait_limiter,
-            counters,
-            call_metrics,
-            random,
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn lifecycle(&self) -> &Arc<SectionLifecycle> {
-        &self.lifecycle
-    }
-
     /// Returns the number of items that wait.
     pub(crate) fn waiting_count(&self) -> usize {
         self.wait_limiter.permits_taken()
@@ -134,8 +73,8 @@ impl SlowPath {
         &self,
         deadline: Instant,
     ) -> Result<Arc<RoutingTable>, RpcError> {
-        let table = self.table.wait_for_first(deadline).await;
-        table.ok_or_else(|| no_table_error(&self.identity, &self.stores))
+        let table = self.shared.table.wait_for_first(deadline).await;
+        table.ok_or_else(|| no_table_error(&self.shared.identity, &self.stores))
     }
 
     /// Answers every item of a batch before the deadline, in order.
@@ -158,7 +97,7 @@ impl SlowPath {
             let answer = invalid_items.remove(&i).or_else(|| answers.next());
             if let Some(answer) = answer {
                 if let Err(fault) = &answer {
-                    self.call_metrics.record_failure(fault.reason());
+                    self.shared.call_metrics.record_failure(fault.reason());
                 }
                 columns.push_answer(&answer);
             }
@@ -256,8 +195,9 @@ impl SlowPath {
                         if progress.awaiting_confirmation.remove(&index).is_some()
                             && let Some(Ok(ItemAnswer::Numbers { .. })) = outcome
                         {
-                            self.counters.next_items.add(1);
-                            self.counters
+                            self.shared.counters.next_items.add(1);
+                            self.shared
+                                .counters
                                 .numbers_issued
                                 .add(items[index as usize].operation.number_count());
                         }
@@ -274,7 +214,7 @@ impl SlowPath {
         // These answers were not confirmed in time.
         for index in progress.awaiting_confirmation.keys() {
             let count = items[*index as usize].operation.number_count();
-            self.counters.numbers_discarded.add(count);
+            self.shared.counters.numbers_discarded.add(count);
         }
         let RequestProgress {
             answers,
@@ -301,16 +241,16 @@ impl SlowPath {
             namespace_name(&call.namespace, item.key.as_ref())
         });
         loop {
-            let table = match self.table.load() {
+            let table = match self.shared.table.load() {
                 Some(table) => table,
                 None => {
-                    permits.acquire(&self.counters.queue_rejections)?;
+                    permits.acquire(&self.shared.counters.queue_rejections)?;
                     self.wait_for_table(call.deadline).await?
                 }
             };
             // Checked again here, because before the first table this process did not have its
             // cluster's tag.
-            self.own_cluster.check(call.cluster)?;
+            self.shared.own_cluster.check(call.cluster)?;
             if let Some(namespace) = table.namespace(name) {
                 let namespace = namespace.clone();
                 return Ok((table, namespace));
@@ -321,8 +261,8 @@ impl SlowPath {
                 );
                 return Err(RpcError::new(Reason::NamespaceNotFound, text));
             }
-            permits.acquire(&self.counters.queue_rejections)?;
-            if self.renewals.renew_and_wait(call.deadline).await {
+            permits.acquire(&self.shared.counters.queue_rejections)?;
+            if self.shared.renewals.renew_and_wait(call.deadline).await {
                 *is_renewed = true;
             } else if Instant::now() >= call.deadline {
                 let text = format!(

@@ -29,11 +29,11 @@ impl SlowPath {
     ) -> BoxFuture<'a, Vec<Resolution>> {
         match wait_key {
             WaitKey::Renewal => Box::pin(async move {
-                self.renewals.renew_and_wait(call.deadline).await;
+                self.shared.renewals.renew_and_wait(call.deadline).await;
                 retry_all(members)
             }),
             WaitKey::Wait => {
-                let mut changed = self.table.subscribe();
+                let mut changed = self.shared.table.subscribe();
                 changed.mark_unchanged();
                 Box::pin(async move {
                     // Ends early when a newer table comes. A renewed lease is found after the wait.
@@ -44,7 +44,7 @@ impl SlowPath {
             }
             WaitKey::Open(section, slot) => {
                 let fence = section_fence(table, slot, section);
-                let session = self.session.load();
+                let session = self.shared.session.load();
                 Box::pin(async move {
                     let Some(session) = session else {
                         return retry_all(members);
@@ -79,11 +79,11 @@ impl SlowPath {
                 match self.ownership_verifier.verify(ownership).await {
                     Ok(OwnershipVerdict::Stale) => {
                         self.retire_stale_slot(ownership);
-                        self.renewals.renew_and_wait(call.deadline).await;
+                        self.shared.renewals.renew_and_wait(call.deadline).await;
                         retry_all(members)
                     }
                     Ok(OwnershipVerdict::Current) => {
-                        self.counters.causality_violations.add(1);
+                        self.shared.counters.causality_violations.add(1);
                         let text = "floor or epoch is ahead of this cluster; if the value is genuine, data was lost (an old backup was restored): see docs/operations/backup.md";
                         let fault = RpcError::new(Reason::FloorAhead, text);
                         let reject = |i: u32| {
@@ -111,7 +111,7 @@ impl SlowPath {
         match result {
             Ok(()) => retry_all(members),
             Err(fault) if is_transient(fault.reason()) => {
-                self.random.back_off().await;
+                self.shared.random.back_off().await;
                 retry_all(members)
             }
             Err(fault) => resolve_all(members, &Err(fault)),
@@ -129,7 +129,7 @@ impl SlowPath {
     ) -> Vec<Resolution> {
         match self.section_reader.read(section, slot).await {
             Ok(row) => {
-                let table = self.table.load();
+                let table = self.shared.table.load();
                 let namespace = table
                     .as_deref()
                     .and_then(|t| t.namespace_by_id(section.namespace));
@@ -168,13 +168,13 @@ impl SlowPath {
         let members = taken.iter().map(|(i, _)| *i).collect();
         for (index, _) in &taken {
             let count = items[*index as usize].operation.number_count();
-            self.counters.numbers_discarded.add(count);
+            self.shared.counters.numbers_discarded.add(count);
         }
         match verdict {
             Err(fault) => self.retry_or_fail(members, Err(fault)).await,
             Ok(_) => {
                 self.retire_stale_slot(ownership);
-                self.renewals.renew_and_wait(call.deadline).await;
+                self.shared.renewals.renew_and_wait(call.deadline).await;
                 retry_all(members)
             }
         }

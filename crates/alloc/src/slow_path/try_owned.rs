@@ -42,11 +42,11 @@ impl SlowPath {
     ) -> Vec<(u32, MissReason)> {
         let mut misses = Vec::new();
         let mut taken: Vec<PendingAnswer<'_>> = Vec::with_capacity(todo.len());
-        let session = self.session.peek();
+        let session = self.shared.session.peek();
         let check = session
             .as_ref()
             .map(|session| ServingCheck::begin(table, session));
-        let has_lease = self.session.has_lease();
+        let has_lease = self.shared.session.has_lease();
         let map = self.sections.map.pin();
         for &index in todo {
             let item = &items[index as usize];
@@ -75,7 +75,10 @@ impl SlowPath {
             if !has_lease {
                 misses.push((
                     index,
-                    MissReason::Wait(Reason::NoLease, no_lease_text(&self.identity, &self.stores)),
+                    MissReason::Wait(
+                        Reason::NoLease,
+                        no_lease_text(&self.shared.identity, &self.stores),
+                    ),
                 ));
                 continue;
             }
@@ -95,7 +98,7 @@ impl SlowPath {
         let Some(check) = check.filter(|_| !taken.is_empty()) else {
             return misses;
         };
-        let (has_lease, newest) = match check.confirm(&self.session, &self.table) {
+        let (has_lease, newest) = match check.confirm(&self.shared.session, &self.shared.table) {
             Confirmed::All => (true, None),
             Confirmed::TableChanged(newest) => (true, Some(newest)),
             Confirmed::LeaseLost => (false, None),
@@ -115,22 +118,25 @@ impl SlowPath {
         {
             if !has_lease || newest.is_some_and(|newest| !loaded.is_current(newest)) {
                 let count = items[index as usize].operation.number_count();
-                self.counters.numbers_discarded.add(count);
+                self.shared.counters.numbers_discarded.add(count);
                 misses.push((
                     index,
-                    MissReason::Wait(Reason::NoLease, no_lease_text(&self.identity, &self.stores)),
+                    MissReason::Wait(
+                        Reason::NoLease,
+                        no_lease_text(&self.shared.identity, &self.stores),
+                    ),
                 ));
             } else if strict {
                 misses.push((index, MissReason::ConfirmAnswer(loaded.clone(), answer)));
             } else {
                 if let ItemAnswer::Numbers { first, last, .. } = answer {
                     numbers += (last - first) / loaded.section.stride() + 1;
-                    self.counters.next_items.add(1);
+                    self.shared.counters.next_items.add(1);
                 }
                 answers[index as usize] = Some(Ok(answer));
             }
         }
-        self.counters.numbers_issued.add(numbers);
+        self.shared.counters.numbers_issued.add(numbers);
         misses
     }
 
@@ -157,7 +163,8 @@ impl SlowPath {
                     self.refiller.start_refill(loaded);
                 }
                 if range.first <= floor {
-                    self.counters
+                    self.shared
+                        .counters
                         .numbers_discarded
                         .add(operation.number_count());
                     return Err(MissReason::VerifyOwnership(loaded.clone()));
@@ -234,7 +241,7 @@ impl SlowPath {
             Some(owner) if session.is_some_and(|s| s.id == owner.session && s.is_alive()) => Ok(()),
             // The earlier process at this address is gone. A request to it would reach this
             // process.
-            Some(owner) if owner.address == self.identity.address => wait(format!(
+            Some(owner) if owner.address == self.shared.identity.address => wait(format!(
                 "slot {} is held by an earlier session of AllocSvr {:?} until its lease expires",
                 location.slot, owner.name
             )),

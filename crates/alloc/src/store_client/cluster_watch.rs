@@ -10,7 +10,6 @@
 //! depends on no order of their answers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -25,8 +24,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::own_cluster::OwnCluster;
-use crate::random::RandomSource;
+use crate::shared_parts::SharedParts;
 use crate::store_client::cluster_votes::{ClusterVotes, ExpectedCluster, StoreCluster};
 use crate::store_client::store_group::StoreGroupClient;
 
@@ -44,27 +42,12 @@ const ANSWERS_MAX: usize = 16;
 
 /// Requests the cluster of every store.
 pub(crate) struct ClusterWatch {
-    stores: StoreGroupClient,
-    own_cluster: Arc<OwnCluster>,
-    expected: Option<ExpectedCluster>,
-    random: RandomSource,
+    pub(crate) shared: SharedParts,
+    pub(crate) stores: StoreGroupClient,
+    pub(crate) expected: Option<ExpectedCluster>,
 }
 
 impl ClusterWatch {
-    pub(crate) fn new(
-        stores: StoreGroupClient,
-        own_cluster: Arc<OwnCluster>,
-        expected: Option<ExpectedCluster>,
-        random: RandomSource,
-    ) -> ClusterWatch {
-        ClusterWatch {
-            stores,
-            own_cluster,
-            expected,
-            random,
-        }
-    }
-
     /// Decides the cluster, then looks for stores of another one until canceled. An error is fatal
     /// for this process.
     ///
@@ -86,7 +69,7 @@ impl ClusterWatch {
         let mut requests = JoinSet::new();
         for address in votes.addresses() {
             let (address, sender) = (address.clone(), sender.clone());
-            let (stores, random) = (self.stores.clone(), self.random.clone());
+            let (stores, random) = (self.stores.clone(), self.shared.random.clone());
             requests.spawn(async move {
                 loop {
                     let answer = request_cluster(&stores, &address).await;
@@ -98,7 +81,7 @@ impl ClusterWatch {
             });
         }
         loop {
-            let is_decided = self.own_cluster.id().is_some();
+            let is_decided = self.shared.own_cluster.id().is_some();
             if is_decided && (votes.is_complete() || Instant::now() >= patience) {
                 return Ok(());
             }
@@ -130,14 +113,14 @@ impl ClusterWatch {
                 {
                     self.stores.prefer_next(first, named);
                 }
-                self.own_cluster.decide(cluster);
+                self.shared.own_cluster.decide(cluster);
                 continue;
             }
             let why = votes.undecided_error();
             let text = why.message.clone();
             // Logged once for each new reason, and not while the stores are still answering.
             let is_settled = votes.is_complete() || Instant::now() >= patience;
-            if is_settled && self.own_cluster.set_undecided(why) {
+            if is_settled && self.shared.own_cluster.set_undecided(why) {
                 tracing::info!(reason = %text, "waiting to be registered");
             }
         }
@@ -147,7 +130,7 @@ impl ClusterWatch {
     async fn find_stray_stores(&self) {
         let mut strays: BTreeMap<String, ClusterId> = BTreeMap::new();
         loop {
-            sleep(self.random.jitter(STRAY_INTERVAL)).await;
+            sleep(self.shared.random.jitter(STRAY_INTERVAL)).await;
             let addresses = self.stores.addresses();
             let requests = addresses
                 .iter()
@@ -161,7 +144,7 @@ impl ClusterWatch {
                             tracing::warn!(
                                 store = %address,
                                 %cluster,
-                                own = self.own_cluster.id().map(|own| own.to_string()),
+                                own = self.shared.own_cluster.id().map(|own| own.to_string()),
                                 "a store belongs to another cluster, which may give the same numbers; correct --stores, or stop that store"
                             );
                         }
@@ -173,12 +156,15 @@ impl ClusterWatch {
                     }
                 }
             }
-            self.own_cluster.set_stray_stores(strays.len());
+            self.shared.own_cluster.set_stray_stores(strays.len());
         }
     }
 
     fn is_stray(&self, cluster: ClusterId) -> bool {
-        self.own_cluster.id().is_some_and(|own| own != cluster)
+        self.shared
+            .own_cluster
+            .id()
+            .is_some_and(|own| own != cluster)
     }
 }
 

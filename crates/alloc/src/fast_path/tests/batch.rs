@@ -25,10 +25,13 @@ async fn batch_is_answered_with_one_clock_reading() {
     // The same key several times in one batch.
     let result = fixture.take_next(&[5, 5, 5, 0, 5]);
     assert_eq!(result.answers.values, [1, 2, 3, 4, 4]);
-    assert_eq!(fixture.fast_path.counters.numbers_issued.get(), 3_013);
+    assert_eq!(
+        fixture.fast_path.shared.counters.numbers_issued.get(),
+        3_013
+    );
     assert_eq!(
         (
-            fixture.fast_path.counters.next_items.get(),
+            fixture.fast_path.shared.counters.next_items.get(),
             fixture.discarded_count()
         ),
         (3_013, 0)

@@ -30,7 +30,7 @@ async fn batches_together_are_answered_with_one_clock_reading() {
     let values: Vec<&[u64]> = all.iter().map(|result| &*result.answers.values).collect();
     assert_eq!(values, [&[2; 4][..], &[1; 2], &[2; 4], &[3; 3]]);
     assert!(all.iter().all(|result| result.missed.is_empty()));
-    let counters = &fixture.fast_path.counters;
+    let counters = &fixture.fast_path.shared.counters;
     assert_eq!(
         (counters.next_items.get(), counters.numbers_issued.get()),
         (13, 13)

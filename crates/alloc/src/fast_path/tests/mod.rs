@@ -17,6 +17,8 @@ use seqsvr_proto::v1::{CurrentManyRequest, NextManyRequest};
 
 use super::*;
 use crate::sections::loaded_section::LoadedSection;
+use crate::session::current_session::CurrentSession;
+use crate::session::routing_table_cell::RoutingTableCell;
 use crate::slow_path::SlowPath;
 use crate::{AllocEnvironment, AllocServer, Clock, Options};
 
@@ -128,20 +130,21 @@ impl FastPathFixture {
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
         let alloc = AllocServer::start_in(options, environment).await.unwrap();
-        let parts = alloc.sequence.clone();
+        let parts = alloc.components.sequence.clone();
+        let shared = parts.shared.clone();
         let session = Arc::new(LeasedSession::new(SessionId(1)));
         session.renew(Lease::new(START, LEASE));
-        parts.session.replace(Some(session.clone()));
+        shared.session.replace(Some(session.clone()));
         let all = (0..SLOT_COUNT as u16)
             .map(|slot| owned_route(slot, 1, 1))
             .collect();
-        parts.table.apply(table_delta(1, all)).unwrap();
+        shared.table.apply(table_delta(1, all)).unwrap();
         let fixture = FastPathFixture {
             fast_path: parts.fast_path.clone(),
             slow_path: parts.slow_path.clone(),
-            sections: alloc.sections.clone(),
-            table: parts.table.clone(),
-            current_session: parts.session.clone(),
+            sections: alloc.components.sections.clone(),
+            table: shared.table.clone(),
+            current_session: shared.session.clone(),
             session,
             clock,
             alloc,
@@ -225,7 +228,7 @@ impl FastPathFixture {
     }
 
     fn discarded_count(&self) -> u64 {
-        self.fast_path.counters.numbers_discarded.get()
+        self.fast_path.shared.counters.numbers_discarded.get()
     }
 }
 

@@ -23,7 +23,7 @@ impl FastPathFixture {
     }
 
     fn nexts_and_numbers(&self) -> (u64, u64) {
-        let counters = &self.fast_path.counters;
+        let counters = &self.fast_path.shared.counters;
         (counters.next_items.get(), counters.numbers_issued.get())
     }
 }

@@ -86,7 +86,7 @@ async fn batch_numbers_of_moved_slot_are_discarded() {
     assert!(result.missed.contains(&1));
     assert_eq!(fixture.discarded_count(), 5 * result.missed.len() as u64);
     assert_eq!(
-        fixture.fast_path.counters.numbers_issued.get(),
+        fixture.fast_path.shared.counters.numbers_issued.get(),
         5 * hit.len() as u64
     );
     // From now on they are missed before anything is taken.
@@ -151,7 +151,7 @@ async fn batch_numbers_of_namespace_that_became_strict_are_discarded() {
     assert_eq!(result.missed, [0, 1, 2, 3]);
     assert!(result.answers.values.is_empty());
     assert_eq!(fixture.discarded_count(), 4);
-    assert_eq!(fixture.fast_path.counters.numbers_issued.get(), 4);
+    assert_eq!(fixture.fast_path.shared.counters.numbers_issued.get(), 4);
 }
 
 #[tokio::test]

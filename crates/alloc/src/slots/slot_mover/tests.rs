@@ -34,7 +34,7 @@ fn moved_delta(slot: Slot, slot_count: u32) -> RoutingDelta {
 async fn moved_slot_is_not_served_before_newer_table() {
     let fixture = FastPathFixture::new().await;
     let (sections, session) = (&fixture.sections, fixture.session.clone());
-    let slot_mover = fixture.alloc.slot_mover.clone();
+    let slot_mover = fixture.alloc.components.slot_mover.clone();
     let table = fixture.table.load().unwrap();
     let section = SectionKey {
         namespace: NamespaceId(1),
@@ -70,7 +70,7 @@ async fn moved_slot_is_not_served_before_newer_table() {
         limit,
         fixture
             .slow_path
-            .lifecycle()
+            .lifecycle
             .open_section(fence, session.clone()),
     )
     .await;
