@@ -10,7 +10,6 @@
 mod codec;
 #[cfg(not(sim))]
 mod durable_tail;
-pub(crate) mod extent;
 mod first_error;
 mod flush_callback;
 #[cfg(any(sim, test))]
@@ -25,7 +24,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use codec::{LogTypes, StoredValue};
-use extent::LogExtent;
 use first_error::FirstError;
 use flush_callback::FlushCallback;
 use parking_lot::Mutex;
@@ -34,7 +32,7 @@ use seqsvr_metrics::Histogram;
 use crate::error::Error;
 use crate::storage::data_dir::DataDir;
 use crate::storage::identity::NodeIdentity;
-use crate::types::LogId;
+use crate::types::{LogId, Vote};
 
 #[cfg(sim)]
 use memory as raft_log_files;
@@ -63,6 +61,15 @@ pub(crate) struct LogInner {
     /// Time from an append until it was durable.
     append_durations: Arc<Histogram>,
     _directory: DataDir,
+}
+
+/// Vote and end of a log at one moment.
+pub(crate) struct LogExtent {
+    /// The saved vote.
+    pub(crate) vote: Option<Vote>,
+    /// One past the last entry that is in the log, was purged from it, or is covered by a received
+    /// snapshot.
+    pub(crate) end: u64,
 }
 
 /// Counters of the log since its start.

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
 use seqsvr_core::command::{Batch, Command, CommandRejection, Reply};
 use seqsvr_core::ids::ClusterId;
@@ -115,17 +114,9 @@ impl RaftNode {
                 Err(e) => Err(e.to_string()),
             },
             (_, Some((leader, _))) => {
-                let peer = {
-                    let metrics = self.inner.raft.metrics();
-                    let metrics = metrics.borrow_watched();
-                    metrics
-                        .membership_config
-                        .membership()
-                        .get_node(&leader)
-                        .cloned()
-                };
-                let peer = peer.ok_or("the leader is not a member")?;
-                let connection = self.inner.network.connect(leader, &peer);
+                let peers = self.current_members().peers;
+                let peer = peers.get(&leader).ok_or("the leader is not a member")?;
+                let connection = self.inner.network.connect(leader, peer);
                 connection
                     .propose_init(lease_ms, slots, Duration::from_secs(3))
                     .await

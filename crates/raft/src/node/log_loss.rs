@@ -10,15 +10,6 @@ use crate::state::snapshot::Snapshot;
 use crate::types::{TypeConfig, Vote};
 
 impl RaftNode {
-    /// Returns why this node takes no further part, if it does not.
-    pub(crate) fn stop_reason(&self) -> Option<String> {
-        self.inner
-            .identity_check
-            .watch_stop_reason()
-            .borrow()
-            .clone()
-    }
-
     /// Checks whether the log still has what the leader of `vote` says it acknowledged, before
     /// openraft gets the append. If not, this node stops: openraft, so that it does not request
     /// votes either, and with [`RaftNode::watch_failure`] the process.

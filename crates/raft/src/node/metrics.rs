@@ -152,16 +152,12 @@ impl RaftNode {
         let leadership = self.leadership().borrow().clone();
         let heard = match leadership.role {
             // The only voter has no quorum of others.
-            RaftRole::Leader if self.voter_count() == 1 => Some(Duration::ZERO),
+            RaftRole::Leader if self.current_members().voters.len() == 1 => Some(Duration::ZERO),
             RaftRole::Leader => self.quorum_age(),
             _ => self.inner.last_leader_contact.lock().map(|at| at.elapsed()),
         };
         // Twice the time after which others are elected.
         leadership.leader.is_some() && heard.is_some_and(|ago| ago < self.inner.confirm_timeout)
-    }
-
-    fn voter_count(&self) -> usize {
-        self.members().iter().filter(|m| m.is_voter).count()
     }
 
     /// Notes a call from a leader.

@@ -10,12 +10,11 @@ mod membership;
 mod metrics;
 mod propose;
 pub(crate) mod server;
-mod service;
 #[cfg(sim)]
 pub(crate) mod sim_view;
 mod snapshot_repair;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,6 +22,7 @@ use std::time::Duration;
 
 pub use counters::RaftCounters;
 use leadership::Leadership;
+use membership::GroupMembers;
 use openraft::async_runtime::watch::WatchReceiver;
 use parking_lot::Mutex;
 use seqsvr_core::state::State;
@@ -244,17 +244,14 @@ impl RaftNode {
 
     /// Returns the members; empty before the cluster is made.
     pub fn members(&self) -> Vec<GroupMember> {
-        let metrics = self.inner.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let membership = metrics.membership_config.membership();
-        let voters: BTreeSet<u64> = membership.voter_ids().collect();
-        let member = |(id, peer): (&u64, &Peer)| GroupMember {
-            id: *id,
-            address: peer.address.clone(),
+        let GroupMembers { peers, voters, .. } = self.current_members();
+        let member = |(id, peer): (u64, Peer)| GroupMember {
+            id,
+            address: peer.address,
             incarnation: peer.incarnation,
-            is_voter: voters.contains(id),
+            is_voter: voters.contains(&id),
         };
-        membership.nodes().map(member).collect()
+        peers.into_iter().map(member).collect()
     }
 
     /// Returns the last log index known to be replicated at each member; empty unless this node
@@ -323,21 +320,6 @@ impl RaftNode {
         while self.inner.dir_lock.strong_count() > 0 && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-    }
-
-    /// Returns newest applied entry, digest of the state, and the voters, all of one moment.
-    #[cfg(sim)]
-    pub(crate) fn applied_for_look(&self) -> (Option<LogId>, [u8; 16], Vec<Vec<u64>>) {
-        let applied = self.inner.shared.applied.read();
-        (
-            applied.last_applied,
-            applied.digest().to_bytes(),
-            sim_view::voters_of(applied.membership.membership()),
-        )
-    }
-
-    pub(crate) fn raft(&self) -> &Raft {
-        &self.inner.raft
     }
 }
 

@@ -7,7 +7,7 @@ use openraft::raft::{
 };
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_net::StreamMeter;
-use seqsvr_proto::v1::raft_server;
+use seqsvr_proto::v1::raft_server::{self, RaftServer};
 use seqsvr_proto::v1::{
     RaftHeader, RaftInitRequest, RaftInitResponse, RaftRequest, RaftResponse, RaftSnapshotChunk,
 };
@@ -20,12 +20,12 @@ use crate::record;
 use crate::rpc::duplicate_id::{VoteClaim, VoteSource};
 use crate::rpc::identity_check::IdentityCheck;
 use crate::rpc::log_throttle::LogThrottle;
+use crate::rpc::peer_client::MESSAGE_BYTES_MAX;
 use crate::rpc::snapshot_receiver::{
     ChunkStream, ReceivedFile, prepare_snapshot, snapshot_bytes_max,
 };
 use crate::rpc::status::{internal_status, unavailable_status};
-use crate::state::snapshot::Snapshot;
-use crate::state::snapshot::SnapshotFile;
+use crate::state::snapshot::{Snapshot, SnapshotFile};
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 
 /// The Raft service of one node.
@@ -37,16 +37,21 @@ pub struct RaftService {
     snapshot_log_throttle: Arc<LogThrottle>,
 }
 
-impl RaftService {
-    pub(crate) fn new(node: RaftNode, identity_check: Arc<IdentityCheck>) -> RaftService {
-        RaftService {
-            node,
-            identity_check,
+impl RaftNode {
+    /// Returns the service that the other nodes call; mount it under this node's address.
+    pub fn service(&self) -> RaftServer<RaftService> {
+        RaftServer::new(RaftService {
+            node: self.clone(),
+            identity_check: self.inner.identity_check.clone(),
             receive_lock: Arc::default(),
             snapshot_log_throttle: Arc::default(),
-        }
+        })
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
+}
 
+impl RaftService {
     async fn decode_authorized<Q: serde::de::DeserializeOwned>(
         &self,
         request: Request<RaftRequest>,
@@ -58,7 +63,8 @@ impl RaftService {
 
     /// Checks the header of a call, unless this node may take no further part.
     async fn check_header(&self, header: Option<RaftHeader>) -> Result<(), Status> {
-        match self.node.stop_reason() {
+        let stop_reason = self.identity_check.watch_stop_reason().borrow().clone();
+        match stop_reason {
             Some(why) => Err(Status::unavailable(why)),
             None => self.identity_check.check_header(header).await,
         }
@@ -161,7 +167,7 @@ impl raft_server::Raft for RaftService {
         checked.map_err(Status::unavailable)?;
         let compared = theirs.map(|theirs| self.identity_check.compare_checkpoint(&theirs));
         let own = compared.transpose().map_err(Status::unavailable)?.flatten();
-        let raft = self.node.raft().clone();
+        let raft = self.node.inner.raft.clone();
         let answer = detach_on_drop(async move { raft.append_entries(rpc).await }).await;
         let answer = answer.map_err(unavailable_status)?;
         if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
@@ -180,7 +186,7 @@ impl raft_server::Raft for RaftService {
             .identity_check
             .claim_vote(&rpc.vote, process, VoteClaim::Vote);
         checked?;
-        let raft = self.node.raft().clone();
+        let raft = self.node.inner.raft.clone();
         let answer = detach_on_drop(async move { raft.vote(rpc).await }).await;
         self.encode_answer(&answer.map_err(unavailable_status)?)
     }
@@ -195,7 +201,7 @@ impl raft_server::Raft for RaftService {
         if self.node.has_removed(sender) {
             return Err(self.identity_check.removed_status());
         }
-        let raft = self.node.raft().clone();
+        let raft = self.node.inner.raft.clone();
         let answer = detach_on_drop(async move { raft.pre_vote(rpc).await }).await;
         self.encode_answer(&answer.map_err(unavailable_status)?)
     }
@@ -203,7 +209,7 @@ impl raft_server::Raft for RaftService {
     async fn transfer_leader(&self, request: Request<RaftRequest>) -> RaftAnswer {
         let rpc: TransferLeaderRequest<TypeConfig> = self.decode_authorized(request).await?;
         self.check_vote(rpc.from_leader())?;
-        let raft = self.node.raft().clone();
+        let raft = self.node.inner.raft.clone();
         let answer = detach_on_drop(async move { raft.handle_transfer_leader(rpc).await }).await;
         self.encode_answer(&answer.map_err(unavailable_status)?)
     }

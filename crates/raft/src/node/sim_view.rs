@@ -52,7 +52,7 @@ pub struct NodeView {
 }
 
 /// Voters of a membership, as sets of which each needs a majority.
-pub(crate) fn voters_of(membership: &openraft::Membership<u64, Peer>) -> Vec<Vec<u64>> {
+fn voters_of(membership: &openraft::Membership<u64, Peer>) -> Vec<Vec<u64>> {
     let configs = membership.get_joint_config().iter();
     configs.map(|ids| ids.iter().copied().collect()).collect()
 }
@@ -60,8 +60,13 @@ pub(crate) fn voters_of(membership: &openraft::Membership<u64, Peer>) -> Vec<Vec
 impl RaftNode {
     /// Returns a view of this node. Waits for nothing.
     pub fn look(&self) -> NodeView {
-        let metrics = self.raft().metrics().borrow_watched().clone();
-        let (applied, digest, voters) = self.applied_for_look();
+        let metrics = self.inner.raft.metrics().borrow_watched().clone();
+        // Entry, digest and voters are of one moment.
+        let (applied, digest, voters) = {
+            let applied = self.inner.shared.applied.read();
+            let voters = voters_of(applied.membership.membership());
+            (applied.last_applied, applied.digest().to_bytes(), voters)
+        };
         let leadership = self.leadership().borrow().clone();
         NodeView {
             term: metrics.current_term,

@@ -36,7 +36,7 @@ use std::collections::HashMap;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use parking_lot::Mutex;
 
-use crate::log::extent::LogExtent;
+use crate::log::LogExtent;
 use crate::types::{PeerId, TypeConfig, Vote};
 
 /// Entries that each node has acknowledged to this one as a leader: the newest vote it did so in,

@@ -9,11 +9,11 @@ use parking_lot::RwLock;
 use seqsvr_core::command::Reply;
 use seqsvr_core::state::namespace_growth::{BatchBaseline, NamespaceGrowth};
 use seqsvr_core::state::{PagedMap, RowKey, State};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::state::checkpoints::StateCheckpoints;
 use crate::state::digest::RowsDigest;
-use crate::state::rows_meta::RowsMeta;
 use crate::storage::usage_report::UsageReport;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 
@@ -185,6 +185,14 @@ impl AppliedState {
             last_membership: self.membership.clone(),
         }
     }
+}
+
+/// Values stored with the rows.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RowsMeta {
+    pub(crate) last_applied: Option<LogId>,
+    pub(crate) membership: StoredMembership,
+    pub(crate) digest: RowsDigest,
 }
 
 /// Position up to which this node has applied entries.

@@ -7,7 +7,6 @@ pub(crate) mod digest;
 #[cfg(sim)]
 pub(crate) mod memory_rows;
 mod quarantine;
-pub(crate) mod rows_meta;
 pub(crate) mod sled_guard;
 pub(crate) mod sled_rows;
 pub(crate) mod snapshot;

@@ -37,11 +37,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::record;
-use crate::state::applied_state::AppliedState;
+use crate::state::applied_state::{AppliedState, RowsMeta};
 #[cfg(sim)]
 use crate::state::memory_rows as sled;
 use crate::state::quarantine::{quarantine, remove_unfinished_sled_snapshot};
-use crate::state::rows_meta::RowsMeta;
 use crate::state::sled_guard::{SledHandle, catch_sled_panic, recover_os_error};
 use crate::storage::data_dir::DataDir;
 use crate::types::LogId;

@@ -19,8 +19,8 @@ use super::samples::{append_answers, commands, first_commands, level_payload, pa
 use super::*;
 use crate::backup::{self, BackupHeader, StateBackup, UsageReport};
 use crate::record::{self, HasFormatLevel};
+use crate::state::applied_state::RowsMeta;
 use crate::state::digest::RowsDigest;
-use crate::state::rows_meta::RowsMeta;
 use crate::state::sled_rows::DurabilityProof;
 use crate::state::snapshot::{self, SnapshotFile};
 use crate::storage::identity::NodeIdentity;

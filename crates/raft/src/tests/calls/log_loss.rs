@@ -3,7 +3,7 @@
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::{IOFlushed, RaftLogStorage};
 
-use crate::log::extent::LogExtent;
+use crate::log::LogExtent;
 use crate::options::Options;
 use crate::rpc::ack_tracker::{AckTracker, find_log_loss};
 use crate::tests::{entry, log_id, open_storage};
