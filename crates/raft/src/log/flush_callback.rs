@@ -16,11 +16,14 @@ use crate::types::TypeConfig;
 /// died with requests still queued. Otherwise Raft would not stop, but wait for a dead disk without
 /// end.
 pub(crate) struct FlushCallback {
-    waiter: Option<FlushWaiter>,
-    first_error: Arc<FirstError>,
+    /// None: no caller waits. Its failure is noted all the same; otherwise the writes queued behind
+    /// it could not report why the writer died.
+    pub(super) waiter: Option<FlushWaiter>,
+    pub(super) first_error: Arc<FirstError>,
 }
 
-enum FlushWaiter {
+pub(super) enum FlushWaiter {
+    /// An append of openraft that ended before index `end`.
     Append {
         flushed: IOFlushed<TypeConfig>,
         /// Raised to `end` when the entries below that index are durable. Callbacks complete in
@@ -34,26 +37,6 @@ enum FlushWaiter {
 }
 
 impl FlushCallback {
-    /// Completes an append of openraft that ended before index `end`.
-    pub(crate) fn for_append(
-        flushed: IOFlushed<TypeConfig>,
-        durable: Arc<AtomicU64>,
-        end: u64,
-        begun: (Instant, Arc<Histogram>),
-        first_error: Arc<FirstError>,
-    ) -> FlushCallback {
-        let waiter = FlushWaiter::Append {
-            flushed,
-            durable,
-            end,
-            begun,
-        };
-        FlushCallback {
-            waiter: Some(waiter),
-            first_error,
-        }
-    }
-
     /// Completes a write that a caller waits for.
     pub(crate) fn with_receiver(
         first_error: Arc<FirstError>,
@@ -67,16 +50,6 @@ impl FlushCallback {
             },
             rx,
         )
-    }
-
-    /// Completes a write that no caller waits for. Its failure is noted; otherwise the writes
-    /// queued behind it could not report why the writer died.
-    pub(crate) fn detached(first_error: Arc<FirstError>) -> FlushCallback {
-        let waiter = None;
-        FlushCallback {
-            waiter,
-            first_error,
-        }
     }
 
     fn complete(&mut self, result: io::Result<()>) {

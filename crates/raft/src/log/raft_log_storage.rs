@@ -12,7 +12,7 @@ use seqsvr_core::{planted, reached};
 
 use super::LogStore;
 use super::codec::StoredValue;
-use super::flush_callback::FlushCallback;
+use super::flush_callback::{FlushCallback, FlushWaiter};
 #[cfg(not(sim))]
 use super::raft_log_files::RaftLogWriter;
 use crate::error::Error;
@@ -113,10 +113,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 return Ok(());
             }
             log.commit(committed)?;
-            log.flush(
-                false,
-                Some(FlushCallback::detached(self.inner.first_error.clone())),
-            )
+            let callback = FlushCallback {
+                waiter: None,
+                first_error: self.inner.first_error.clone(),
+            };
+            log.flush(false, Some(callback))
         })
     }
 
@@ -131,24 +132,20 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     {
         let mut count = 0;
         let entries = entries.into_iter().inspect(|_| count += 1);
-        let (durable, first_error) = (
-            self.inner.durable_end.clone(),
-            self.inner.first_error.clone(),
-        );
         let begun = (Instant::now(), self.inner.append_durations.clone());
         self.inner.write(|log| {
             log.append(entries.map(|e| (StoredValue(e.log_id), StoredValue(e.payload))))?;
-            let end = log.log_state().last().map_or(0, |id| id.0.index + 1);
-            log.flush(
-                true,
-                Some(FlushCallback::for_append(
-                    callback,
-                    durable,
-                    end,
-                    begun,
-                    first_error,
-                )),
-            )
+            let waiter = FlushWaiter::Append {
+                flushed: callback,
+                durable: self.inner.durable_end.clone(),
+                end: log.log_state().last().map_or(0, |id| id.0.index + 1),
+                begun,
+            };
+            let callback = FlushCallback {
+                waiter: Some(waiter),
+                first_error: self.inner.first_error.clone(),
+            };
+            log.flush(true, Some(callback))
         })?;
         self.inner
             .entries_appended

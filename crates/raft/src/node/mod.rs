@@ -132,8 +132,12 @@ impl RaftNode {
             options.level_max,
         ));
         let lag = LagBound::new(&options, machine.newest_snapshot_index());
-        let network = PeerNetwork::new(identity_check.clone(), transport)
-            .with_bounds(lag, machine.snapshot_turns());
+        let network = PeerNetwork::new(
+            identity_check.clone(),
+            transport,
+            lag,
+            machine.snapshot_turns(),
+        );
         let checked = machine.clone();
         let raft = Raft::new(
             options.node,

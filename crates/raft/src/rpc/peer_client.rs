@@ -45,24 +45,8 @@ pub(crate) struct PeerContext {
     pub(super) removal_log_throttle: Arc<LogThrottle>,
     pub(super) snapshot_log_throttle: Arc<LogThrottle>,
     pub(super) snapshot_suspicions: Arc<Notify>,
-    pub(super) lag_bound: Option<LagBound>,
+    pub(super) lag_bound: LagBound,
     pub(super) turns: SnapshotTurns,
-}
-
-impl PeerContext {
-    pub(super) fn new(identity_check: Arc<IdentityCheck>) -> PeerContext {
-        PeerContext {
-            identity_check,
-            acks: Arc::default(),
-            peer_levels: Arc::default(),
-            rejection_log_throttle: Arc::default(),
-            removal_log_throttle: Arc::default(),
-            snapshot_log_throttle: Arc::default(),
-            snapshot_suspicions: Arc::default(),
-            lag_bound: None,
-            turns: SnapshotTurns::default(),
-        }
-    }
 }
 
 /// Calls to one peer.
@@ -177,9 +161,7 @@ impl PeerClient {
         &self,
         rpc: &AppendEntriesRequest<TypeConfig>,
     ) -> Result<(), PeerCallError> {
-        let Some(lag) = &self.context.lag_bound else {
-            return Ok(());
-        };
+        let lag = &self.context.lag_bound;
         if !lag.is_exceeded(rpc.prev_log_id, rpc.leader_commit) {
             return Ok(());
         }

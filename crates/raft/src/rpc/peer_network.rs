@@ -34,28 +34,30 @@ pub(crate) struct PeerNetwork {
 }
 
 impl PeerNetwork {
-    /// Creates a network; its connections belong to the current runtime.
+    /// Creates a network; its connections belong to the current runtime. It sends no entries to
+    /// followers that lag by more than this bound, and no snapshot while a newer one is built.
     pub(crate) fn new(
         identity_check: Arc<IdentityCheck>,
         transport: Arc<dyn Transport>,
+        lag_bound: LagBound,
+        turns: SnapshotTurns,
     ) -> PeerNetwork {
         PeerNetwork {
-            context: PeerContext::new(identity_check),
+            context: PeerContext {
+                identity_check,
+                acks: Arc::default(),
+                peer_levels: Arc::default(),
+                rejection_log_throttle: Arc::default(),
+                removal_log_throttle: Arc::default(),
+                snapshot_log_throttle: Arc::default(),
+                snapshot_suspicions: Arc::default(),
+                lag_bound,
+                turns,
+            },
             transport,
             channels: Arc::default(),
             runtime: Handle::current(),
         }
-    }
-
-    /// Sends no entries to followers that lag by more than this bound, and no snapshot while a
-    /// newer one is built.
-    pub(crate) fn with_bounds(self, lag: LagBound, turns: SnapshotTurns) -> PeerNetwork {
-        let context = PeerContext {
-            lag_bound: Some(lag),
-            turns,
-            ..self.context
-        };
-        PeerNetwork { context, ..self }
     }
 
     /// Returns the format levels that the peers support.

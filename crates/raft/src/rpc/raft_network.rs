@@ -15,8 +15,7 @@ use tonic::{Code, Status};
 use super::peer_client::{PeerCallError, PeerCallKind, PeerClient};
 use crate::record::{self, HasFormatLevel};
 use crate::rpc::snapshot_transfer::SnapshotTransfer;
-use crate::state::snapshot::Snapshot;
-use crate::state::snapshot::SnapshotFile;
+use crate::state::snapshot::{Snapshot, SnapshotFile};
 use crate::types::{TypeConfig, Vote};
 
 impl RaftNetworkV2<TypeConfig> for PeerClient {
@@ -138,9 +137,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         let answer: SnapshotResponse<TypeConfig> =
             record::decode(&answer.body).map_err(|e| NetworkError::new(&e))?;
         self.check_vote(&answer.vote)?;
-        if let Some(lag) = &self.context.lag_bound {
-            lag.note_installed(last);
-        }
+        self.context.lag_bound.note_installed(last);
         Ok(answer)
     }
 }

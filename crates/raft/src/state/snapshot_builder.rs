@@ -8,7 +8,6 @@ use openraft::storage::RaftSnapshotBuilder;
 use seqsvr_core::state::State;
 
 use crate::blocking::run_blocking;
-use crate::state::applied_state::AppliedState;
 use crate::state::snapshot::{self, Snapshot, SnapshotFile};
 use crate::state::snapshot_turns::BuildTurn;
 use crate::state::state_disk::StateDisk;
@@ -23,30 +22,13 @@ pub(crate) struct SnapshotCounters {
 
 /// Writer of a snapshot of the state at the moment of the request.
 pub(crate) struct SnapshotBuilder {
-    state: State,
-    meta: SnapshotMeta,
-    disk: Arc<StateDisk>,
-    counters: Arc<SnapshotCounters>,
+    /// A copy that shares its pages.
+    pub(super) state: State,
+    pub(super) meta: SnapshotMeta,
+    pub(super) disk: Arc<StateDisk>,
+    pub(super) counters: Arc<SnapshotCounters>,
     /// Released when the build ends.
-    turn: Option<BuildTurn>,
-}
-
-impl SnapshotBuilder {
-    /// Takes the state as it is now: a copy that shares its pages.
-    pub(crate) fn new(
-        applied: &AppliedState,
-        disk: &Arc<StateDisk>,
-        counters: &Arc<SnapshotCounters>,
-        turn: BuildTurn,
-    ) -> SnapshotBuilder {
-        SnapshotBuilder {
-            state: applied.state.clone(),
-            meta: applied.snapshot_meta(),
-            disk: disk.clone(),
-            counters: counters.clone(),
-            turn: Some(turn),
-        }
-    }
+    pub(super) turn: Option<BuildTurn>,
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {

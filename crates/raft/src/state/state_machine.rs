@@ -79,7 +79,13 @@ impl StateMachine {
 
     fn new_builder(&self, turn: BuildTurn) -> SnapshotBuilder {
         let applied = self.shared.applied.read();
-        SnapshotBuilder::new(&applied, &self.disk, &self.counters, turn)
+        SnapshotBuilder {
+            state: applied.state.clone(),
+            meta: applied.snapshot_meta(),
+            disk: self.disk.clone(),
+            counters: self.counters.clone(),
+            turn: Some(turn),
+        }
     }
 
     pub(crate) fn snapshot_counters(&self) -> Arc<SnapshotCounters> {

@@ -10,8 +10,10 @@ use seqsvr_core::ids::ClusterId;
 use seqsvr_net::TcpTransport;
 
 use crate::rpc::identity_check::IdentityCheck;
+use crate::rpc::lag_bound::LagBound;
 use crate::rpc::peer_client::PeerClient;
 use crate::rpc::peer_network::PeerNetwork;
+use crate::state::snapshot_turns::SnapshotTurns;
 use crate::storage::identity::NodeIdentity;
 use crate::tests::running_node::{RunningNode, bind_loopback};
 use crate::tests::*;
@@ -62,8 +64,11 @@ async fn equal_vote_is_granted_to_one_process_only() {
         address: voter.options.address.clone(),
         incarnation: voter.node.identity().incarnation,
     };
+    let lag = LagBound::new(&voter.options, Arc::default());
     let connect = |identity_check: &Arc<IdentityCheck>| {
-        PeerNetwork::new(identity_check.clone(), Arc::new(TcpTransport)).connect(1, &peer)
+        let lag = lag.clone();
+        let (identity_check, transport) = (identity_check.clone(), Arc::new(TcpTransport));
+        PeerNetwork::new(identity_check, transport, lag, SnapshotTurns::default()).connect(1, &peer)
     };
     let (original, clone) = (process(), process());
     assert_eq!(request_vote(&mut connect(&original)).await, Some(true));

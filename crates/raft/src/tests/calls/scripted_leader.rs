@@ -16,9 +16,11 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 use crate::node::RaftNode;
 use crate::rpc::identity_check::IdentityCheck;
+use crate::rpc::lag_bound::LagBound;
 use crate::rpc::peer_network::PeerNetwork;
 use crate::state::snapshot;
 use crate::state::snapshot::Snapshot;
+use crate::state::snapshot_turns::SnapshotTurns;
 use crate::storage::identity::NodeIdentity;
 use crate::tests::*;
 use crate::types::{SnapshotMeta, Vote};
@@ -45,7 +47,8 @@ impl ScriptedLeader {
             .unwrap();
         let router = tonic::transport::Server::builder().add_service(follower.service());
         tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
-        let leader = open_storage(&Options::new(2, "127.0.0.1:1", dir.path().join("2"))).unwrap();
+        let options = Options::new(2, "127.0.0.1:1", dir.path().join("2"));
+        let leader = open_storage(&options).unwrap();
         let identity = NodeIdentity {
             cluster: Some(ClusterId(7)),
             ..leader.identity
@@ -57,7 +60,12 @@ impl ScriptedLeader {
             leader.machine.shared_state(),
             1,
         );
-        let network = PeerNetwork::new(Arc::new(identity_check), Arc::new(TcpTransport));
+        let network = PeerNetwork::new(
+            Arc::new(identity_check),
+            Arc::new(TcpTransport),
+            LagBound::new(&options, Arc::default()),
+            SnapshotTurns::default(),
+        );
         let peer = Peer {
             address,
             incarnation: follower.identity().incarnation,
