@@ -30,7 +30,7 @@ pub(crate) const WATCH_STREAMS_MAX: usize = 8_192;
 /// Most backups at a time; the store rejects more.
 pub(crate) const BACKUPS_MAX: usize = 2;
 /// Minimum time between the beginnings of two computations of one status answer.
-const STATUS_INTERVAL: Duration = Duration::from_millis(20);
+pub(crate) const STATUS_INTERVAL: Duration = Duration::from_millis(20);
 /// Time after a confirmation in which this node must reach the confirmed leadership.
 const LEADERSHIP_READY_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -61,37 +61,6 @@ pub(crate) struct StoreContext {
 }
 
 impl StoreContext {
-    pub(crate) fn new(
-        node: RaftNode,
-        address: String,
-        read_index: ReadIndexBatcher,
-        clock: ArbiterClock,
-        connections: Arc<ConnectionLimiter>,
-        calls: CallLimiter,
-        is_insecure: bool,
-    ) -> StoreContext {
-        StoreContext {
-            node,
-            address,
-            own_address_reached: AtomicBool::new(false),
-            proposer: Proposer::default(),
-            read_index,
-            arbiter: Mutex::default(),
-            arbiter_due: Notify::new(),
-            clock,
-            connections,
-            calls,
-            backup_permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
-            cluster_status: SharedCall::new(STATUS_INTERVAL),
-            namespaces: SharedCall::new(STATUS_INTERVAL),
-            node_status: SharedCall::new(STATUS_INTERVAL),
-            alteration_lock: tokio::sync::Mutex::default(),
-            watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
-            stop: CancellationToken::new(),
-            is_insecure,
-        }
-    }
-
     /// Returns the term this node leads in, by its own view. Rejects the request if it does not
     /// lead.
     pub(crate) fn require_leader(&self) -> Result<u64, RpcError> {
@@ -142,13 +111,12 @@ impl StoreContext {
         self.confirm_leadership_for(ConfirmedRequest::Other).await
     }
 
-    /// Confirms as [`StoreContext::confirm_leadership`] does, also while too many other requests
-    /// wait for it.
-    pub(crate) async fn confirm_for_renewal(&self) -> Result<u64, RpcError> {
-        self.confirm_leadership_for(ConfirmedRequest::Renewal).await
-    }
-
-    async fn confirm_leadership_for(&self, request: ConfirmedRequest) -> Result<u64, RpcError> {
+    /// Confirms as [`StoreContext::confirm_leadership`] does; for a renewal also while too many
+    /// other requests wait for it.
+    pub(crate) async fn confirm_leadership_for(
+        &self,
+        request: ConfirmedRequest,
+    ) -> Result<u64, RpcError> {
         let term = self.require_leader()?;
         self.read_index
             .confirm_leadership(request)
@@ -249,6 +217,7 @@ impl StoreContext {
     }
 }
 
-fn to_address(leader: Option<(u64, String)>) -> Option<String> {
+/// Returns the address of a leader, if it is known.
+pub(crate) fn to_address(leader: Option<(u64, String)>) -> Option<String> {
     leader.map(|(_, address)| address)
 }

@@ -76,13 +76,11 @@ pub fn create_batcher() -> (ReadIndexBatcher, ReadIndexRunner) {
         tickets: sender,
         rounds_started: rounds_started.clone(),
     };
-    (
-        batcher,
-        ReadIndexRunner {
-            tickets: receiver,
-            rounds_started,
-        },
-    )
+    let runner = ReadIndexRunner {
+        tickets: receiver,
+        rounds_started,
+    };
+    (batcher, runner)
 }
 
 impl ReadIndexBatcher {

@@ -1,6 +1,6 @@
 //! Faults as callers see them: reason, code, and a text that says what to do.
 
-use seqsvr_core::command::CommandRejection;
+use seqsvr_core::command::{CommandRejection, Reply};
 use seqsvr_core::ids::SessionId;
 use seqsvr_core::server_address::{check_server_address, is_unspecified_address};
 use seqsvr_core::state::SessionRow;
@@ -8,7 +8,6 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
-use crate::arbiter::RenewalError;
 use crate::proposer::ProposalError;
 use crate::read_index::ReadIndexError;
 
@@ -64,6 +63,10 @@ pub(crate) fn unavailable(text: impl Into<String>) -> RpcError {
     RpcError::new(Reason::Unreachable, text)
 }
 
+pub(crate) fn unexpected_reply(reply: &Reply) -> RpcError {
+    unavailable(format!("unexpected reply {reply:?}"))
+}
+
 pub(crate) fn session_not_found(session: u64) -> RpcError {
     let text = format!("session {session} has ended: open another session");
     RpcError::new(Reason::SessionNotFound, text)
@@ -76,17 +79,6 @@ pub(crate) fn address_taken(session: SessionId, holder: &SessionRow) -> RpcError
         holder.name, holder.address
     );
     RpcError::new(Reason::AddressTaken, text)
-}
-
-pub(crate) fn from_renewal_error(
-    session: u64,
-    error: RenewalError,
-    leader: Option<String>,
-) -> RpcError {
-    match error {
-        RenewalError::NotLeader => not_leader(leader),
-        RenewalError::SessionNotFound | RenewalError::SessionExpiring => session_not_found(session),
-    }
 }
 
 pub(crate) fn from_proposal_error(error: ProposalError) -> RpcError {

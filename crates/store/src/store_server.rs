@@ -3,24 +3,28 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use parking_lot::Mutex;
 use seqsvr_core::server_address::is_unspecified_address;
 use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
-use seqsvr_net::{CallLimiter, ConnectionLimiter, Listener, TcpTransport, Transport};
+use seqsvr_net::{CallLimiter, ConnectionLimiter, Listener, SharedCall, TcpTransport, Transport};
 use seqsvr_raft::RaftNode;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::address_check;
 use crate::arbiter_driver;
 use crate::clock::{self, ArbiterClock};
 use crate::connection_server::StoreRuntimes;
-use crate::context::StoreContext;
+use crate::context::{BACKUPS_MAX, STATUS_INTERVAL, StoreContext, WATCH_STREAMS_MAX};
 use crate::error::Error;
 use crate::grpc_server;
 use crate::metrics;
 use crate::options::Options;
+use crate::proposer::Proposer;
 use crate::read_index;
 
 /// Clocks and transport of a store: a simulation brings its own.
@@ -105,15 +109,27 @@ impl StoreServer {
         }
         let node = RaftNode::open(options.raft_options(address.clone()), transport).await?;
         let (read_index, read_index_runner) = read_index::create_batcher();
-        let context = Arc::new(StoreContext::new(
+        let calls = CallLimiter::new(grpc_server::BUFFERED_BYTES_MAX, grpc_server::call_shape);
+        let context = Arc::new(StoreContext {
             node,
             address,
+            own_address_reached: AtomicBool::new(false),
+            proposer: Proposer::default(),
             read_index,
+            arbiter: Mutex::default(),
+            arbiter_due: Notify::new(),
             clock,
-            ConnectionLimiter::new(options.connections_max),
-            CallLimiter::new(grpc_server::BUFFERED_BYTES_MAX, grpc_server::call_shape),
-            options.insecure,
-        ));
+            watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
+            connections: ConnectionLimiter::new(options.connections_max),
+            calls,
+            backup_permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
+            cluster_status: SharedCall::new(STATUS_INTERVAL),
+            namespaces: SharedCall::new(STATUS_INTERVAL),
+            node_status: SharedCall::new(STATUS_INTERVAL),
+            alteration_lock: tokio::sync::Mutex::default(),
+            stop: CancellationToken::new(),
+            is_insecure: options.insecure,
+        });
         let serving = match grpc_server::serve(&context, listener, options.streams_max, runtimes) {
             Ok(serving) => serving,
             Err(e) => {

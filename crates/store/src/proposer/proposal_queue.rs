@@ -88,7 +88,11 @@ impl<T> ProposalQueue<T> {
     /// Takes what the next entry carries; None if nothing waits. Drops commands whose waiter is
     /// gone by `is_gone` without proposing them.
     pub fn gather(&mut self, is_gone: impl Fn(&T) -> bool) -> Option<GatheredEntry<T>> {
-        let mut entry = EntryBuilder::default();
+        let mut entry = EntryBuilder {
+            commands: Vec::new(),
+            waiters: Vec::new(),
+            bytes: 0,
+        };
         // Invariant: a class left out of one entry gets into the next one. Schedule that breaks it:
         // raises and section commands each fill an entry at every gather. If the classes left out
         // shared one quarter, section commands would fill it, and creations would wait without
@@ -199,16 +203,6 @@ struct EntryBuilder<T> {
     commands: Vec<Command>,
     waiters: Vec<T>,
     bytes: usize,
-}
-
-impl<T> Default for EntryBuilder<T> {
-    fn default() -> EntryBuilder<T> {
-        EntryBuilder {
-            commands: Vec::new(),
-            waiters: Vec::new(),
-            bytes: 0,
-        }
-    }
 }
 
 fn class_of(command: &Command) -> usize {

@@ -119,9 +119,7 @@ async fn create_namespace(
     let name = spec.name.clone();
     match context.propose(Command::CreateNamespace(spec)).await? {
         Reply::Namespace(_) => namespace_by_name(context, &name),
-        other => Err(rpc_errors::unavailable(format!(
-            "unexpected reply {other:?}"
-        ))),
+        other => Err(rpc_errors::unexpected_reply(&other)),
     }
 }
 

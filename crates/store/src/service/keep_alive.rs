@@ -22,7 +22,9 @@ use seqsvr_core::state::State;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
 
+use crate::arbiter::RenewalError;
 use crate::context::StoreContext;
+use crate::read_index::ConfirmedRequest;
 use crate::rpc_errors;
 
 pub(super) async fn serve_keep_alive(
@@ -33,7 +35,10 @@ pub(super) async fn serve_keep_alive(
     // read index.
     let term = match planted!(RenewWithoutConfirm) {
         true => context.node.leadership().borrow().ready_term.unwrap_or(0),
-        false => context.confirm_for_renewal().await?,
+        false => {
+            let renewal = ConfirmedRequest::Renewal;
+            context.confirm_leadership_for(renewal).await?
+        }
     };
     let session = SessionId(request.session);
     stamp_renewal(context, session, term, request.draining)?;
@@ -73,11 +78,10 @@ fn stamp_renewal(
             }
             Ok(())
         }
-        Err(error) => Err(rpc_errors::from_renewal_error(
-            session.0,
-            error,
-            context.leader_address(),
-        )),
+        Err(RenewalError::NotLeader) => Err(rpc_errors::not_leader(context.leader_address())),
+        Err(RenewalError::SessionNotFound | RenewalError::SessionExpiring) => {
+            Err(rpc_errors::session_not_found(session.0))
+        }
     }
 }
 

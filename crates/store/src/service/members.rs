@@ -17,7 +17,7 @@ use seqsvr_raft::MemberError;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Code;
 
-use crate::context::StoreContext;
+use crate::context::{StoreContext, to_address};
 use crate::rpc_errors;
 
 /// Maximum time for the new store to report its identity; after it the call fails.
@@ -198,21 +198,16 @@ fn to_response(
     context: &StoreContext,
     result: Result<(), MemberError>,
 ) -> Result<v1::MembersResponse, RpcError> {
-    let text = match &result {
-        Ok(()) => String::new(),
-        Err(e) => e.to_string(),
-    };
-    match result {
-        Ok(()) => Ok(v1::MembersResponse {
+    let Err(error) = result else {
+        return Ok(v1::MembersResponse {
             stores: list_members(context),
-        }),
-        Err(MemberError::NotLeader { leader }) => {
-            Err(rpc_errors::not_leader(leader.map(|(_, address)| address)))
-        }
-        Err(MemberError::Busy) => Err(rpc_errors::overloaded(text)),
-        Err(MemberError::Rejected(_)) => Err(RpcError::new(Reason::Rejected, text)),
-        Err(MemberError::Unfinished(_) | MemberError::Stopped(_)) => {
-            Err(rpc_errors::unavailable(text))
-        }
-    }
+        });
+    };
+    let text = error.to_string();
+    Err(match error {
+        MemberError::NotLeader { leader } => rpc_errors::not_leader(to_address(leader)),
+        MemberError::Busy => rpc_errors::overloaded(text),
+        MemberError::Rejected(_) => RpcError::new(Reason::Rejected, text),
+        MemberError::Unfinished(_) | MemberError::Stopped(_) => rpc_errors::unavailable(text),
+    })
 }

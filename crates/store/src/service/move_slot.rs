@@ -61,8 +61,6 @@ pub(super) async fn move_slot(
             owner: owner.map_or(0, |id| id.0),
             ..v1::MoveSlotResponse::default()
         }),
-        other => Err(rpc_errors::unavailable(format!(
-            "unexpected reply {other:?}"
-        ))),
+        other => Err(rpc_errors::unexpected_reply(&other)),
     }
 }

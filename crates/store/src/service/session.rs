@@ -64,11 +64,7 @@ pub(super) async fn open_session(
         });
     let session = match opened? {
         Reply::Session(session) => session,
-        other => {
-            return Err(rpc_errors::unavailable(format!(
-                "unexpected reply {other:?}"
-            )));
-        }
+        other => return Err(rpc_errors::unexpected_reply(&other)),
     };
     if let Err(fault) = check_address_is_free(context, &name, &address, Some(session)) {
         // If this fails, the session expires: its holder does not receive it.
@@ -82,9 +78,10 @@ pub(super) async fn open_session(
         }
         return Err(fault);
     }
+    let lease_ms = context.node.with_state(|s| s.cluster().map(|c| c.lease_ms));
     Ok(v1::OpenSessionResponse {
         session: session.0,
-        lease_ms: lease_ms(context)?,
+        lease_ms: lease_ms.ok_or_else(rpc_errors::not_initialized)?,
         ..v1::OpenSessionResponse::default()
     })
 }
@@ -138,12 +135,4 @@ pub(super) async fn close_session(
     };
     context.propose(command).await?;
     Ok(v1::CloseSessionResponse::default())
-}
-
-fn lease_ms(context: &StoreContext) -> Result<u32, RpcError> {
-    let lease = |s: &seqsvr_core::state::State| s.cluster().map(|c| c.lease_ms);
-    context
-        .node
-        .with_state(lease)
-        .ok_or_else(rpc_errors::not_initialized)
 }
