@@ -116,7 +116,8 @@ impl NamespaceHandle {
     pub fn raise_to(&self, key: impl Into<KeyBuf>, value: u64) -> RaiseToCall<'_> {
         RaiseToCall {
             context: &self.context,
-            namespace: self.valid_name(),
+            namespace: &self.name,
+            name_error: self.name_error.clone(),
             key: key.into(),
             value,
             force: false,

@@ -1,5 +1,4 @@
 //! Calls about one key.
 
 pub(crate) mod key_call;
-pub(crate) mod raise_attempt;
 pub(crate) mod single;
