@@ -7,10 +7,11 @@ use seqsvr_core::ids::Slot;
 use seqsvr_core::key::KeyRef;
 
 use crate::batch_item::{BatchItem, BatchItemKey};
+use crate::call::context::CallContext;
 use crate::call::decode::{decode_current, decode_numbers};
-use crate::client_core::ClientCore;
+use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;
-use crate::pipe::{FrameItem, PipeOperation, RawAnswer};
+use crate::pipe::{FrameItem, FrameKey, PipeOperation, RawAnswer};
 use crate::types::{Current, IssuedRange, validate_count};
 
 /// Call that a Pipe carries.
@@ -89,6 +90,36 @@ impl<I: BatchItem> SequenceCall for CurrentCall<I> {
     }
 }
 
+/// Returns what the items of a call, located by this table, have in common.
+pub(crate) fn frame_key<'a, C: SequenceCall>(
+    context: &CallContext,
+    snapshot: &OwnerTable,
+    namespace: &'a str,
+    keyed: bool,
+) -> FrameKey<'a> {
+    FrameKey {
+        operation: C::OPERATION,
+        namespace,
+        keyed,
+        strict: context.strict,
+        table_version: snapshot.table.version(),
+    }
+}
+
+/// Returns an item in the form that a pipe accepts.
+pub(crate) fn to_frame_item<'p, C: SequenceCall>(
+    core: &ClientCore,
+    item: &'p C::Item,
+    slot: Slot,
+) -> FrameItem<'p> {
+    FrameItem {
+        key: C::key(item),
+        count: C::count(item),
+        floor: C::floor(item),
+        epoch: core.table.epoch_seen(slot),
+    }
+}
+
 /// Returns items, each with its slot, in the form that a pipe accepts.
 pub(crate) fn to_frame_items<'p, B: SequenceCall>(
     core: &'p ClientCore,
@@ -97,12 +128,7 @@ pub(crate) fn to_frame_items<'p, B: SequenceCall>(
 where
     B::Item: 'p,
 {
-    located.map(move |(item, slot)| FrameItem {
-        key: B::key(item),
-        count: B::count(item),
-        floor: B::floor(item),
-        epoch: core.table.epoch_seen(*slot),
-    })
+    located.map(move |(item, slot)| to_frame_item::<B>(core, item, *slot))
 }
 
 /// Returns whether a key belongs to keyed namespaces.

@@ -23,11 +23,11 @@ use crate::call::batch::single_owner::SingleOwnerCall;
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::{attempt_items, try_submit_to_owner};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::sequence_call::{SequenceCall, is_keyed};
+use crate::call::sequence_call::{SequenceCall, frame_key, is_keyed};
 use crate::call::table_fetch::get_table;
 use crate::client_core::OwnerTable;
 use crate::error::Error;
-use crate::pipe::{CallResults, FrameItem, FrameKey};
+use crate::pipe::{CallResults, FrameItem};
 use crate::routing::locate::route_owner;
 
 /// Maximum requests of one call in flight. Above it, batches wait.
@@ -201,13 +201,7 @@ impl<'a, C: SequenceCall> BatchExecution<'a, C> {
     fn send_batch(&self, mut in_flight: InFlightBatch) {
         let (core, items) = (&self.context.core, self.items);
         let OwnerBatch { keyed, weight, .. } = in_flight.batch;
-        let frame_key = FrameKey {
-            operation: C::OPERATION,
-            namespace: self.namespace,
-            keyed,
-            strict: self.context.strict,
-            table_version: in_flight.snapshot.table.version(),
-        };
+        let frame_key = frame_key::<C>(self.context, &in_flight.snapshot, self.namespace, keyed);
         let permit = self.permits.clone().try_acquire_owned();
         let avoided = in_flight.budget.avoided();
         let may_serve = |owner: &usize| {

@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::try_submit_to_owner;
 use crate::call::retry_budget::RetryBudget;
-use crate::call::sequence_call::{SequenceCall, is_keyed, to_frame_items};
+use crate::call::sequence_call::{SequenceCall, frame_key, is_keyed, to_frame_items};
 use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;
-use crate::pipe::{CallResults, FrameKey};
+use crate::pipe::CallResults;
 use crate::routing::locate::{find_namespace, locate_in};
 
 /// Call whose items were all sent in one frame to one owner.
@@ -74,13 +74,7 @@ impl SingleOwnerCall {
             return None;
         }
         let owner = owner?;
-        let frame_key = FrameKey {
-            operation: C::OPERATION,
-            namespace,
-            keyed,
-            strict: context.strict,
-            table_version: snapshot.table.version(),
-        };
+        let frame_key = frame_key::<C>(context, &snapshot, namespace, keyed);
         let deadline = budget.first_deadline();
         let answers = try_submit_to_owner(core, &snapshot, owner, |pipe| {
             let frame_items = to_frame_items::<C>(core, items.iter().zip(&slots));

@@ -8,10 +8,10 @@ use crate::call::context::CallContext;
 use crate::call::key::key_call::{KeyCall, KeyRoute, call_until_answered};
 use crate::call::pipe_attempt::{attempt_item, try_submit_to_owner};
 use crate::call::retry_budget::RetryBudget;
-use crate::call::sequence_call::{SequenceCall, is_keyed};
-use crate::client_core::{ClientCore, OwnerTable};
+use crate::call::sequence_call::{SequenceCall, frame_key, is_keyed, to_frame_item};
+use crate::client_core::OwnerTable;
 use crate::error::Error;
-use crate::pipe::{FrameItem, FrameKey, ItemResult, RawAnswer};
+use crate::pipe::{FrameKey, ItemResult, RawAnswer};
 use crate::routing::locate::{KeyLocation, RouteOwner, locate, route_owner};
 
 /// Call about one key through a Pipe.
@@ -70,7 +70,7 @@ impl<C: SequenceCall> SingleCall<'_, C> {
         let owner = snapshot.owner_index(location.slot)?;
         let deadline = budget.first_deadline();
         let frame_key = self.frame_key(context, snapshot);
-        let item = self.frame_item(core, location);
+        let item = to_frame_item::<C>(core, self.item, location.slot);
         let answer = try_submit_to_owner(core, snapshot, owner, |pipe| {
             pipe.submit_single(&frame_key, item, deadline)
         })?;
@@ -83,22 +83,7 @@ impl<C: SequenceCall> SingleCall<'_, C> {
     }
 
     fn frame_key(&self, context: &CallContext, snapshot: &OwnerTable) -> FrameKey<'_> {
-        FrameKey {
-            operation: C::OPERATION,
-            namespace: self.namespace,
-            keyed: is_keyed(self.key()),
-            strict: context.strict,
-            table_version: snapshot.table.version(),
-        }
-    }
-
-    fn frame_item(&self, core: &ClientCore, location: KeyLocation) -> FrameItem<'_> {
-        FrameItem {
-            key: C::key(self.item),
-            count: C::count(self.item),
-            floor: C::floor(self.item),
-            epoch: core.table.epoch_seen(location.slot),
-        }
+        frame_key::<C>(context, snapshot, self.namespace, is_keyed(self.key()))
     }
 }
 
@@ -121,7 +106,7 @@ impl<C: SequenceCall> KeyCall for SingleCall<'_, C> {
         budget: &mut RetryBudget,
     ) -> Result<RawAnswer, AttemptError> {
         let frame_key = self.frame_key(context, &to.snapshot);
-        let item = self.frame_item(&context.core, to.location);
+        let item = to_frame_item::<C>(&context.core, self.item, to.location.slot);
         attempt_item(&context.core, &to.address, &frame_key, item, budget).await
     }
 
