@@ -124,15 +124,9 @@ impl PipeConnection {
         deadline: AttemptDeadline,
     ) -> Result<oneshot::Receiver<ItemResult>, SubmitError> {
         let (sender, receiver) = oneshot::channel();
+        let waiter = CallWaiter::single(sender, deadline);
         let weight = u64::from(item.count);
-        self.enqueue(frame_key, 1, weight, |frame| {
-            frame.push_items(std::iter::once(item));
-            frame.add_waiter(
-                weight,
-                CallWaiter::single(sender, deadline),
-                deadline.expires_at,
-            );
-        })?;
+        self.enqueue(frame_key, weight, std::iter::once(item), waiter)?;
         Ok(receiver)
     }
 
@@ -145,25 +139,19 @@ impl PipeConnection {
         deadline: AttemptDeadline,
     ) -> Result<oneshot::Receiver<CallResults>, SubmitError> {
         let (sender, receiver) = oneshot::channel();
-        let item_count = frame_items.len();
-        self.enqueue(frame_key, item_count, weight, |frame| {
-            frame.push_items(frame_items);
-            frame.add_waiter(
-                weight,
-                CallWaiter::batch(sender, item_count, deadline),
-                deadline.expires_at,
-            );
-        })?;
+        let waiter = CallWaiter::batch(sender, frame_items.len(), deadline);
+        self.enqueue(frame_key, weight, frame_items, waiter)?;
         Ok(receiver)
     }
 
-    fn enqueue(
+    fn enqueue<'p>(
         &self,
         frame_key: &FrameKey<'_>,
-        items: usize,
         weight: u64,
-        push: impl FnOnce(&mut FrameBuilder),
+        frame_items: impl ExactSizeIterator<Item = FrameItem<'p>> + Clone,
+        waiter: CallWaiter,
     ) -> Result<(), SubmitError> {
+        let items = frame_items.len();
         let mut queue = self.queue.lock();
         if queue.state != PipeState::Open {
             return Err(SubmitError::Closed);
@@ -177,11 +165,11 @@ impl PipeConnection {
         let mut fitting =
             newest.filter(|frame| frame.may_join(frame_key, items, weight, self.frame_items_max));
         match fitting.next() {
-            Some(frame) => push(frame),
+            Some(frame) => frame.push_call(frame_items, weight, waiter),
             None => {
                 let mut frame =
                     FrameBuilder::new(frame_key, items.max(typical_items), typical_callers);
-                push(&mut frame);
+                frame.push_call(frame_items, weight, waiter);
                 queue.unsent.push_back(frame);
             }
         }

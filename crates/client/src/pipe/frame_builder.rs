@@ -75,11 +75,14 @@ impl FrameBuilder {
             && self.namespace == frame_key.namespace
     }
 
-    /// Adds items. Usually they differ only in their keys.
+    /// Adds the items of a call, which take `weight` numbers, and the caller that waits for them.
+    /// Usually the items differ only in their keys.
     #[inline]
-    pub(super) fn push_items<'p>(
+    pub(super) fn push_call<'p>(
         &mut self,
         frame_items: impl ExactSizeIterator<Item = FrameItem<'p>> + Clone,
+        weight: u64,
+        waiter: CallWaiter,
     ) {
         let (first_index, added) = (self.item_count, frame_items.len());
         if first_index == 0
@@ -111,13 +114,9 @@ impl FrameBuilder {
                 .push_values(first_index, frame_items.map(|item| item.epoch));
         }
         self.item_count += added;
-    }
-
-    /// Adds the caller that waits for the last items, which take `weight` numbers.
-    pub(super) fn add_waiter(&mut self, weight: u64, waiter: CallWaiter, expires_at: Instant) {
         self.weight += weight;
+        self.last_expiry = self.last_expiry.max(waiter.deadline.expires_at);
         self.waiters.push(waiter);
-        self.last_expiry = self.last_expiry.max(expires_at);
     }
 
     /// Returns the request to send, and the frame that waits for its answer.
