@@ -66,11 +66,7 @@ impl<C: Default> TableSnapshot<C> {
 
     /// Returns the index of a slot's owner in `addresses`.
     pub(crate) fn owner_index(&self, slot: Slot) -> Option<usize> {
-        let owner = self
-            .owner_indexes
-            .get(usize::from(slot.0))
-            .copied()
-            .flatten();
+        let owner = *self.owner_indexes.get(usize::from(slot.0))?;
         owner.map(usize::from)
     }
 }

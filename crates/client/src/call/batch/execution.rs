@@ -71,7 +71,7 @@ pub(crate) async fn call_batch<C: SequenceCall>(
         }
         answered = Some(answers.map_err(|_| AttemptError::pipe_lost("the owner")));
     }
-    let sent = sent.map(|call| InFlightBatch::from_single_owner(call, budget.clone()));
+    let sent = sent.map(|call| call.into_in_flight(budget.clone()));
     let sent = sent.zip(answered);
     // Boxed, so that the future of the usual call is small.
     Box::pin(run_batch::<C>(context, namespace, items, budget, sent)).await

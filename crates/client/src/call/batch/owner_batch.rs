@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use seqsvr_core::ids::Slot;
 
-use crate::call::batch::single_owner::SingleOwnerCall;
 use crate::call::retry_budget::RetryBudget;
 use crate::call::sequence_call::{SequenceCall, to_frame_items};
 use crate::client_core::{ClientCore, OwnerTable};
@@ -51,23 +50,6 @@ pub(super) struct InFlightBatch {
 }
 
 impl InFlightBatch {
-    /// Makes the batch of a call whose items all have one owner.
-    pub(super) fn from_single_owner(sent: SingleOwnerCall, budget: RetryBudget) -> InFlightBatch {
-        InFlightBatch {
-            batch: OwnerBatch {
-                owner: Some(sent.owner),
-                items: (0..sent.slots.len() as u32).collect(),
-                slots: sent.slots,
-                weight: sent.weight,
-                keyed: sent.keyed,
-                stride: sent.stride,
-            },
-            budget,
-            snapshot: sent.snapshot,
-            address: None,
-        }
-    }
-
     /// Returns the address to which the batch was sent.
     pub(super) fn address(&self) -> &str {
         let owner = self.batch.owner;
