@@ -87,15 +87,6 @@ impl Lease {
             raw_ns: self.t0.raw_ns.saturating_add(d),
         }
     }
-
-    /// Returns the lease of the later of two requests: answers may arrive out of order.
-    pub fn later_of(self, other: Lease) -> Lease {
-        if other.t0.main_ns > self.t0.main_ns {
-            other
-        } else {
-            self
-        }
-    }
 }
 
 impl ClockReading {

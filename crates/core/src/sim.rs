@@ -35,11 +35,6 @@ pub fn enter_process(process: u64) {
     PROCESS.set(process);
 }
 
-/// Returns the process whose code runs.
-pub fn current_process() -> u64 {
-    PROCESS.get()
-}
-
 /// Sets the boot of its machine in which a process runs.
 pub fn set_boot(process: u64, boot: String) {
     BOOTS.with_borrow_mut(|boots| boots.insert(process, boot));
