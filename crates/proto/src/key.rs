@@ -88,6 +88,24 @@ impl fmt::Display for KeyBuf {
     }
 }
 
+/// Splits the keys of a request into its columns: uids, and keys.
+pub fn key_columns(keys: impl ExactSizeIterator<Item = KeyBuf>) -> (Vec<u64>, Vec<Bytes>) {
+    let (mut uids, mut bytes) = (Vec::new(), Vec::new());
+    let mut keys = keys.peekable();
+    // Almost always all keys are of one kind.
+    match keys.peek() {
+        Some(KeyBuf::Uid(_)) => uids.reserve_exact(keys.len()),
+        _ => bytes.reserve_exact(keys.len()),
+    }
+    for key in keys {
+        match key {
+            KeyBuf::Uid(uid) => uids.push(uid),
+            KeyBuf::Key(key) => bytes.push(key),
+        }
+    }
+    (uids, bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use seqsvr_core::ids::Epoch;
 use seqsvr_core::planted;
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::key::KeyBuf;
+use seqsvr_proto::key::key_columns;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{
     CurrentManyRequest, ItemError, NextManyRequest, RaiseToRequest, Reason, RoutingTable,
@@ -178,7 +178,7 @@ impl Forwarder {
         items: &[&RequestItem],
         deadline: Instant,
     ) -> Result<OwnerResponse, Status> {
-        let (uids, keys) = key_columns(items);
+        let (uids, keys) = key_columns(items.iter().map(|item| item.key.clone()));
         let mut request = NextManyRequest {
             namespace: call.namespace.clone(),
             uids,
@@ -226,7 +226,7 @@ impl Forwarder {
         items: &[&RequestItem],
         deadline: Instant,
     ) -> Result<OwnerResponse, Status> {
-        let (uids, keys) = key_columns(items);
+        let (uids, keys) = key_columns(items.iter().map(|item| item.key.clone()));
         let request = CurrentManyRequest {
             namespace: call.namespace.clone(),
             uids,
@@ -310,17 +310,6 @@ impl Forwarder {
 /// that ran out of its time while it waited for a window has not used up the caller's time.
 fn should_retry_item(reason: Reason, is_last_attempt: bool) -> bool {
     is_transient(reason) || (reason == Reason::WindowExhausted && !is_last_attempt)
-}
-
-fn key_columns(items: &[&RequestItem]) -> (Vec<u64>, Vec<bytes::Bytes>) {
-    let mut columns = (Vec::new(), Vec::new());
-    for item in items {
-        match &item.key {
-            KeyBuf::Uid(uid) => columns.0.push(*uid),
-            KeyBuf::Key(key) => columns.1.push(key.clone()),
-        }
-    }
-    columns
 }
 
 fn request_with_deadline<T>(message: T, deadline: Instant, call: &RequestContext) -> Request<T> {

@@ -8,6 +8,7 @@ use futures::future::join_all;
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
+use seqsvr_proto::key::{KeyBuf, key_columns};
 use seqsvr_proto::limits::NUMBERS_MAX;
 use seqsvr_proto::v1::{
     CurrentKind, CurrentManyRequest, ItemError, NextManyRequest, NextRequest, RaiseToRequest,
@@ -113,7 +114,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         group: &NamespaceGroup<'_>,
         items: Range<usize>,
     ) -> BatchOutcome<FirstAndLast> {
-        let (uids, keys) = key_columns(data, &group.keys[items.clone()]);
+        let (uids, keys) = group_columns(data, &group.keys[items.clone()]);
         let counts = &group.counts[items];
         let request = NextManyRequest {
             namespace: group.namespace.unwrap_or_default().to_owned(),
@@ -140,7 +141,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         group: &NamespaceGroup<'_>,
         items: Range<usize>,
     ) -> BatchOutcome<Option<u64>> {
-        let (uids, keys) = key_columns(data, &group.keys[items]);
+        let (uids, keys) = group_columns(data, &group.keys[items]);
         let request = CurrentManyRequest {
             namespace: group.namespace.unwrap_or_default().to_owned(),
             uids,
@@ -318,19 +319,11 @@ async fn yield_after_large_batch(batches: &[(usize, Range<usize>)]) {
 }
 
 /// Returns the keys of one group as the columns of a call.
-fn key_columns(data: &Bytes, keys: &[KeyRef<'_>]) -> (Vec<u64>, Vec<Bytes>) {
-    let (mut uids, mut bytes) = (Vec::new(), Vec::new());
-    match keys.first() {
-        Some(KeyRef::Uid(_)) => uids.reserve_exact(keys.len()),
-        _ => bytes.reserve_exact(keys.len()),
-    }
-    for key in keys {
-        match key {
-            KeyRef::Uid(uid) => uids.push(*uid),
-            KeyRef::Key(key) => bytes.push(data.slice_ref(key)),
-        }
-    }
-    (uids, bytes)
+fn group_columns(data: &Bytes, keys: &[KeyRef<'_>]) -> (Vec<u64>, Vec<Bytes>) {
+    key_columns(keys.iter().map(|key| match key {
+        KeyRef::Uid(uid) => KeyBuf::Uid(*uid),
+        KeyRef::Key(key) => KeyBuf::Key(data.slice_ref(key)),
+    }))
 }
 
 /// Splits the groups into calls within the limits of items and of numbers. Returns the group and
