@@ -39,11 +39,11 @@ impl CallRecorder {
     pub(crate) fn begin_call(&self, caller: usize, due: Instant) -> Instant {
         let run = &self.run;
         if !self.may_rest() {
-            run.verifier.note_begin_at(caller, run.nanos_at(due));
+            run.verifier.gaps.note_begin_at(caller, run.nanos_at(due));
             return due;
         }
         let mut begin = due;
-        run.verifier.note_begin_now(caller, || {
+        run.verifier.gaps.note_begin_now(caller, || {
             begin = Instant::now();
             run.nanos_at(begin)
         });
@@ -58,7 +58,7 @@ impl CallRecorder {
     /// Ends a caller's call that was scheduled at `due`, and counts its result.
     pub(crate) fn end_call(&self, caller: usize, due: Instant, now: Instant, tally: CallTally) {
         if self.may_rest() {
-            self.run.verifier.note_rest(caller);
+            self.run.verifier.gaps.note_rest(caller);
         }
         let mut stats = self.stats[caller % self.stats.len()].lock();
         match tally.failures.is_empty() {
@@ -71,7 +71,7 @@ impl CallRecorder {
 
     /// Ends a caller: it makes no more calls.
     pub(crate) fn retire_caller(&self, caller: usize) {
-        self.run.verifier.note_rest(caller);
+        self.run.verifier.gaps.note_rest(caller);
     }
 
     /// Verifies, records and counts the answers to the items of a call.

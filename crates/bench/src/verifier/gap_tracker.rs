@@ -26,6 +26,8 @@ use std::sync::atomic::{
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::VerifyError;
+
 /// Number of locks; the gaps of a key are under one of them.
 const SHARD_COUNT: usize = 1_024;
 /// Approximate maximum of needed gaps in all. Above it the run ends with an error.
@@ -56,7 +58,7 @@ struct GapShard {
 }
 
 /// All gaps, and the start times of the calls in flight.
-pub(super) struct GapTracker {
+pub(crate) struct GapTracker {
     shards: Box<[Mutex<GapShard>]>,
     sweep_state: Box<SweepState>,
     callers: Box<[CallerStart]>,
@@ -95,10 +97,6 @@ pub(super) enum FillResult {
     NoGap,
 }
 
-/// Error: there are too many needed gaps.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooManyGaps;
-
 impl GapTracker {
     /// Creates a tracker for this many callers, each with one call in flight at a time.
     pub(super) fn new(callers: usize) -> GapTracker {
@@ -112,13 +110,13 @@ impl GapTracker {
     }
 
     /// Notes that a caller's call begins at `begin`, when its last one ended or the run began.
-    pub(super) fn note_begin_at(&self, caller: usize, begin: u64) {
+    pub(crate) fn note_begin_at(&self, caller: usize, begin: u64) {
         // Release: after all numbers of its last call were taken.
         self.callers[caller].0.store(begin, Release);
     }
 
     /// Notes that a caller's call begins now, possibly after a rest. Returns the begin.
-    pub(super) fn note_begin_now(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn note_begin_now(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
         self.callers[caller].0.store(0, Relaxed);
         fence(SeqCst);
         let begin = clock();
@@ -126,8 +124,8 @@ impl GapTracker {
         begin
     }
 
-    /// Notes that a caller has no call in flight.
-    pub(super) fn note_rest(&self, caller: usize) {
+    /// Notes that a caller has no call in flight, and that all its numbers were taken.
+    pub(crate) fn note_rest(&self, caller: usize) {
         self.callers[caller].0.store(NO_CALL, Release);
     }
 
@@ -153,7 +151,7 @@ impl KeyGaps<'_> {
     ///
     /// # Errors
     /// There are too many needed gaps.
-    pub(super) fn add_gap(mut self, low: u64, high: u64, made_at: u64) -> Result<(), TooManyGaps> {
+    pub(super) fn add_gap(mut self, low: u64, high: u64, made_at: u64) -> Result<(), VerifyError> {
         let key = self.key;
         let gaps = &mut self.shard.gaps;
         gaps.push(Gap {
@@ -169,7 +167,7 @@ impl KeyGaps<'_> {
     }
 
     /// Drops the gaps under this lock that no call needs.
-    fn drop_unneeded(&mut self) -> Result<(), TooManyGaps> {
+    fn drop_unneeded(&mut self) -> Result<(), VerifyError> {
         let SweepState {
             gap_count,
             oldest_start,
@@ -196,7 +194,7 @@ impl KeyGaps<'_> {
         shard.counted_gaps = remaining;
         shard.next_sweep_at = 2 * remaining;
         if total > GAPS_MAX {
-            Err(TooManyGaps)
+            Err(VerifyError::TooManyGaps)
         } else {
             Ok(())
         }

@@ -71,7 +71,7 @@ impl fmt::Display for VerifyError {
 pub(crate) struct Verifier {
     /// Greatest number received of each key.
     greatest: &'static [AtomicU64],
-    gaps: GapTracker,
+    pub(crate) gaps: GapTracker,
 }
 
 impl Verifier {
@@ -91,21 +91,6 @@ impl Verifier {
             .iter()
             .map(|key| self.greatest[*key as usize].load(Relaxed));
         black_box(greatest.fold(0, u64::wrapping_add));
-    }
-
-    /// Notes that a caller's call begins at `begin`, when its last one ended or the run began.
-    pub(crate) fn note_begin_at(&self, caller: usize, begin: u64) {
-        self.gaps.note_begin_at(caller, begin);
-    }
-
-    /// Notes that a caller's call begins now, possibly after a rest. Returns the begin.
-    pub(crate) fn note_begin_now(&self, caller: usize, clock: impl FnOnce() -> u64) -> u64 {
-        self.gaps.note_begin_now(caller, clock)
-    }
-
-    /// Notes that a caller has no call in flight, and that all its numbers were taken.
-    pub(crate) fn note_rest(&self, caller: usize) {
-        self.gaps.note_rest(caller);
     }
 
     /// Returns the greatest number of a key that was received so far.
@@ -166,8 +151,7 @@ impl Verifier {
             }
             match greatest.compare_exchange(seen, last, AcqRel, Acquire) {
                 Ok(_) if seen + stride < first => {
-                    let added = key_gaps.add_gap(seen, first, call.end);
-                    return added.map_err(|_| VerifyError::TooManyGaps);
+                    return key_gaps.add_gap(seen, first, call.end);
                 }
                 Ok(_) => return Ok(()),
                 Err(current) => seen = current,

@@ -20,7 +20,7 @@ fn verifier_accepts_ranges_in_order_and_overtaken() {
     assert_eq!(verifier.greatest_received(0), 0);
     assert_eq!(verifier.accept_range(0, span(1, 2), range(1, 1)), Ok(()));
     // Three calls begin at 2; the first one served is answered last.
-    (0..3).for_each(|caller| verifier.note_begin_at(caller, 2));
+    (0..3).for_each(|caller| verifier.gaps.note_begin_at(caller, 2));
     assert_eq!(verifier.accept_range(0, span(2, 3), range(4, 5)), Ok(()));
     assert_eq!(verifier.accept_range(0, span(2, 4), range(3, 3)), Ok(()));
     assert_eq!(verifier.accept_range(0, span(2, 5), range(2, 2)), Ok(()));
@@ -107,9 +107,9 @@ fn verifier_accepts_ranges_of_concurrent_callers() {
                 for round in 0..RANGES_PER_CALLER {
                     // Some callers rest, others continue at once.
                     let begin = match (caller, round % 3) {
-                        (0, _) | (_, 0) => verifier.note_begin_now(caller, clock),
+                        (0, _) | (_, 0) => verifier.gaps.note_begin_now(caller, clock),
                         _ => {
-                            verifier.note_begin_at(caller, now);
+                            verifier.gaps.note_begin_at(caller, now);
                             now
                         }
                     };
@@ -118,7 +118,7 @@ fn verifier_accepts_ranges_of_concurrent_callers() {
                     let call = CallSpan { begin, end: now };
                     assert_eq!(verifier.accept_range(0, call, range(n, n)), Ok(()));
                     if caller == 0 || round % 3 == 2 {
-                        verifier.note_rest(caller);
+                        verifier.gaps.note_rest(caller);
                     }
                 }
             });
