@@ -11,14 +11,15 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use rand::rngs::SmallRng;
-use seqsvr_client::Error;
-use seqsvr_proto::v1::{NextManyResponse, PipeRequest, PipeResponse, pipe_request, pipe_response};
+use seqsvr_proto::v1::{PipeRequest, PipeResponse, pipe_request, pipe_response};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::direct_client::{DirectClient, item_error, next_many_request, read_range, status_error};
+use super::direct_client::{
+    DirectClient, item_error, next_many_request, read_numbers, status_error,
+};
 use crate::answers::AnsweredItem;
 use crate::call_recorder::{CallRecorder, CallTally};
 use crate::run_state::CallItems;
@@ -270,7 +271,8 @@ impl PipeWorker {
         let tally = &mut call.tally;
         match &answer.answer {
             Some(pipe_response::Answer::Next(next)) => {
-                let answers = item_answers(next, items.keys.len(), run.count, stride);
+                let answers = read_numbers(next, items.keys.len(), run.count, stride)
+                    .map(|answer| answer.map(AnsweredItem::Numbers));
                 self.recorder
                     .record_answers(items, answers, call.begin, now, tally)?;
             }
@@ -318,20 +320,4 @@ impl PipeWorker {
         }
         Ok(())
     }
-}
-
-/// Returns the answers to the items, in their order.
-fn item_answers(
-    next: &NextManyResponse,
-    items: usize,
-    count: u32,
-    stride: u32,
-) -> impl Iterator<Item = Result<AnsweredItem, Error>> {
-    let mut errors = next.errors.iter().peekable();
-    (0..items).map(
-        move |i| match errors.next_if(|error| error.index as usize == i) {
-            Some(error) => Err(item_error(error)),
-            None => read_range(next, i, count, stride).map(AnsweredItem::Numbers),
-        },
-    )
 }

@@ -114,23 +114,25 @@ pub(crate) fn next_many_request(
     }
 }
 
-/// Returns the answers to `item_count` items.
+/// Returns the answers to `item_count` items, in their order.
 pub(crate) fn read_numbers(
     answer: &NextManyResponse,
     item_count: usize,
     count: u32,
     stride: u32,
-) -> Vec<Result<IssuedRange, Error>> {
-    let mut numbers: Vec<_> = (0..item_count)
-        .map(|i| read_range(answer, i, count, stride))
-        .collect();
-    insert_failures(&mut numbers, &answer.errors);
-    numbers
+) -> impl Iterator<Item = Result<IssuedRange, Error>> {
+    let mut errors = answer.errors.iter().peekable();
+    (0..item_count).map(
+        move |i| match errors.next_if(|error| error.index as usize == i) {
+            Some(error) => Err(item_error(error)),
+            None => read_range(answer, i, count, stride),
+        },
+    )
 }
 
 /// Returns the answer to the i-th item, which did not fail.
 #[inline]
-pub(crate) fn read_range(
+fn read_range(
     answer: &NextManyResponse,
     i: usize,
     count: u32,

@@ -70,14 +70,10 @@ impl DirectClient {
     ) -> Result<Vec<Result<IssuedRange, Error>>, Status> {
         let request = self.build_request(next_many_request(namespace, keys, count));
         let r = self.check_answer(self.client.clone().next_many(request).await?)?;
-        Ok(read_numbers(
-            &r,
-            item_count,
-            count,
-            self.stride_of(namespace),
-        ))
+        Ok(read_numbers(&r, item_count, count, self.stride_of(namespace)).collect())
     }
 
+    /// Reads the current number of one key.
     async fn call_current(
         &self,
         namespace: &str,
@@ -85,18 +81,13 @@ impl DirectClient {
     ) -> Result<Vec<Result<Current, Error>>, Status> {
         let uids = uids.into_iter().map(current_request::KeyKind::Uid);
         let keys = keys.into_iter().map(current_request::KeyKind::Key);
-        let mut answers = Vec::with_capacity(1);
-        for key in uids.chain(keys) {
-            let request = CurrentRequest {
-                namespace: namespace.to_owned(),
-                key_kind: Some(key),
-                ..CurrentRequest::default()
-            };
-            let request = self.build_request(request);
-            let r = self.check_answer(self.client.clone().current(request).await?)?;
-            answers.push(to_current(r.kind(), r.value, r.epoch));
-        }
-        Ok(answers)
+        let request = self.build_request(CurrentRequest {
+            namespace: namespace.to_owned(),
+            key_kind: uids.chain(keys).next(),
+            ..CurrentRequest::default()
+        });
+        let r = self.check_answer(self.client.clone().current(request).await?)?;
+        Ok(vec![to_current(r.kind(), r.value, r.epoch)])
     }
 
     async fn call_current_many(
