@@ -58,27 +58,21 @@ impl CallWaiter {
         }
     }
 
+    /// Returns whether it has the results of all its items.
+    fn is_answered(&self) -> bool {
+        matches!(
+            self.reply,
+            ReplySlot::Single(None) | ReplySlot::Batch { sender: None, .. }
+        )
+    }
+
     /// Takes the results of all its items at once.
     pub(super) fn complete_all(&mut self, mut next_result: impl FnMut() -> ItemResult) {
         match &mut self.reply {
-            ReplySlot::Single(sender) => {
-                let result = next_result();
-                if let Some(sender) = sender.take() {
-                    // A caller that went away needs nothing.
-                    let _ = sender.send(result);
-                }
-            }
-            ReplySlot::Batch {
-                sender,
-                items,
-                unanswered,
-                ..
-            } => {
+            ReplySlot::Single(sender) => send_results(sender, next_result()),
+            ReplySlot::Batch { sender, items, .. } => {
                 let all: Vec<ItemResult> = (0..*items).map(|_| next_result()).collect();
-                *unanswered = 0;
-                if let Some(sender) = sender.take() {
-                    let _ = sender.send(CallResults::PerItem(all.into_iter()));
-                }
+                send_results(sender, CallResults::PerItem(all.into_iter()));
             }
         }
     }
@@ -90,14 +84,9 @@ impl CallWaiter {
         range: Range<usize>,
     ) {
         match &mut self.reply {
-            ReplySlot::Single(_) => self.complete_all(|| Ok(columns.answer_at(range.start))),
-            ReplySlot::Batch {
-                sender, unanswered, ..
-            } => {
-                *unanswered = 0;
-                if let Some(sender) = sender.take() {
-                    let _ = sender.send(CallResults::Columns(columns.clone(), range));
-                }
+            ReplySlot::Single(sender) => send_results(sender, Ok(columns.answer_at(range.start))),
+            ReplySlot::Batch { sender, .. } => {
+                send_results(sender, CallResults::Columns(columns.clone(), range));
             }
         }
     }
@@ -105,7 +94,7 @@ impl CallWaiter {
     /// Takes the result of the item at `index` of its own. Ignores a second answer to an item.
     pub(super) fn complete_item(&mut self, index: usize, result: ItemResult) {
         match &mut self.reply {
-            ReplySlot::Single(_) => self.complete_all(|| result.clone()),
+            ReplySlot::Single(sender) => send_results(sender, result),
             // The caller timed out, or has all its answers.
             ReplySlot::Batch { sender: None, .. } => {}
             ReplySlot::Batch {
@@ -119,11 +108,9 @@ impl CallWaiter {
                     *unanswered -= 1;
                     results[index] = Some(result);
                 }
-                if *unanswered == 0
-                    && let Some(sender) = sender.take()
-                {
+                if *unanswered == 0 {
                     let all: Vec<ItemResult> = results.drain(..).flatten().collect();
-                    let _ = sender.send(CallResults::PerItem(all.into_iter()));
+                    send_results(sender, CallResults::PerItem(all.into_iter()));
                 }
             }
         }
@@ -131,17 +118,11 @@ impl CallWaiter {
 
     /// Fails those of its items that were not answered.
     pub(super) fn fail_all(&mut self, failure: &AttemptError) {
-        match &mut self.reply {
-            ReplySlot::Single(None) | ReplySlot::Batch { sender: None, .. } => {}
-            ReplySlot::Single(_) => self.complete_all(|| Err(Box::new(failure.clone()))),
-            ReplySlot::Batch { items, results, .. } => {
-                results.resize(*items, None);
-                let unanswered: Vec<usize> =
-                    (0..*items).filter(|i| results[*i].is_none()).collect();
-                for index in unanswered {
-                    self.complete_item(index, Err(Box::new(failure.clone())));
-                }
+        for index in 0..self.item_count() {
+            if self.is_answered() {
+                return;
             }
+            self.complete_item(index, Err(Box::new(failure.clone())));
         }
     }
 
@@ -151,14 +132,18 @@ impl CallWaiter {
             expires_at,
             timeout,
         } = self.deadline;
-        let is_answered = matches!(
-            self.reply,
-            ReplySlot::Single(None) | ReplySlot::Batch { sender: None, .. }
-        );
-        let is_expired = !is_answered && expires_at <= now;
+        let is_expired = !self.is_answered() && expires_at <= now;
         if is_expired {
             self.fail_all(&AttemptError::timed_out(address, timeout));
         }
         is_expired
+    }
+}
+
+/// Sends the results to the caller, unless it has them.
+fn send_results<T>(sender: &mut Option<oneshot::Sender<T>>, results: T) {
+    if let Some(sender) = sender.take() {
+        // A caller that went away needs nothing.
+        let _ = sender.send(results);
     }
 }
