@@ -111,6 +111,15 @@ impl ServerSet {
         self.suspect_count.store(suspects.len(), Ordering::Relaxed);
     }
 
+    /// Returns the configured addresses and those of the table, each once.
+    fn all_addresses<'a>(
+        &'a self,
+        table_addresses: &'a [String],
+    ) -> impl Iterator<Item = &'a String> {
+        let more = table_addresses.iter().filter(|a| !self.is_configured(a));
+        self.configured.iter().chain(more)
+    }
+
     /// Counts the servers of another cluster among the configured ones and those of the table, if
     /// they are most of them and the others do not respond. Returns how many, and how many there
     /// are.
@@ -118,11 +127,8 @@ impl ServerSet {
     /// One stray server is not enough: the client's own cluster may be down for a moment.
     pub(crate) fn count_foreign(&self, table_addresses: &[String]) -> Option<(usize, usize)> {
         let suspects = self.suspects.lock();
-        let more = table_addresses
-            .iter()
-            .filter(|address| !self.is_configured(address));
         let (mut foreign, mut all) = (0, 0);
-        for address in self.configured.iter().chain(more) {
+        for address in self.all_addresses(table_addresses) {
             all += 1;
             match suspects.get(address)? {
                 suspicion @ Suspicion::Foreign(_) if suspicion.is_active() => foreign += 1,
@@ -155,13 +161,9 @@ impl ServerSet {
     /// there is no other one. If all are suspect, returns the one that failed longest ago, so that
     /// repeated calls try all of them in turn.
     pub(crate) fn pick_server(&self, table_addresses: &[String], except: &[String]) -> String {
-        let all: Vec<&String> = {
-            let more = table_addresses.iter().filter(|a| !self.is_configured(a));
-            let all: Vec<_> = self.configured.iter().chain(more).collect();
-            let kept = all.iter().copied();
-            let kept: Vec<_> = kept.filter(|a| !except.contains(a)).collect();
-            if kept.is_empty() { all } else { kept }
-        };
+        let all = self.all_addresses(table_addresses);
+        let (excepted, kept): (Vec<_>, Vec<_>) = all.partition(|a| except.contains(a));
+        let all = if kept.is_empty() { excepted } else { kept };
         let fresh: Vec<&&String> = all.iter().filter(|a| !self.is_suspect(a)).collect();
         if !fresh.is_empty() {
             let i = self.rng.lock().random_range(0..fresh.len());

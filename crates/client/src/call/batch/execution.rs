@@ -150,10 +150,8 @@ impl<'a, C: SequenceCall> BatchExecution<'a, C> {
 
     /// Returns whether a table has the namespaces of all items.
     fn has_namespaces(&self, snapshot: &OwnerTable, items: &[u32]) -> bool {
-        let names = self.namespace_names(items).into_iter().flatten();
-        names
-            .into_iter()
-            .all(|name| snapshot.table.namespace(name).is_some())
+        let mut names = self.namespace_names(items).into_iter().flatten();
+        names.all(|name| snapshot.table.namespace(name).is_some())
     }
 
     /// Returns the names of the items' namespaces: of uids, and of keys.
