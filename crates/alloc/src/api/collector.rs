@@ -60,64 +60,15 @@ impl AllocCollector {
     /// Returns all metrics, with these totals of the sections.
     fn collect_figures(&self, totals: SectionTotals) -> Vec<MetricSample> {
         let (gauge, counter) = (MetricSample::gauge, MetricSample::counter);
-        let (draining, planned) = self.slot_mover.tracker().plan();
-        let counter_memory = seqsvr_core::section::counter_memory();
-        // The runs of a simulation share this memory. The size of an answer, and so the run, must
-        // not depend on an earlier one.
-        let memory_bytes = |bytes: usize| if cfg!(sim) { 0 } else { bytes as u64 };
+        let (draining, planned) = self.slot_mover.tracker.plan();
         let in_ms = |name, help, ms| MetricSample {
             kind: MetricKind::GaugeMillis,
             ..gauge(name, help, ms)
         };
         let mut all = self.shared.counters.to_figures();
         all.extend(self.shared.call_metrics.to_figures());
+        all.extend(section_figures(totals));
         all.extend([
-            gauge("sections_loaded", "Sections in memory", totals.sections),
-            gauge(
-                "keys_in_memory",
-                "Keys with a counter in memory",
-                totals.keys,
-            ),
-            gauge(
-                "section_memory_bytes",
-                "Memory of loaded sections",
-                totals.bytes,
-            ),
-            gauge(
-                "counter_bytes_mapped",
-                "Counter memory allocated from the system",
-                memory_bytes(counter_memory.mapped),
-            ),
-            gauge(
-                "counter_bytes_free",
-                "Counter memory that is free for new sections",
-                memory_bytes(counter_memory.free),
-            ),
-            gauge(
-                "window_waiters",
-                "Calls waiting for a raise",
-                totals.waiting,
-            ),
-            gauge(
-                "window_remaining",
-                "Numbers remaining in the windows of all loaded sections",
-                totals.left,
-            ),
-            gauge(
-                "window_remaining_min",
-                "Numbers remaining in the smallest window; 0 without sections",
-                totals.left_min,
-            ),
-            gauge(
-                "sections_window_low",
-                "Loaded sections with less than a tenth of a step remaining",
-                totals.low,
-            ),
-            gauge(
-                "max_seq_highest",
-                "Greatest max_seq of a loaded section; a sequence ends at 2^63-1",
-                totals.max_seq,
-            ),
             gauge(
                 "slots_owned",
                 "Slots owned by this session",
@@ -192,6 +143,63 @@ impl AllocCollector {
         ]);
         all
     }
+}
+
+/// Returns the metrics of the loaded sections, with these totals, and of their memory.
+fn section_figures(totals: SectionTotals) -> [MetricSample; 10] {
+    let gauge = MetricSample::gauge;
+    let counter_memory = seqsvr_core::section::counter_memory();
+    // The runs of a simulation share this memory. The size of an answer, and so the run, must not
+    // depend on an earlier one.
+    let memory_bytes = |bytes: usize| if cfg!(sim) { 0 } else { bytes as u64 };
+    [
+        gauge("sections_loaded", "Sections in memory", totals.sections),
+        gauge(
+            "keys_in_memory",
+            "Keys with a counter in memory",
+            totals.keys,
+        ),
+        gauge(
+            "section_memory_bytes",
+            "Memory of loaded sections",
+            totals.bytes,
+        ),
+        gauge(
+            "counter_bytes_mapped",
+            "Counter memory allocated from the system",
+            memory_bytes(counter_memory.mapped),
+        ),
+        gauge(
+            "counter_bytes_free",
+            "Counter memory that is free for new sections",
+            memory_bytes(counter_memory.free),
+        ),
+        gauge(
+            "window_waiters",
+            "Calls waiting for a raise",
+            totals.waiting,
+        ),
+        gauge(
+            "window_remaining",
+            "Numbers remaining in the windows of all loaded sections",
+            totals.left,
+        ),
+        gauge(
+            "window_remaining_min",
+            "Numbers remaining in the smallest window; 0 without sections",
+            totals.left_min,
+        ),
+        gauge(
+            "sections_window_low",
+            "Loaded sections with less than a tenth of a step remaining",
+            totals.low,
+        ),
+        gauge(
+            "max_seq_highest",
+            "Greatest max_seq of a loaded section; a sequence ends at 2^63-1",
+            totals.max_seq,
+        ),
+    ]
 }
 
 impl fmt::Debug for AllocCollector {

@@ -113,12 +113,12 @@ impl SlowPath {
     ) -> Vec<Result<ItemAnswer, RpcError>> {
         let mut progress = RequestProgress {
             answers: vec![None; items.len()],
+            open_items: (0..items.len() as u32).collect(),
             ..RequestProgress::default()
         };
         let mut permits = self
             .wait_limiter
             .permits_for(call.share.as_ref(), items.len());
-        let mut open_items: Vec<u32> = (0..items.len() as u32).collect();
         let mut resolutions: ResolutionQueue<'_> = FuturesUnordered::new();
         let mut rounds = 0;
         // Invariant: no number is taken after the deadline, because the client discards its answer.
@@ -129,60 +129,16 @@ impl SlowPath {
                 .find_namespace(call, items, &mut progress.is_renewed, &mut permits)
                 .await;
             match found {
-                Err(fault) => open_items
-                    .drain(..)
-                    .for_each(|i| progress.answers[i as usize] = Some(Err(fault.clone()))),
+                Err(fault) => {
+                    for i in progress.open_items.drain(..) {
+                        progress.answers[i as usize] = Some(Err(fault.clone()));
+                    }
+                }
                 Ok((table, namespace)) => {
-                    let mut misses = Vec::new();
-                    for (n, chunk) in open_items.chunks(ITEMS_PER_POLL).enumerate() {
-                        if n > 0 {
-                            yield_now().await;
-                        }
-                        let answers = &mut progress.answers;
-                        misses.append(
-                            &mut self.try_owned(call, &table, &namespace, items, chunk, answers),
-                        );
-                    }
-                    open_items.clear();
-                    // A caller with a newer table than this process is redirected only after a
-                    // query for that table.
-                    let behind = call.table_version > table.version() && !progress.is_renewed;
-                    let mut misses = misses.into_iter().peekable();
-                    while misses.peek().is_some() {
-                        let chunk = misses.by_ref().take(ITEMS_PER_POLL);
-                        self.classify_misses(
-                            call,
-                            behind,
-                            &table,
-                            chunk,
-                            &mut progress,
-                            &mut permits,
-                        );
-                        if misses.peek().is_some() {
-                            yield_now().await;
-                        }
-                    }
-                    // Ordered by their first items, so that the order of sending does not depend on
-                    // memory addresses.
-                    let mut groups: Vec<_> = std::mem::take(&mut progress.waiting_items)
-                        .into_iter()
-                        .collect();
-                    groups.sort_unstable_by_key(|(_, members)| members.first().copied());
-                    for (n, (wait_key, members)) in groups.into_iter().enumerate() {
-                        if n > 0 && n % ITEMS_PER_POLL == 0 {
-                            yield_now().await;
-                        }
-                        resolutions.push(match wait_key {
-                            WaitKey::ConfirmAnswers(ownership) => {
-                                let awaiting_confirmation =
-                                    |i: &u32| Some((*i, *progress.awaiting_confirmation.get(i)?));
-                                let taken =
-                                    members.iter().filter_map(awaiting_confirmation).collect();
-                                Box::pin(self.confirm_answers(call, items, ownership, taken))
-                            }
-                            wait_key => self.resolve(call, items, &table, wait_key, members),
-                        });
-                    }
+                    self.try_round(call, items, &table, &namespace, &mut progress, &mut permits)
+                        .await;
+                    self.start_resolutions(call, items, &table, &mut progress, &mut resolutions)
+                        .await;
                 }
             }
             rounds += 1;
@@ -203,7 +159,7 @@ impl SlowPath {
                         }
                         match outcome {
                             Some(outcome) => progress.answers[index as usize] = Some(outcome),
-                            None => open_items.push(index),
+                            None => progress.open_items.push(index),
                         }
                     }
                 }
@@ -226,6 +182,70 @@ impl SlowPath {
         answers
             .map(|(i, answer)| answer.unwrap_or_else(|| late(i)))
             .collect()
+    }
+
+    /// Answers those of the open items that can be answered now, and adds the others to the items
+    /// of their wait key.
+    async fn try_round(
+        &self,
+        call: &RequestContext,
+        items: &[RequestItem],
+        table: &Arc<RoutingTable>,
+        namespace: &Namespace,
+        progress: &mut RequestProgress,
+        permits: &mut WaitPermits<'_>,
+    ) {
+        let mut misses = Vec::new();
+        let todo = std::mem::take(&mut progress.open_items);
+        for (n, chunk) in todo.chunks(ITEMS_PER_POLL).enumerate() {
+            if n > 0 {
+                yield_now().await;
+            }
+            let answers = &mut progress.answers;
+            misses.append(&mut self.try_owned(call, table, namespace, items, chunk, answers));
+        }
+        // A caller with a newer table than this process is redirected only after a query for that
+        // table.
+        let behind = call.table_version > table.version() && !progress.is_renewed;
+        let mut misses = misses.into_iter().peekable();
+        while misses.peek().is_some() {
+            let chunk = misses.by_ref().take(ITEMS_PER_POLL);
+            self.classify_misses(call, behind, table, chunk, progress, permits);
+            if misses.peek().is_some() {
+                yield_now().await;
+            }
+        }
+    }
+
+    /// Starts what the waiting items wait for.
+    async fn start_resolutions<'a>(
+        &'a self,
+        call: &'a RequestContext,
+        items: &'a [RequestItem],
+        table: &RoutingTable,
+        progress: &mut RequestProgress,
+        resolutions: &mut ResolutionQueue<'a>,
+    ) {
+        // Ordered by their first items, so that the order of sending does not depend on memory
+        // addresses.
+        let mut groups: Vec<_> = std::mem::take(&mut progress.waiting_items)
+            .into_iter()
+            .collect();
+        groups.sort_unstable_by_key(|(_, members)| members.first().copied());
+        for (n, (wait_key, members)) in groups.into_iter().enumerate() {
+            if n > 0 && n % ITEMS_PER_POLL == 0 {
+                yield_now().await;
+            }
+            resolutions.push(match wait_key {
+                WaitKey::ConfirmAnswers(ownership) => {
+                    let awaiting_confirmation =
+                        |i: &u32| Some((*i, *progress.awaiting_confirmation.get(i)?));
+                    let taken = members.iter().filter_map(awaiting_confirmation).collect();
+                    Box::pin(self.confirm_answers(call, items, ownership, taken))
+                }
+                wait_key => self.resolve(call, items, table, wait_key, members),
+            });
+        }
     }
 
     /// Finds the namespace of a call. An unknown one may be new, so the store is queried once a

@@ -11,6 +11,8 @@ use crate::slow_path::wait_key::{PendingReason, WaitKey};
 #[derive(Default)]
 pub(crate) struct RequestProgress {
     pub(crate) answers: Vec<Option<Result<ItemAnswer, RpcError>>>,
+    /// Items that are tried in the next round.
+    pub(crate) open_items: Vec<u32>,
     /// Reasons why items are not answered yet.
     pub(crate) pending_reasons: HashMap<u32, PendingReason>,
     /// Answers taken for strict items, which wait for a confirmation.

@@ -15,6 +15,7 @@ use tonic::Code;
 use crate::batch::item::{ItemAnswer, ItemLocation, ItemOperation, RequestItem};
 use crate::batch::request_context::RequestContext;
 use crate::sections::loaded_section::LoadedSection;
+use crate::sections::section_map::PinnedSections;
 use crate::session::leased_session::LeasedSession;
 use crate::session::serving_check::{Confirmed, ServingCheck};
 use crate::slow_path::SlowPath;
@@ -50,44 +51,8 @@ impl SlowPath {
         let map = self.sections.map.pin();
         for &index in todo {
             let item = &items[index as usize];
-            let location = match ItemLocation::locate(item.key.as_ref(), namespace, table) {
-                Ok(location) => location,
-                Err(fault) => {
-                    answers[index as usize] = Some(Err(fault));
-                    continue;
-                }
-            };
-            if let Err(miss) = self.check_owner(table, session.as_deref(), &location) {
-                misses.push((index, miss));
-                continue;
-            }
-            let is_servable = |l: &&Arc<LoadedSection>| {
-                check.as_ref().is_some_and(|check| l.is_current_in(check)) && !l.section.is_sealed()
-            };
-            let Some(loaded) = map.get(&location.section).filter(is_servable) else {
-                misses.push((
-                    index,
-                    self.miss_of_unloaded(table, &location, item.operation),
-                ));
-                continue;
-            };
-            // Only spares numbers that would be discarded. The check after taking decides.
-            if !has_lease {
-                misses.push((
-                    index,
-                    MissReason::Wait(
-                        Reason::NoLease,
-                        no_lease_text(&self.shared.identity, &self.stores),
-                    ),
-                ));
-                continue;
-            }
-            if item.epoch > loaded.fence.epoch.0 {
-                misses.push((index, MissReason::VerifyOwnership(loaded.clone())));
-                continue;
-            }
-            match self.apply_operation(namespace, loaded, &location, item.operation) {
-                Ok(answer) => taken.push(PendingAnswer {
+            match self.take_item(table, namespace, check.as_ref(), has_lease, &map, item) {
+                Ok((loaded, answer)) => taken.push(PendingAnswer {
                     index,
                     loaded,
                     answer,
@@ -119,13 +84,7 @@ impl SlowPath {
             if !has_lease || newest.is_some_and(|newest| !loaded.is_current(newest)) {
                 let count = items[index as usize].operation.number_count();
                 self.shared.counters.numbers_discarded.add(count);
-                misses.push((
-                    index,
-                    MissReason::Wait(
-                        Reason::NoLease,
-                        no_lease_text(&self.shared.identity, &self.stores),
-                    ),
-                ));
+                misses.push((index, self.miss_without_lease()));
             } else if strict {
                 misses.push((index, MissReason::ConfirmAnswer(loaded.clone(), answer)));
             } else {
@@ -138,6 +97,38 @@ impl SlowPath {
         }
         self.shared.counters.numbers_issued.add(numbers);
         misses
+    }
+
+    /// Takes the answer of an item from its section, or returns its miss reason. The answer still
+    /// has to pass the check.
+    fn take_item<'m>(
+        &self,
+        table: &RoutingTable,
+        namespace: &Namespace,
+        check: Option<&ServingCheck<'_>>,
+        has_lease: bool,
+        map: &'m PinnedSections<'_>,
+        item: &RequestItem,
+    ) -> Result<(&'m Arc<LoadedSection>, ItemAnswer), MissReason> {
+        let location = ItemLocation::locate(item.key.as_ref(), namespace, table);
+        let location = location.map_err(MissReason::Final)?;
+        let session = check.map(|check| check.session().as_ref());
+        self.check_owner(table, session, &location)?;
+        let is_servable = |l: &&Arc<LoadedSection>| {
+            check.is_some_and(|check| l.is_current_in(check)) && !l.section.is_sealed()
+        };
+        let Some(loaded) = map.get(&location.section).filter(is_servable) else {
+            return Err(self.miss_of_unloaded(table, &location, item.operation));
+        };
+        // Only spares numbers that would be discarded. The check after taking decides.
+        if !has_lease {
+            return Err(self.miss_without_lease());
+        }
+        if item.epoch > loaded.fence.epoch.0 {
+            return Err(MissReason::VerifyOwnership(loaded.clone()));
+        }
+        let answer = self.apply_operation(namespace, loaded, &location, item.operation)?;
+        Ok((loaded, answer))
     }
 
     fn apply_operation(
@@ -205,6 +196,12 @@ impl SlowPath {
                 Ok(ItemAnswer::Raised { value, epoch })
             }
         }
+    }
+
+    /// Returns what an item of a loaded section waits for while there is no lease.
+    fn miss_without_lease(&self) -> MissReason {
+        let text = no_lease_text(&self.shared.identity, &self.stores);
+        MissReason::Wait(Reason::NoLease, text)
     }
 
     /// Returns what an item of a section that is not loaded waits for.
