@@ -232,7 +232,7 @@ impl AllocServer {
             .await;
         self.lease_keeper.cancel();
         self.lease_keeper_ended.cancelled().await;
-        close_session(&shared.session, sections, slot_mover.tracker(), stores).await;
+        close_session(&shared.session, sections, &slot_mover.tracker, stores).await;
         shared.stopping.cancel();
         shared.tasks.close();
         let drained = tokio::time::timeout(DRAIN_TIMEOUT, shared.tasks.wait()).await;

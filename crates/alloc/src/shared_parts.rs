@@ -57,7 +57,7 @@ impl SharedParts {
             session: Arc::new(CurrentSession::new(environment.clock)),
             table: Arc::new(RoutingTableCell::new(own_cluster.clone())),
             own_cluster,
-            renewals: Arc::new(RenewalSignal::new()),
+            renewals: Arc::default(),
             counters: Arc::default(),
             call_metrics: Arc::default(),
             channels: ChannelPool::with_transport(environment.transport),

@@ -16,7 +16,7 @@ use crate::api::relay_client::{RelayClient, relay_client};
 use crate::shared_parts::SharedParts;
 use crate::slots::slot_mover::SlotMover;
 use crate::store_client::store_group::StoreGroupClient;
-use crate::store_client::unavailable::{no_lease_text, no_table_error};
+use crate::store_client::unavailable::{no_lease_text, no_table_error, shutting_down_error};
 
 /// Maximum time for a move or a drain to reach its AllocSvr and to complete; after it the call
 /// fails.
@@ -132,9 +132,8 @@ impl SlotOperations {
             );
             RpcError::new(Reason::Unreachable, text)
         };
-        let ended = |_| RpcError::new(Reason::Unreachable, "this AllocSvr is shutting down");
         let joined = timeout_at(deadline, moving).await.map_err(late)?;
-        let (epoch, owner) = joined.map_err(ended)??;
+        let (epoch, owner) = joined.map_err(|_| shutting_down_error())??;
         Ok((epoch.0, owner == Some(to)))
     }
 
@@ -159,7 +158,7 @@ impl SlotOperations {
                 .forward_admin_call(&named.address, deadline, send)
                 .await;
         }
-        if !request.cancel && !self.slot_mover.tracker().is_draining() {
+        if !request.cancel && !self.slot_mover.tracker.is_draining() {
             let status = self.cluster_status().await?;
             let takes = |s: &&SessionStatus| s.name != self.shared.identity.name && !s.draining;
             if status.sessions.iter().find(takes).is_none() {

@@ -255,7 +255,7 @@ impl LeaseKeeper {
         lease: Duration,
     ) -> Result<Duration, RpcError> {
         let (address, channel) = self.stores.preferred_channel()?;
-        let is_draining = self.slot_mover.tracker().is_draining();
+        let is_draining = self.slot_mover.tracker.is_draining();
         let request = KeepAliveRequest {
             session: session.id.0,
             table_version: self.shared.table.version(),

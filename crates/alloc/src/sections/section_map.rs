@@ -28,6 +28,7 @@ use crate::sections::loaded_section::LoadedSection;
 use crate::sections::lookup_cache::LookupCaches;
 use crate::sections::section_hash::SectionHashBuilder;
 use crate::session::leased_session::LeasedSession;
+use crate::store_client::unavailable::shutting_down_error;
 
 /// Maximum number of sections whose last generation is remembered; above it all are forgotten.
 const GENERATIONS_MAX: usize = 100_000;
@@ -278,9 +279,6 @@ pub(crate) async fn wait_for_transition(
 ) -> Result<(), RpcError> {
     match in_progress.wait_for(Option::is_some).await {
         Ok(done) => done.clone().unwrap_or(Ok(())),
-        Err(_) => Err(RpcError::new(
-            Reason::Unreachable,
-            "this AllocSvr is shutting down",
-        )),
+        Err(_) => Err(shutting_down_error()),
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 /// Counts renewals, so that callers can wait for one that starts after their request.
+#[derive(Default)]
 pub(crate) struct RenewalSignal {
     requested: tokio::sync::Notify,
     /// Number of renewals started, and the number of the last one that succeeded.
@@ -16,14 +17,6 @@ pub(crate) struct RenewalSignal {
 }
 
 impl RenewalSignal {
-    pub(crate) fn new() -> RenewalSignal {
-        RenewalSignal {
-            requested: tokio::sync::Notify::new(),
-            counts: watch::Sender::new((0, 0)),
-            lease_ms: AtomicU64::new(0),
-        }
-    }
-
     /// Returns the lease D in milliseconds; 0 before it is known.
     pub(crate) fn lease_ms(&self) -> u64 {
         self.lease_ms.load(Relaxed)

@@ -137,7 +137,7 @@ mod tests {
         while !sections.is_frozen(slot, Epoch(1)) {
             tokio::task::yield_now().await;
         }
-        let tracker = slot_mover.tracker();
+        let tracker = &slot_mover.tracker;
         let closing = close_session(
             &fixture.current_session,
             sections,

@@ -57,11 +57,6 @@ pub(crate) struct SlotMover {
 }
 
 impl SlotMover {
-    /// Returns the state of moves.
-    pub(crate) fn tracker(&self) -> &SlotMoveTracker {
-        &self.tracker
-    }
-
     /// Sets whether this node drains, and sends it to the store at once.
     pub(crate) fn set_draining(&self, draining: bool) {
         if self.tracker.is_draining.swap(draining, AcqRel) != draining {

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::store_client::store_group::StoreGroupClient;
+use crate::store_client::unavailable::shutting_down_error;
 
 /// Maximum queued commands; above it commands are rejected with a retry hint.
 const QUEUED_COMMANDS_MAX: usize = 200_000;
@@ -92,7 +93,7 @@ impl CommandQueue {
         {
             let mut queue = self.queue.lock();
             let Some(queue) = queue.as_mut() else {
-                return Err(shutting_down());
+                return Err(shutting_down_error());
             };
             if queue.len() >= QUEUED_COMMANDS_MAX {
                 return Err(RpcError::new(
@@ -104,7 +105,7 @@ impl CommandQueue {
             queue.push((command, tx));
         }
         self.ready.notify_one();
-        rx.await.unwrap_or_else(|_| Err(shutting_down()))
+        rx.await.unwrap_or_else(|_| Err(shutting_down_error()))
     }
 
     /// Sends until canceled.
@@ -165,10 +166,6 @@ impl CommandQueue {
             Err(fault) => fail_all(waiters, &fault),
         }
     }
-}
-
-fn shutting_down() -> RpcError {
-    RpcError::new(Reason::Unreachable, "this AllocSvr is shutting down")
 }
 
 fn fail_all(waiters: Vec<oneshot::Sender<Result<Reply, RpcError>>>, fault: &RpcError) {

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::counters::AllocCounters;
 use crate::session::ownership::SlotOwnership;
 use crate::store_client::store_group::StoreGroupClient;
+use crate::store_client::unavailable::shutting_down_error;
 
 /// Maximum callers that wait for a confirmation; above it calls are rejected with a retry hint.
 const PENDING_CHECKS_MAX: usize = 10_000;
@@ -85,12 +86,7 @@ impl OwnershipVerifier {
             pending.push((ownership, tx));
         }
         self.ready.notify_one();
-        rx.await.unwrap_or_else(|_| {
-            Err(RpcError::new(
-                Reason::Unreachable,
-                "this AllocSvr is shutting down",
-            ))
-        })
+        rx.await.unwrap_or_else(|_| Err(shutting_down_error()))
     }
 
     /// Runs confirmation rounds until canceled.

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::store_client::store_group::StoreGroupClient;
+use crate::store_client::unavailable::shutting_down_error;
 
 /// Maximum sections that wait for a read; above it calls are rejected with a retry hint.
 const PENDING_READS_MAX: usize = 50_000;
@@ -75,8 +76,7 @@ impl SectionReader {
             pending.push((section, slot, tx));
         }
         self.ready.notify_one();
-        let stopping = |_| RpcError::new(Reason::Unreachable, "this AllocSvr is shutting down");
-        rx.await.map_err(stopping)?
+        rx.await.unwrap_or_else(|_| Err(shutting_down_error()))
     }
 
     /// Reads until canceled.

@@ -20,6 +20,11 @@ pub(crate) fn no_table_error(identity: &AllocIdentity, stores: &StoreGroupClient
     RpcError::new(Reason::Unreachable, text)
 }
 
+/// Returns the error of a call that waits while this process stops.
+pub(crate) fn shutting_down_error() -> RpcError {
+    RpcError::new(Reason::Unreachable, "this AllocSvr is shutting down")
+}
+
 /// Returns the text of an answer that needs a lease, while there is none.
 pub(crate) fn no_lease_text(identity: &AllocIdentity, stores: &StoreGroupClient) -> String {
     format!(
