@@ -10,10 +10,10 @@
 //! is purged. `rpc::peer_client` calls the other nodes, `node::server` is called by them, and
 //! `rpc::identity_check` checks the identity of each call. `rpc::ack_tracker` finds a node that
 //! lost what it acknowledged, `rpc::duplicate_id` a second process with this node's id, and
-//! `state::checkpoints` a node whose state differs. `open` opens a data directory and decides what in
-//! it can be trusted; `backup` has what an operator does with a state outside of a node. Log, vote,
-//! identity and snapshots are the truth: if one is damaged, the node refuses to start. The rows are
-//! a shortcut, and rebuilt if in doubt.
+//! `state::checkpoints` a node whose state differs. `open` opens a data directory and decides what
+//! in it can be trusted; `backup` has what an operator does with a state outside of a node. Log,
+//! vote, identity and snapshots are the truth: if one is damaged, the node refuses to start. The
+//! rows are a shortcut, and rebuilt if in doubt.
 //!
 //! Not used here: sessions, leases, routing, the meaning of a command.
 

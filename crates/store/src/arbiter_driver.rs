@@ -1,5 +1,6 @@
-//! Driver of the [`Arbiter`](crate::arbiter::Arbiter). It ticks every D/8. It also ticks at once when
-//! a session becomes alive, when the routing table changes, or when its commands are committed.
+//! Driver of the [`Arbiter`](crate::arbiter::Arbiter). It ticks every D/8. It also ticks at once
+//! when a session becomes alive, when the routing table changes, or when its commands are
+//! committed.
 //!
 //! Invariant: a command is proposed only after the tick that decided it has released the arbiter's
 //! lock, with the session marked. At most one proposal of the arbiter is in flight.

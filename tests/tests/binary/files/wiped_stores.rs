@@ -75,8 +75,8 @@ async fn init_of_partly_wiped_set_is_rejected_with_table() {
     );
 }
 
-/// Schedule: one of three stores loses its directory, and the operator repeats `init` with it alone.
-/// It made a second cluster at the address of the first one.
+/// Schedule: one of three stores loses its directory, and the operator repeats `init` with it
+/// alone. It made a second cluster at the address of the first one.
 #[tokio::test]
 async fn init_of_wiped_store_alone_is_rejected_while_its_cluster_lives() {
     let mut cluster = ProcessCluster::start(3, 0, 3_000).await;
