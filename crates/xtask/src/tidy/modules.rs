@@ -1,4 +1,4 @@
-//! Modules of a crate depend on each other in one direction.
+//! Modules of a crate, and its folders, depend on each other in one direction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ type ModulePath = Vec<String>;
 /// Imports of each module, with the file and line of the first.
 type Edges<'a> = BTreeMap<ModulePath, BTreeMap<ModulePath, (&'a SourceFile, usize)>>;
 
-/// Finds imports that are part of a cycle. A module may import from the modules that contain it.
+/// Finds imports that are part of a cycle of modules or of folders. A module may import from the
+/// modules that contain it, and so may a folder.
 pub(super) fn find_cycles(tree: &SourceTree) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
     for file in tree.source_files() {
@@ -22,24 +23,46 @@ pub(super) fn find_cycles(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for files in crates.values() {
         let edges = edges_of(files);
-        for (from, imports) in &edges {
-            for (to, (file, line)) in imports {
-                if can_reach(&edges, to, from) {
-                    findings.push(Finding {
-                        rule: "cycle",
-                        path: file.path.clone(),
-                        line: *line,
-                        text: format!(
-                            "{} imports {}, which leads back",
-                            from.join("::"),
-                            to.join("::")
-                        ),
-                    });
-                }
+        add_cycles(&edges, "cycle", &mut findings);
+        add_cycles(&folder_edges(&edges), "folder cycle", &mut findings);
+    }
+    findings
+}
+
+fn add_cycles(edges: &Edges<'_>, rule: &'static str, findings: &mut Vec<Finding>) {
+    for (from, imports) in edges {
+        for (to, (file, line)) in imports {
+            let is_known = |f: &Finding| f.path == file.path && f.line == *line;
+            if can_reach(edges, to, from) && !findings.iter().any(is_known) {
+                findings.push(Finding {
+                    rule,
+                    path: file.path.clone(),
+                    line: *line,
+                    text: format!(
+                        "{} imports {}, which leads back",
+                        from.join("::"),
+                        to.join("::")
+                    ),
+                });
             }
         }
     }
-    findings
+}
+
+/// Returns the imports between the folders and files in which the paths of two modules part.
+fn folder_edges<'a>(edges: &Edges<'a>) -> Edges<'a> {
+    let mut folders = Edges::new();
+    for (from, imports) in edges {
+        for (to, place) in imports {
+            let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+            // A module and its children are one folder.
+            if from.len() > common && to.len() > common {
+                let imports = folders.entry(from[..=common].to_vec()).or_default();
+                imports.entry(to[..=common].to_vec()).or_insert(*place);
+            }
+        }
+    }
+    folders
 }
 
 fn edges_of<'a>(files: &[&'a SourceFile]) -> Edges<'a> {

@@ -117,6 +117,23 @@ fn distant_methods_are_found() {
 }
 
 #[test]
+fn folders_that_import_each_other_are_found() {
+    let findings = modules::find_cycles(&make_tree(&[
+        ("crates/a/src/lib.rs", "mod log; mod rpc;"),
+        ("crates/a/src/log/mod.rs", "mod read; mod write;"),
+        ("crates/a/src/log/read.rs", "use crate::rpc::Header;"),
+        ("crates/a/src/log/write.rs", "use super::Entry;"),
+        ("crates/a/src/rpc/mod.rs", "mod send;"),
+        ("crates/a/src/rpc/send.rs", "use crate::log::write::Writer;"),
+    ]));
+    let places = [
+        ("crates/a/src/log/read.rs", 1),
+        ("crates/a/src/rpc/send.rs", 1),
+    ];
+    assert_eq!(locations(&findings), places);
+}
+
+#[test]
 fn cycles_through_re_exports_of_a_parent_are_found() {
     let findings = modules::find_cycles(&make_tree(&[
         (
