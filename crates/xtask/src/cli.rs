@@ -181,6 +181,15 @@ pub(crate) enum XtaskCommand {
         #[arg(long)]
         lower: bool,
     },
+    /// Count the lines of the product
+    ///
+    /// Counts the code that is built into the binary or the SDK, without blank lines, comments and
+    /// tests. Prints a line for each crate, then the sum.
+    CountLines {
+        /// Directory of a clone of the project, in place of this one
+        #[arg(long, value_name = "DIR")]
+        root: Option<PathBuf>,
+    },
     /// Serve or load a baseline service, for `compare`
     Baseline {
         #[command(subcommand)]

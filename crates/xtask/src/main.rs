@@ -114,6 +114,14 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             problems.iter().for_each(|problem| println!("{problem}"));
             Ok(problems.is_empty())
         }
+        XtaskCommand::CountLines { root } => {
+            let root = root.unwrap_or_else(tidy::project_root);
+            let lines = tidy::count_product_lines(&root)?;
+            let print = |name: &str, count: usize| println!("{count:>7} {name}");
+            lines.iter().for_each(|(name, count)| print(name, *count));
+            print("all", lines.values().sum());
+            Ok(true)
+        }
         XtaskCommand::Baseline { command } => block_on(run_baseline(command)),
         XtaskCommand::Model {
             deep,

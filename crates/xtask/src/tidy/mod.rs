@@ -12,10 +12,12 @@ mod lines;
 mod metrics;
 mod modules;
 mod paths;
+mod product_lines;
 mod source_tree;
 mod types;
 mod words;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use allowed_findings::AllowedFindings;
@@ -41,6 +43,18 @@ struct Finding {
 pub fn check_tree(root: &Path) -> Result<Vec<String>, String> {
     let tree = SourceTree::load(root)?;
     Ok(AllowedFindings::load(root)?.compare(&find_all(&tree)))
+}
+
+/// Counts the lines of the project at `root` that are built into the binary or the SDK, without
+/// blank lines, comments and test modules. Returns the number of each crate.
+///
+/// # Errors
+/// A file cannot be read or parsed.
+pub fn count_product_lines(root: &Path) -> Result<BTreeMap<String, usize>, String> {
+    let tree = SourceTree::load(root)?;
+    let lines = product_lines::count_lines(tree.source_files());
+    let owned = |(name, count): (&str, usize)| (name.to_owned(), count);
+    Ok(lines.into_iter().map(owned).collect())
 }
 
 /// Lowers the list of allowed findings to the present findings.

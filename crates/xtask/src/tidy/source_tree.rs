@@ -26,6 +26,8 @@ pub(super) struct FileItems {
     pub(super) functions: Vec<(String, usize)>,
     /// Parts and line of each imported path; `*` stands for all names.
     pub(super) imports: Vec<(Vec<String>, usize)>,
+    /// First and last line of the body of each test module.
+    pub(super) test_modules: Vec<(usize, usize)>,
 }
 
 /// All files of the project.
@@ -147,6 +149,9 @@ impl<'ast> Visit<'ast> for FileItems {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         if !is_test(&item.attrs) {
             visit::visit_item_mod(self, item);
+        } else if let Some((brace, _)) = &item.content {
+            let end = brace.span.close().start().line;
+            self.test_modules.push((line_of(&item.ident), end));
         }
     }
 

@@ -134,6 +134,22 @@ fn folders_that_import_each_other_are_found() {
 }
 
 #[test]
+fn lines_of_product_are_counted_without_blanks_comments_and_tests() {
+    let text =
+        "//! A.\n\n/// B.\nfn b() {\n    // C.\n}\n#[cfg(test)]\nmod tests {\n    fn c() {}\n}\n";
+    let tree = make_tree(&[
+        ("crates/a/src/lib.rs", text),
+        ("crates/a/src/tests.rs", text),
+        ("crates/a/src/b.rs", "\nfn d() {}\n"),
+        ("crates/xtask/src/lib.rs", text),
+        ("tests/src/lib.rs", text),
+    ]);
+    let lines = product_lines::count_lines(tree.source_files());
+    // `#[cfg(test)]` is a line.
+    assert_eq!(lines.into_iter().collect::<Vec<_>>(), [("crates/a", 4)]);
+}
+
+#[test]
 fn cycles_through_re_exports_of_a_parent_are_found() {
     let findings = modules::find_cycles(&make_tree(&[
         (
