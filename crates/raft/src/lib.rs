@@ -44,7 +44,7 @@ mod types;
 
 pub use backup::{restore, salvage};
 pub use error::{ConfirmError, Error, MemberError, ProposeError};
-pub use limits::{ADDRESS_BYTES_MAX, ENTRY_BYTES_MAX, MEMBERS_MAX};
+pub use limits::MEMBERS_MAX;
 pub use node::leadership::{Leadership, RaftRole};
 pub use node::server::RaftService;
 pub use node::{GroupMember, RaftCounters, RaftNode};

@@ -15,7 +15,7 @@ use super::RaftNode;
 use super::leadership;
 use crate::detach_on_drop::detach_on_drop;
 use crate::error::{ConfirmError, ProposeError};
-use crate::limits::ENTRY_BYTES_MAX;
+use crate::limits::BATCH_BYTES_MAX;
 use crate::record;
 use crate::types::{Proposal, TypeConfig};
 
@@ -32,9 +32,9 @@ impl RaftNode {
             return Err(ProposeError::Invalid(String::from("the batch is empty")));
         }
         let bytes = record::encoded_len(&batch);
-        if bytes > ENTRY_BYTES_MAX {
+        if bytes > BATCH_BYTES_MAX {
             return Err(ProposeError::Invalid(format!(
-                "the batch has {bytes} bytes, an entry may have {ENTRY_BYTES_MAX}"
+                "the batch has {bytes} bytes, an entry may have {BATCH_BYTES_MAX}"
             )));
         }
         let raft = self.inner.raft.clone();

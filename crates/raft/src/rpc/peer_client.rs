@@ -25,10 +25,10 @@ use crate::state::snapshot_turns::SnapshotTurns;
 use crate::types::{Peer, TypeConfig, Vote};
 
 /// Longest message either way. The largest append has [`APPEND_BYTES_MAX`] bytes and an entry of
-/// [`ENTRY_BYTES_MAX`] bytes; one of an older build has [`ENTRIES_PER_APPEND_MAX`] such entries.
+/// [`BATCH_BYTES_MAX`] bytes; one of an older build has [`ENTRIES_PER_APPEND_MAX`] such entries.
 ///
 /// [`APPEND_BYTES_MAX`]: crate::limits::APPEND_BYTES_MAX
-/// [`ENTRY_BYTES_MAX`]: crate::limits::ENTRY_BYTES_MAX
+/// [`BATCH_BYTES_MAX`]: crate::limits::BATCH_BYTES_MAX
 /// [`ENTRIES_PER_APPEND_MAX`]: crate::limits::ENTRIES_PER_APPEND_MAX
 pub(crate) const MESSAGE_BYTES_MAX: usize = record::BODY_MAX + (64 << 10);
 /// Bytes a second of the slowest link over which entries pass. An append may take the time that its

@@ -11,7 +11,7 @@ use seqsvr_proto::v1::RaftRequest;
 use seqsvr_proto::v1::raft_client::RaftClient;
 use tokio::net::TcpListener;
 
-use crate::limits::{APPEND_BYTES_MAX, ENTRY_BYTES_MAX};
+use crate::limits::{APPEND_BYTES_MAX, BATCH_BYTES_MAX};
 use crate::record;
 use crate::tests::calls::scripted_leader::{ScriptedLeader, TEST_TIMEOUT};
 use crate::tests::power::sync_failure::append_entry_durably;
@@ -48,7 +48,7 @@ async fn append_call_is_bounded_by_bytes() {
     while next < 20 {
         let part = log.limited_get_log_entries(next, 20).await.unwrap();
         assert!(!part.is_empty());
-        assert!(bytes(&part) < APPEND_BYTES_MAX + ENTRY_BYTES_MAX);
+        assert!(bytes(&part) < APPEND_BYTES_MAX + BATCH_BYTES_MAX);
         next += part.len() as u64;
         calls += 1;
     }
