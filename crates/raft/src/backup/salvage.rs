@@ -27,7 +27,7 @@ use crate::backup::{BackupHeader, StateBackup, UsageReport};
 use crate::error::Error;
 use crate::log::LogStore;
 use crate::state::snapshot;
-use crate::storage::data_dir::{self, DataDir};
+use crate::storage::data_dir::{self, DataDir, LOG_FILE_EXTENSION};
 use crate::storage::identity;
 use crate::types::Membership;
 
@@ -176,11 +176,8 @@ fn without_lowering(batch: &Batch) -> Batch {
 /// Copies the log files; returns when the newest of them was last written, in seconds since 1970.
 fn copy_log(from: &DataDir, to: &DataDir) -> Result<u64, Error> {
     let mut newest = SystemTime::UNIX_EPOCH;
-    for file in data_dir::list_files(&from.log_path())? {
-        let (Some(name), true) = (
-            file.file_name(),
-            file.extension().is_some_and(|e| e == "wal"),
-        ) else {
+    for file in data_dir::list_files_of(&from.log_path(), LOG_FILE_EXTENSION)? {
+        let Some(name) = file.file_name() else {
             continue;
         };
         let about = File::open(&file).and_then(|f| f.metadata());

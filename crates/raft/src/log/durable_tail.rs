@@ -26,10 +26,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::Error;
-use crate::storage::data_dir;
+use crate::storage::data_dir::{self, LOG_FILE_EXTENSION};
 
 /// Name of the copy while it is written. raft-log ignores it.
 const TAIL_COPY_NAME: &str = "tail.tmp";
@@ -49,7 +49,7 @@ pub(super) fn make_durable(path: &Path) -> Result<(), Error> {
     if copy.exists() {
         fs::remove_file(&copy).map_err(Error::io("cannot delete", &copy))?;
     }
-    let files = list_log_files(path)?;
+    let files = data_dir::list_files_of(path, LOG_FILE_EXTENSION)?;
     let mut tail = None;
     for file in &files {
         let open = File::open(file).map_err(Error::io("cannot open", file))?;
@@ -64,13 +64,6 @@ pub(super) fn make_durable(path: &Path) -> Result<(), Error> {
         fs::rename(&copy, tail).map_err(Error::io("cannot rename to", tail))?;
     }
     data_dir::sync_dir(path)
-}
-
-/// Returns the files of the log, sorted by name.
-pub(super) fn list_log_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut files = data_dir::list_files(path)?;
-    files.retain(|f| f.extension().is_some_and(|e| e == "wal"));
-    Ok(files)
 }
 
 /// Copies a file, which is no longer than a log file may be, and syncs the copy. The bytes go

@@ -10,10 +10,10 @@ pub(super) use raft_log::api::raft_log_writer::RaftLogWriter;
 use seqsvr_net::is_out_of_descriptors;
 
 use super::codec::LogTypes;
-use super::durable_tail::{self, list_log_files};
+use super::durable_tail;
 use crate::error::Error;
 use crate::record;
-use crate::storage::data_dir::DataDir;
+use crate::storage::data_dir::{self, DataDir, LOG_FILE_EXTENSION};
 
 /// Cache for older entries, in bytes; entries younger than the last closed file are always in
 /// memory.
@@ -23,7 +23,8 @@ const FLUSH_BATCH_WAIT: Duration = Duration::from_micros(50);
 
 /// Returns whether any log file exists.
 pub(super) fn exists(path: &Path) -> Result<bool, Error> {
-    Ok(!list_log_files(path)?.is_empty())
+    let files = data_dir::list_files_of(path, LOG_FILE_EXTENSION)?;
+    Ok(!files.is_empty())
 }
 
 /// Opens the log, or makes it.

@@ -268,12 +268,7 @@ pub(crate) fn invalid_data(text: &str) -> io::Error {
 /// Reads and checks the newest snapshot. Deletes nothing: only after log and identity are read as
 /// well is it known whether this is the node's own snapshot.
 pub(crate) fn read_newest(directory: &DataDir) -> Result<Option<(SnapshotMeta, State)>, Error> {
-    let mut snapshots = Vec::new();
-    for path in data_dir::list_files(&directory.snapshots_path())? {
-        if path.extension().is_some_and(|e| e == EXTENSION) {
-            snapshots.push(path);
-        }
-    }
+    let mut snapshots = data_dir::list_files_of(&directory.snapshots_path(), EXTENSION)?;
     let Some(path) = snapshots.pop() else {
         return Ok(None);
     };
@@ -289,17 +284,14 @@ pub(crate) fn read_newest(directory: &DataDir) -> Result<Option<(SnapshotMeta, S
 
 /// Returns the size of the newest snapshot in a directory; None if it has none.
 pub(crate) fn newest_snapshot_bytes(directory: &Path) -> Option<u64> {
-    let files = data_dir::list_files(directory).ok()?;
-    let mut files = files.into_iter().rev();
-    let newest = files.find(|path| path.extension().is_some_and(|e| e == EXTENSION))?;
-    Some(newest.metadata().ok()?.len())
+    let files = data_dir::list_files_of(directory, EXTENSION).ok()?;
+    Some(files.last()?.metadata().ok()?.len())
 }
 
 /// Deletes unfinished files of an earlier process; files that no store wrote stay.
 pub(crate) fn remove_unfinished_files(directory: &DataDir) -> Result<(), Error> {
-    for path in data_dir::list_files(&directory.snapshots_path())? {
-        let ours = |e: &std::ffi::OsStr| UNFINISHED.iter().any(|u| e == *u);
-        if path.extension().is_some_and(ours) {
+    for extension in UNFINISHED {
+        for path in data_dir::list_files_of(&directory.snapshots_path(), extension)? {
             std::fs::remove_file(&path).map_err(Error::io("cannot delete", &path))?;
         }
     }
@@ -308,8 +300,8 @@ pub(crate) fn remove_unfinished_files(directory: &DataDir) -> Result<(), Error> 
 
 /// Deletes every snapshot but `keep`.
 pub(crate) fn remove_older_than(directory: &DataDir, keep: &Path) -> Result<(), Error> {
-    for path in data_dir::list_files(&directory.snapshots_path())? {
-        if path.extension().is_some_and(|e| e == EXTENSION) && path.as_path() < keep {
+    for path in data_dir::list_files_of(&directory.snapshots_path(), EXTENSION)? {
+        if path.as_path() < keep {
             std::fs::remove_file(&path).map_err(Error::io("cannot delete", &path))?;
         }
     }

@@ -22,11 +22,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
 
 use crate::error::Error;
+use crate::record;
 
 /// Name of the identity file.
 pub(crate) const IDENTITY_NAME: &str = "identity";
+/// Extension of the files of the log, as raft-log names them.
+pub(crate) const LOG_FILE_EXTENSION: &str = "wal";
 
 /// A data directory that this process has locked. Clones share the lock; the last one drops it.
 #[derive(Clone, Debug)]
@@ -149,13 +153,23 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
     seqsvr_os::sync_dir(dir).map_err(Error::io("cannot sync directory", dir))
 }
 
-/// Replaces a small file: writes a new one aside, syncs it, renames it, and syncs the directory.
-/// After a power cut the file is the old or the new one, never a mixture.
-pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+/// Returns the content of a small file; None if there is no such file.
+pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("cannot read", path)(e)),
+    }
+}
+
+/// Replaces a small file by the record of a value: writes a new one aside, syncs it, renames it, and
+/// syncs the directory. After a power cut the file is the old or the new one, never a mixture.
+pub(crate) fn replace_record<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+    let bytes = record::encode(value).map_err(Error::io("cannot encode", path))?;
     let tmp = path.with_extension("tmp");
     let write = || {
         let mut file = create_private_file(&tmp)?;
-        file.write_all(bytes)?;
+        file.write_all(&bytes)?;
         seqsvr_os::sync_file(&file)
     };
     write().map_err(Error::io("cannot write", &tmp))?;
@@ -166,6 +180,13 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 pub(crate) fn publish_file(tmp: &Path, path: &Path) -> Result<(), Error> {
     fs::rename(tmp, path).map_err(Error::io("cannot rename to", path))?;
     sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Returns the files of a directory that have this extension, sorted by name.
+pub(crate) fn list_files_of(dir: &Path, extension: &str) -> Result<Vec<PathBuf>, Error> {
+    let mut files = list_files(dir)?;
+    files.retain(|file| file.extension().is_some_and(|e| e == extension));
+    Ok(files)
 }
 
 /// Returns the files of a directory, sorted by name.
@@ -192,7 +213,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("parent/data");
         let directory = DataDir::open(&root).unwrap();
-        replace_file(&directory.identity_path(), b"id").unwrap();
+        replace_record(&directory.identity_path(), &"id").unwrap();
         create_private_file(&directory.snapshots_path().join("s")).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         let dirs = [

@@ -11,7 +11,6 @@
 //! between has no cluster, or is its founder. No other node knows that cluster then, because a node
 //! calls others only after its own vote is saved.
 
-use std::io;
 use std::path::PathBuf;
 
 use seqsvr_core::ids::ClusterId;
@@ -22,21 +21,15 @@ use crate::storage::data_dir::{self, DataDir};
 
 /// Notes, durably, that this node received the request to make the cluster.
 pub(crate) fn store_founded_cluster(directory: &DataDir, cluster: ClusterId) -> Result<(), Error> {
-    let path = founder_path(directory);
-    let bytes = record::encode(&cluster).map_err(Error::io("cannot encode", &path))?;
-    data_dir::replace_file(&path, &bytes)
+    data_dir::replace_record(&founder_path(directory), &cluster)
 }
 
 /// Returns the cluster that this node received the request to make; None if it had no such request.
 pub(crate) fn load_founded_cluster(directory: &DataDir) -> Result<Option<ClusterId>, Error> {
     let path = founder_path(directory);
-    match std::fs::read(&path) {
-        Ok(bytes) => record::decode(&bytes)
-            .map(Some)
-            .map_err(Error::record(&path)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io("cannot read", &path)(e)),
-    }
+    let bytes = data_dir::read_if_exists(&path)?;
+    let cluster = bytes.map(|bytes| record::decode(&bytes)).transpose();
+    cluster.map_err(Error::record(&path))
 }
 
 fn founder_path(directory: &DataDir) -> PathBuf {

@@ -47,10 +47,8 @@ impl NodeIdentity {
     /// Returns the stored identity; None if there is none.
     pub(crate) fn load(directory: &DataDir, node: u64) -> Result<Option<NodeIdentity>, Error> {
         let path = directory.identity_path();
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::io("cannot read", &path)(e)),
+        let Some(bytes) = data_dir::read_if_exists(&path)? else {
+            return Ok(None);
         };
         reject_restore_mark(directory, &bytes)?;
         let identity: NodeIdentity = record::decode(&bytes).map_err(Error::record(&path))?;
@@ -66,9 +64,7 @@ impl NodeIdentity {
 
     /// Stores the identity durably.
     pub(crate) fn store(&self, directory: &DataDir) -> Result<(), Error> {
-        let path = directory.identity_path();
-        let bytes = record::encode(self).map_err(Error::io("cannot encode", &path))?;
-        data_dir::replace_file(&path, &bytes)
+        data_dir::replace_record(&directory.identity_path(), self)
     }
 
     /// Checks whether the log beside this identity is this identity's log. `stamp` is what the log

@@ -15,7 +15,6 @@
 //! A directory without a binding was last used by a build that did not write one. The store binds
 //! it at its next start.
 
-use std::io;
 use std::path::PathBuf;
 
 use seqsvr_core::planted;
@@ -36,10 +35,8 @@ impl LockBinding {
     /// Checks the directory before anything in it is used. Returns whether it has to be bound.
     pub(crate) fn verify(directory: &DataDir, moved: bool) -> Result<bool, Error> {
         let path = binding_path(directory);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
-            Err(e) => return Err(Error::io("cannot read", &path)(e)),
+        let Some(bytes) = data_dir::read_if_exists(&path)? else {
+            return Ok(true);
         };
         let bound: LockBinding = record::decode(&bytes).map_err(Error::record(&path))?;
         let found = directory.lock_inode()?;
@@ -60,12 +57,8 @@ impl LockBinding {
 
     /// Binds the directory to the lock file that it has now.
     pub(crate) fn store(directory: &DataDir) -> Result<(), Error> {
-        let path = binding_path(directory);
-        let binding = LockBinding {
-            inode: directory.lock_inode()?,
-        };
-        let bytes = record::encode(&binding).map_err(Error::io("cannot encode", &path))?;
-        data_dir::replace_file(&path, &bytes)
+        let inode = directory.lock_inode()?;
+        data_dir::replace_record(&binding_path(directory), &LockBinding { inode })
     }
 }
 
