@@ -59,7 +59,7 @@ pub(crate) struct LogInner {
     entries_appended: AtomicU64,
     votes_saved: AtomicU64,
     /// Time from an append until it was durable.
-    append_durations: Arc<Histogram>,
+    pub(crate) append_durations: Arc<Histogram>,
     _directory: DataDir,
 }
 
@@ -227,11 +227,6 @@ impl LogInner {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Returns the histogram of the time from an append until it was durable.
-    pub(crate) fn append_durations(&self) -> &Histogram {
-        &self.append_durations
     }
 
     pub(crate) fn counters(&self) -> LogCounters {

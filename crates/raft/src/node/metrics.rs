@@ -12,7 +12,7 @@ use seqsvr_metrics::{
 };
 use tokio::time::Instant;
 
-use super::RaftNode;
+use super::{GroupMember, RaftNode};
 use crate::node::leadership::RaftRole;
 
 /// Prefix of the names.
@@ -121,29 +121,29 @@ impl RaftNode {
             ),
         ];
         if leadership.role == RaftRole::Leader {
-            let own = self.identity().node;
-            let matched = self.matched_indexes();
-            let others = || members.iter().filter(|m| m.id != own);
-            all.extend(others().map(|m| {
-                let matched = matched.get(&m.id).copied().unwrap_or(0);
-                let lag = now.last_log_index.saturating_sub(matched);
-                gauge(
-                    "follower_lag_entries",
-                    "Entries that a follower is behind the leader",
-                    lag,
-                )
-                .with_label("store", m.id.to_string())
-            }));
-            all.extend(others().filter_map(|m| {
-                let help =
-                    "Time since the leader last sent a message that the follower acknowledged";
-                Some(
-                    gauge_in_ms("follower_last_ack_age_ms", help, self.last_ack_age(m.id)?)
-                        .with_label("store", m.id.to_string()),
-                )
-            }));
+            all.extend(self.follower_samples(&members, now.last_log_index));
         }
         all
+    }
+
+    /// Returns the samples of the other members, at a leader whose log ends with that entry.
+    fn follower_samples(&self, members: &[GroupMember], last_log_index: u64) -> Vec<MetricSample> {
+        let own = self.identity().node;
+        let matched = self.matched_indexes();
+        let others = || members.iter().filter(|m| m.id != own);
+        let lags = others().map(|m| {
+            let lag = last_log_index.saturating_sub(matched.get(&m.id).copied().unwrap_or(0));
+            let help = "Entries that a follower is behind the leader";
+            MetricSample::gauge("follower_lag_entries", help, lag)
+                .with_label("store", m.id.to_string())
+        });
+        let ages = others().filter_map(|m| {
+            let age = self.last_ack_age(m.id)?;
+            let help = "Time since the leader last sent a message that the follower acknowledged";
+            let sample = gauge_in_ms("follower_last_ack_age_ms", help, age);
+            Some(sample.with_label("store", m.id.to_string()))
+        });
+        lags.chain(ages).collect()
     }
 
     /// Returns whether there is a leader with a recent sign of life; for a leader, that of its
@@ -191,7 +191,8 @@ impl Collector for RaftCollector {
             return Ok(());
         };
         let help = "Time from an append to the log until it was durable";
-        (log.append_durations()).encode("log_append_duration_seconds", help, &mut encoder)
+        log.append_durations
+            .encode("log_append_duration_seconds", help, &mut encoder)
     }
 }
 

@@ -121,7 +121,7 @@ impl RaftNode {
             machine,
         } = opened.map_err(|e| Error::Stopped(e.to_string()))??;
         let shared = machine.shared_state();
-        let snapshots = machine.snapshot_counters();
+        let snapshots = machine.counters.clone();
         let lock = directory.watch_lock();
         let log_inner = log.downgrade();
         let identity_check = Arc::new(IdentityCheck::new(
@@ -136,7 +136,7 @@ impl RaftNode {
             identity_check.clone(),
             transport,
             lag,
-            machine.snapshot_turns(),
+            machine.turns.clone(),
         );
         let checked = machine.clone();
         let raft = Raft::new(

@@ -21,9 +21,9 @@ pub(crate) struct StateDisk {
     pub(crate) rows: SledRows,
     pub(crate) backfill: RowBackfill,
     /// The newest snapshot.
-    current_snapshot: Mutex<Option<(SnapshotMeta, PathBuf)>>,
+    pub(super) current_snapshot: Mutex<Option<(SnapshotMeta, PathBuf)>>,
     /// Index of its last entry.
-    newest_index: Arc<AtomicU64>,
+    pub(super) newest_index: Arc<AtomicU64>,
     pub(crate) directory: DataDir,
 }
 
@@ -45,16 +45,6 @@ impl StateDisk {
             newest_index: Arc::new(AtomicU64::new(index)),
             directory: directory.clone(),
         }
-    }
-
-    /// Locks the newest snapshot.
-    pub(super) fn lock_current(&self) -> MutexGuard<'_, Option<(SnapshotMeta, PathBuf)>> {
-        self.current_snapshot.lock()
-    }
-
-    /// Returns the index of the last entry in the newest snapshot.
-    pub(super) fn newest_index(&self) -> &Arc<AtomicU64> {
-        &self.newest_index
     }
 
     /// Makes a durable snapshot the current one, unless a newer one was installed before that.

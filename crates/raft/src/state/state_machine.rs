@@ -36,8 +36,9 @@ const ENTRIES_PER_STEP_MAX: usize = 64;
 pub(crate) struct StateMachine {
     shared: Arc<SharedState>,
     disk: Arc<StateDisk>,
-    counters: Arc<SnapshotCounters>,
-    turns: SnapshotTurns,
+    pub(crate) counters: Arc<SnapshotCounters>,
+    /// Turns of building and sending snapshots.
+    pub(crate) turns: SnapshotTurns,
     /// Entries behind the newest snapshot after which another is built, even while one is being
     /// sent.
     forced_build_entries: u64,
@@ -67,11 +68,6 @@ impl StateMachine {
         self.shared.clone()
     }
 
-    /// Returns the turns of building and sending snapshots.
-    pub(crate) fn snapshot_turns(&self) -> SnapshotTurns {
-        self.turns.clone()
-    }
-
     /// Lets the next snapshot be built even while one is being sent.
     pub(crate) fn rebuild_snapshot(&self) {
         self.must_rebuild.store(true, Ordering::Release);
@@ -88,19 +84,15 @@ impl StateMachine {
         }
     }
 
-    pub(crate) fn snapshot_counters(&self) -> Arc<SnapshotCounters> {
-        self.counters.clone()
-    }
-
     /// Returns the index of the last entry in the newest snapshot.
     pub(crate) fn newest_snapshot_index(&self) -> Arc<AtomicU64> {
-        self.disk.newest_index().clone()
+        self.disk.newest_index.clone()
     }
 
     /// Reads the newest snapshot from the disk and checks all of it.
     pub(crate) fn verify_newest(&self) -> Result<(), Error> {
         let (meta, snapshot) = {
-            let current = self.disk.lock_current();
+            let current = self.disk.current_snapshot.lock();
             let Some((meta, path)) = current.as_ref() else {
                 return Ok(());
             };
@@ -205,7 +197,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<SnapshotBuilder> {
-        let newest_index = self.disk.newest_index().load(Ordering::Acquire);
+        let newest_index = self.disk.newest_index.load(Ordering::Acquire);
         let entries = self
             .shared
             .applied
@@ -240,7 +232,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let current = self.disk.lock_current();
+        let current = self.disk.current_snapshot.lock();
         let Some((meta, path)) = current.as_ref() else {
             return Ok(None);
         };

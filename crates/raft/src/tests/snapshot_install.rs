@@ -253,7 +253,7 @@ async fn snapshot_is_not_built_while_one_is_sent() {
     }
     apply_entries(&mut storage, 0..=50).await;
     let mut machine = storage.machine.clone();
-    let turns = machine.snapshot_turns();
+    let turns = machine.turns.clone();
     let send = turns.try_send().unwrap();
     assert!(machine.try_create_snapshot_builder(false).await.is_none());
     machine.rebuild_snapshot();
