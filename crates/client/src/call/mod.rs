@@ -22,7 +22,6 @@
 
 pub(crate) mod batch;
 pub(crate) mod context;
-pub(crate) mod decode;
 pub(crate) mod first_contact;
 pub(crate) mod key;
 pub(crate) mod pipe_attempt;

@@ -5,29 +5,29 @@ use std::marker::PhantomData;
 
 use seqsvr_core::ids::Slot;
 use seqsvr_core::key::KeyRef;
+use seqsvr_proto::v1;
 
-use crate::batch_item::{BatchItem, BatchItemKey};
+use crate::batch_item::BatchItem;
 use crate::call::context::CallContext;
-use crate::call::decode::{decode_current, decode_numbers};
 use crate::client_core::{ClientCore, OwnerTable};
 use crate::error::Error;
 use crate::pipe::{FrameItem, FrameKey, PipeOperation, RawAnswer};
-use crate::types::{Current, IssuedRange, validate_count};
+use crate::types::{Current, CurrentKind, IssuedRange, validate_count};
 
 /// Call that a Pipe carries.
 pub(crate) trait SequenceCall {
-    type Item: Sync;
+    type Item: BatchItem;
     type Answer: Send;
     const OPERATION: PipeOperation;
 
-    fn key(item: &Self::Item) -> BatchItemKey<'_>;
     /// Rejects an item that would fail the whole request.
     fn validate(item: &Self::Item) -> Result<(), Error>;
     /// Returns how many numbers the item takes.
     fn count(item: &Self::Item) -> u32;
     /// Returns the last number that the caller has seen; 0: none.
     fn floor(item: &Self::Item) -> u64;
-    /// Makes the answer from a reply, in a namespace of this stride.
+    /// Makes the answer from a reply, in a namespace of this stride, or returns what is wrong with
+    /// the reply.
     fn decode(raw: RawAnswer, item: &Self::Item, stride: u32)
     -> Result<Self::Answer, &'static str>;
 }
@@ -39,10 +39,6 @@ impl<I: BatchItem> SequenceCall for NextCall<I> {
     type Item = I;
     type Answer = IssuedRange;
     const OPERATION: PipeOperation = PipeOperation::Next;
-
-    fn key(item: &I) -> BatchItemKey<'_> {
-        item.key()
-    }
 
     fn validate(item: &I) -> Result<(), Error> {
         validate_count(item.count())
@@ -56,8 +52,22 @@ impl<I: BatchItem> SequenceCall for NextCall<I> {
         item.floor().unwrap_or(0)
     }
 
+    /// Checks that the reply has as many numbers as requested, all above the floor.
     fn decode(raw: RawAnswer, item: &I, stride: u32) -> Result<IssuedRange, &'static str> {
-        decode_numbers(raw, stride, item.count(), item.floor())
+        let numbers = IssuedRange {
+            first: raw.value,
+            last: raw.last,
+            epoch: raw.epoch,
+            stride,
+        };
+        let span = u64::from(item.count().max(1) - 1) * u64::from(numbers.stride);
+        if numbers.first == 0 || numbers.last.checked_sub(numbers.first) != Some(span) {
+            return Err("number count differs from the request");
+        }
+        if item.floor().is_some_and(|floor| numbers.first <= floor) {
+            return Err("numbers are not above the floor");
+        }
+        Ok(numbers)
     }
 }
 
@@ -68,10 +78,6 @@ impl<I: BatchItem> SequenceCall for CurrentCall<I> {
     type Item = I;
     type Answer = Current;
     const OPERATION: PipeOperation = PipeOperation::Current;
-
-    fn key(item: &I) -> BatchItemKey<'_> {
-        item.key()
-    }
 
     fn validate(_: &I) -> Result<(), Error> {
         Ok(())
@@ -86,7 +92,17 @@ impl<I: BatchItem> SequenceCall for CurrentCall<I> {
     }
 
     fn decode(raw: RawAnswer, _: &I, _: u32) -> Result<Current, &'static str> {
-        decode_current(raw)
+        let kind = match v1::CurrentKind::try_from(raw.kind) {
+            Ok(v1::CurrentKind::Exact) => CurrentKind::Exact,
+            Ok(v1::CurrentKind::Never) => CurrentKind::Never,
+            Ok(v1::CurrentKind::AtMost) => CurrentKind::AtMost,
+            Ok(v1::CurrentKind::Unspecified) | Err(_) => return Err("unknown kind of current"),
+        };
+        Ok(Current {
+            kind,
+            value: raw.value,
+            epoch: raw.epoch,
+        })
     }
 }
 
@@ -113,7 +129,7 @@ pub(crate) fn to_frame_item<'p, C: SequenceCall>(
     slot: Slot,
 ) -> FrameItem<'p> {
     FrameItem {
-        key: C::key(item),
+        key: item.key(),
         count: C::count(item),
         floor: C::floor(item),
         epoch: core.table.epoch_seen(slot),

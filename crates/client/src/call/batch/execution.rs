@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::attempt::attempt_error::AttemptError;
 use crate::attempt::retry_decision::RetryDecision;
+use crate::batch_item::BatchItem;
 use crate::call::batch::owner_batch::{InFlightBatch, OwnerBatch, RetryGroup, owner_batch_items};
 use crate::call::batch::owner_split::split_by_owner;
 use crate::call::batch::single_owner::SingleOwnerCall;
@@ -158,7 +159,7 @@ impl<'a, C: SequenceCall> BatchExecution<'a, C> {
     fn namespace_names(&self, items: &[u32]) -> [Option<&'a str>; 2] {
         let mut names = [None, None];
         for i in items {
-            let key = C::key(&self.items[*i as usize]).as_ref();
+            let key = self.items[*i as usize].key().as_ref();
             let name = &mut names[usize::from(is_keyed(key))];
             name.get_or_insert_with(|| namespace_name(self.namespace, key));
         }

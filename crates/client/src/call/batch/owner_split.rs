@@ -3,6 +3,7 @@
 use seqsvr_proto::limits::NUMBERS_MAX;
 
 use crate::attempt::attempt_error::AttemptError;
+use crate::batch_item::BatchItem;
 use crate::call::batch::owner_batch::OwnerBatch;
 use crate::call::sequence_call::{SequenceCall, is_keyed};
 use crate::client_core::OwnerTable;
@@ -44,7 +45,7 @@ pub(super) fn split_by_owner<C: SequenceCall>(
             split.invalid.push((i, error));
             continue;
         }
-        let key = C::key(item).as_ref();
+        let key = item.key().as_ref();
         let keyed = is_keyed(key);
         let found = namespaces[usize::from(keyed)]
             .get_or_insert_with(|| find_namespace(&snapshot.table, namespace, key));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use seqsvr_proto::limits::NUMBERS_MAX;
 use tokio::sync::oneshot;
 
+use crate::batch_item::BatchItem;
 use crate::call::batch::owner_batch::{InFlightBatch, OwnerBatch};
 use crate::call::context::CallContext;
 use crate::call::pipe_attempt::try_submit_to_owner;
@@ -40,7 +41,7 @@ impl SingleOwnerCall {
             .table
             .snapshot()
             .filter(|_| !core.table.has_missed_update())?;
-        let first = C::key(items.first()?).as_ref();
+        let first = items.first()?.key().as_ref();
         if items.len() > core.frame_items_max {
             return None;
         }
@@ -54,7 +55,7 @@ impl SingleOwnerCall {
             stride: found.spec.progression.stride,
         };
         for item in items {
-            let key = C::key(item).as_ref();
+            let key = item.key().as_ref();
             if is_keyed(key) != batch.keyed || C::validate(item).is_err() {
                 return None;
             }

@@ -4,6 +4,7 @@ use seqsvr_core::key::KeyRef;
 use tokio::sync::oneshot;
 
 use crate::attempt::attempt_error::AttemptError;
+use crate::batch_item::BatchItem;
 use crate::call::context::CallContext;
 use crate::call::key::key_call::{KeyCall, KeyRoute, call_until_answered};
 use crate::call::pipe_attempt::{attempt_item, try_submit_to_owner};
@@ -96,7 +97,7 @@ impl<C: SequenceCall> KeyCall for SingleCall<'_, C> {
     }
 
     fn key(&self) -> KeyRef<'_> {
-        C::key(self.item).as_ref()
+        self.item.key().as_ref()
     }
 
     async fn send(
