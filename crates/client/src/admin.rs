@@ -29,7 +29,7 @@ const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Calls for operators. All may be retried: each is idempotent.
 #[derive(Clone)]
 pub struct Admin {
-    context: CallContext,
+    pub(crate) context: CallContext,
 }
 
 /// A backup that is being received.
@@ -57,10 +57,6 @@ impl BackupStream {
 }
 
 impl Admin {
-    pub(crate) fn new(context: CallContext) -> Admin {
-        Admin { context }
-    }
-
     /// Creates a namespace. A repeated call with the same settings returns the same namespace.
     /// Returns once a server's routing table has it, or the deadline is over.
     pub async fn create_namespace(&self, spec: &NamespaceSpec) -> Result<Namespace, Error> {

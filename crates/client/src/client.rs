@@ -117,7 +117,8 @@ impl Client {
 
     /// Returns the calls for operators.
     pub fn admin(&self) -> Admin {
-        Admin::new(self.context.clone())
+        let context = self.context.clone();
+        Admin { context }
     }
 
     /// Returns what a call is waiting for now, in words; None: nothing. If several calls wait, the

@@ -103,7 +103,9 @@ pub(crate) async fn decide_cluster(
         }
     }
     let Some(cluster) = answers.cluster() else {
-        return Err(last_failure.unwrap_or_else(no_answer_error));
+        let text = "no server named its cluster".into();
+        let no_answer = || AttemptError::new(Reason::Unreachable, RetryDecision::Retry, text);
+        return Err(last_failure.unwrap_or_else(no_answer));
     };
     // Another call may have decided first.
     core.table.decide_cluster(cluster).map_err(|other| {
@@ -170,12 +172,4 @@ fn decode_cluster(address: &str, bytes: &[u8]) -> Result<ClusterId, AttemptError
 
 fn conflict_error(text: String) -> AttemptError {
     AttemptError::new(Reason::ClusterMismatch, RetryDecision::Stop, text)
-}
-
-fn no_answer_error() -> AttemptError {
-    AttemptError::new(
-        Reason::Unreachable,
-        RetryDecision::Retry,
-        "no server named its cluster".into(),
-    )
 }

@@ -46,9 +46,9 @@ impl FrameBuilder {
             item_count: 0,
             uids: Vec::with_capacity(uids),
             keys: Vec::with_capacity(keys),
-            counts: FrameColumn::new(),
-            floors: FrameColumn::new(),
-            epochs: FrameColumn::new(),
+            counts: FrameColumn::Uniform(0),
+            floors: FrameColumn::Uniform(0),
+            epochs: FrameColumn::Uniform(0),
             weight: 0,
             waiters: Vec::with_capacity(callers),
             last_expiry: Instant::now(),
@@ -182,11 +182,7 @@ enum FrameColumn<T> {
     PerItem(Vec<T>),
 }
 
-impl<T: Copy + Default + PartialEq> FrameColumn<T> {
-    fn new() -> FrameColumn<T> {
-        FrameColumn::Uniform(T::default())
-    }
-
+impl<T: Copy + PartialEq> FrameColumn<T> {
     /// Returns the value that all items share, if they do.
     #[inline]
     fn uniform_value(&self) -> Option<T> {
