@@ -49,7 +49,7 @@ impl Situation {
             ),
             Situation::DeposedHoldsConfirmed => {
                 Property::sometimes("a deposed leader holds a confirmed renewal", |_, world| {
-                    has_renewal_at_deposed(world)
+                    has_confirmed_renewal(world, |node, _| node.term < world.log_end.term)
                 })
             }
             Situation::OldExpireProposed => Property::sometimes(
@@ -62,7 +62,7 @@ impl Situation {
             ),
             Situation::RenewalWhileExpiring => Property::sometimes(
                 "a confirmed renewal finds its session being expired",
-                |_, world| has_renewal_while_expiring(world),
+                |_, world| has_confirmed_renewal(world, StoreNode::is_expiring),
             ),
             Situation::LateRaise => {
                 Property::sometimes("a Raise is late: its generation is over", |_, world| {
@@ -79,7 +79,7 @@ impl Situation {
             ),
             Situation::TwoMoves => Property::sometimes(
                 "the slot went to the second process and back by planned moves",
-                |_, world| has_moved_twice(world),
+                |_, world: &World| world.state.slot.epoch == 3 && world.state.slot.owner == 1,
             ),
             Situation::LateMove => Property::sometimes(
                 "a MoveSlot of an earlier epoch may still arrive",
@@ -87,7 +87,7 @@ impl Situation {
             ),
             Situation::FastRestart => Property::sometimes(
                 "a restarted process superseded its old session and handed out a number",
-                |_, world| has_fast_restart(world),
+                |_, world: &World| has_served(world, 2) && world.processes[1].proof == 1,
             ),
             Situation::TwoClusters => {
                 Property::sometimes("callers of both clusters received numbers", |_, world| {
@@ -136,14 +136,6 @@ fn has_confirmed_renewal(world: &World, condition: impl Fn(&StoreNode, SessionId
     })
 }
 
-fn has_renewal_at_deposed(world: &World) -> bool {
-    has_confirmed_renewal(world, |node, _| node.term < world.log_end.term)
-}
-
-fn has_renewal_while_expiring(world: &World) -> bool {
-    has_confirmed_renewal(world, |node, session| node.is_expiring(session))
-}
-
 fn has_old_expire(world: &World) -> bool {
     match world.log_end.uncommitted {
         Some((term, StoreCommand::ExpireSession { term: decided, .. })) => decided < term,
@@ -188,10 +180,6 @@ fn has_guard_in_sealed(world: &World) -> bool {
     })
 }
 
-fn has_moved_twice(world: &World) -> bool {
-    world.state.slot.epoch == 3 && world.state.slot.owner == 1
-}
-
 fn has_late_move(world: &World) -> bool {
     let current = world.state.slot.epoch;
     world.requests.iter().any(|request| match request.command {
@@ -210,10 +198,6 @@ fn has_late_move_of_other_cluster(world: &World) -> bool {
             }
             _ => false,
         })
-}
-
-fn has_fast_restart(world: &World) -> bool {
-    has_served(world, 2) && world.processes[1].proof == 1
 }
 
 fn has_two_clusters(world: &World) -> bool {
