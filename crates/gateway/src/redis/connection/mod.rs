@@ -16,18 +16,18 @@ mod socket;
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use seqsvr_net::{ByteStream, ConnectionQuota, LocalSequence, WRITE_STALL_TIMEOUT};
-use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::redis::command_batch::{CommandBatch, try_execute_single};
 use crate::redis::executor::BatchExecutor;
-use crate::redis::parser::RequestParser;
+use crate::redis::parser::{ProtocolError, RequestParser};
 use crate::redis::session::RedisSession;
 use crate::redis::shared::{BufferReservation, RedisShared, UNCOUNTED_BYTES};
 use crate::wrong_secrets::WRONG_SECRET_DELAY;
@@ -80,175 +80,238 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
         io: Box<dyn ByteStream>,
         share: ConnectionQuota,
     ) -> io::Result<&'static str> {
-        let mut session = RedisSession::new(self.shared, share.remote());
-        let executor = BatchExecutor {
-            sequence: self.sequence,
-            share: &share,
-            batch_items_max: self.batch_items_max,
-        };
-        let mut socket = BufferedSocket::new(io);
-        let mut pending = PendingRequests::default();
-        let mut reservation = BufferReservation {
-            buffers: &self.shared.buffers,
-            counted_bytes: 0,
-        };
-        // Sent once the requests before the error are answered.
-        let mut protocol_error = None;
         let opened_at = Instant::now();
-        // The server shuts down, and this connection reads for the last time.
-        let mut is_last_read = false;
-        // Time of the last command, and of the first byte of the request that is not complete yet.
-        let (mut last_command_at, mut request_began_at) = (opened_at, None);
+        let mut active = ActiveConnection {
+            context: self,
+            session: RedisSession::new(self.shared, share.remote()),
+            executor: BatchExecutor {
+                sequence: self.sequence,
+                share: &share,
+                batch_items_max: self.batch_items_max,
+            },
+            socket: BufferedSocket::new(io),
+            pending: PendingRequests::default(),
+            reservation: BufferReservation {
+                buffers: &self.shared.buffers,
+                counted_bytes: 0,
+            },
+            protocol_error: None,
+            opened_at,
+            last_command_at: opened_at,
+            request_began_at: None,
+            is_last_read: false,
+        };
+        active.run().await
+    }
+}
+
+/// The result of a step of a connection.
+enum StepResult {
+    /// There may be more to execute or to parse.
+    Progress,
+    /// Everything that may be executed was.
+    Idle,
+    /// The connection ends after its replies are sent.
+    Close(&'static str),
+    /// The connection ends at once.
+    Abort(&'static str),
+}
+
+/// A connection that is served.
+struct ActiveConnection<'a, S> {
+    context: &'a RedisConnection<'a, S>,
+    session: RedisSession<'a>,
+    executor: BatchExecutor<'a, S>,
+    socket: BufferedSocket,
+    pending: PendingRequests,
+    reservation: BufferReservation<'a>,
+    /// Sent once the requests before the error are answered.
+    protocol_error: Option<ProtocolError>,
+    opened_at: Instant,
+    last_command_at: Instant,
+    /// Time of the first byte of the request that is not complete yet.
+    request_began_at: Option<Instant>,
+    /// The server shuts down, and this connection reads for the last time.
+    is_last_read: bool,
+}
+
+impl<S: LocalSequence> ActiveConnection<'_, S> {
+    /// Serves until the connection ends; returns the reason.
+    async fn run(&mut self) -> io::Result<&'static str> {
         let mut tick = interval(STALL_CHECK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stop = pin!(self.shutdown.cancelled());
+        let mut stop = pin!(self.context.shutdown.cancelled());
         loop {
-            if session.ended {
-                return socket.flush_and_close("QUIT or another protocol").await;
+            let mut result = if self.session.ended {
+                StepResult::Close("QUIT or another protocol")
+            } else if !self.pending.has_next() {
+                self.parse_requests().await?
+            } else if self.socket.unsent_bytes() <= UNSENT_BYTES_MAX {
+                self.execute_batch().await?
+            } else {
+                StepResult::Idle
+            };
+            if let StepResult::Idle = result {
+                result = self.wait_for_event(&mut tick, stop.as_mut()).await?;
             }
-            if pending.has_next() && socket.unsent_bytes() <= UNSENT_BYTES_MAX {
-                let (batch, next_index) = pending.next_batch(&session);
-                let command_count = batch.command_count();
-                if reservation.try_resize(
-                    socket.buffered_bytes() + pending.data.len() + batch.estimated_bytes(),
-                ) {
-                    batch
-                        .execute(&executor, &pending.data, &mut session, &mut socket.replies)
-                        .await;
-                } else {
-                    batch.reject_for_memory(&mut session, &mut socket.replies);
-                }
-                pending.next_index = next_index;
-                if command_count > 0 && self.idle_timeout.is_some() {
-                    last_command_at = Instant::now();
-                }
-                if session.owes_rejection() {
-                    let written = poll_fn(|cx| Poll::Ready(socket.write_available(cx))).await;
-                    let delay = tokio::time::sleep(WRONG_SECRET_DELAY);
-                    let _ = self.shutdown.run_until_cancelled(delay).await;
-                    written?;
-                    if !session.answer_wrong_password(&mut socket.replies) {
-                        return socket.flush_and_close("too many wrong passwords").await;
-                    }
-                }
-                // Other connections run first, so that a thread executes everything that has
-                // arrived before it sends the first reply. A client that reads several connections
-                // is not woken up for each.
-                tokio::task::yield_now().await;
-                poll_fn(|cx| Poll::Ready(socket.write_available(cx))).await?;
-                continue;
-            }
-            if !pending.has_next() {
-                pending.clear();
-                if protocol_error.is_none() {
-                    protocol_error = pending
-                        .parser
-                        .parse(&mut socket.read_buffer, PARSED_REQUESTS_MAX)
-                        .err();
-                }
-                if protocol_error.is_none()
-                    && socket.unsent_bytes() <= UNSENT_BYTES_MAX
-                    && socket.buffered_bytes() <= UNCOUNTED_BYTES
-                    && pending.is_single_request(&socket.read_buffer)
-                    && try_execute_single(
-                        pending.parser.request_words(0, &socket.read_buffer),
-                        self.sequence,
-                        &session,
-                        &mut socket.replies,
-                    )
-                {
-                    pending.clear();
-                    socket.read_buffer.clear();
-                    request_began_at = None;
-                    if self.idle_timeout.is_some() {
-                        last_command_at = Instant::now();
-                    }
-                    poll_fn(|cx| Poll::Ready(socket.write_available(cx))).await?;
-                    tokio::task::consume_budget().await;
-                    continue;
-                }
-                if pending.parser.request_count() > 0 {
-                    pending.data = socket.split_complete(pending.parser.complete_bytes());
-                    request_began_at = None;
-                    continue;
-                }
-                if let Some(protocol_error) = protocol_error {
-                    socket
-                        .replies
-                        .write_error(&format!("ERR Protocol error: {protocol_error}"));
-                    return socket.flush_and_close("malformed request").await;
-                }
-                // A password is short.
-                if !session.authenticated && socket.read_buffer.len() > READ_BUFFER_MAX {
-                    socket
-                        .replies
-                        .write_error("ERR Protocol error: unauthenticated");
-                    return socket
-                        .flush_and_close("too many bytes before the password")
-                        .await;
-                }
-                if socket.read_buffer.is_empty() {
-                    request_began_at = None;
-                } else {
-                    request_began_at = request_began_at.or_else(|| Some(Instant::now()));
-                }
-            }
-            if !reservation.try_resize(socket.buffered_bytes() + pending.data.len()) {
-                return Ok("memory limit of requests and replies");
-            }
-            let may_read = !pending.has_next();
-            if may_read && self.shared.is_shutting_down() {
-                // The server answers what has arrived until now, and nothing that arrives later.
-                if is_last_read {
-                    return socket.flush_and_close("server shutdown").await;
-                }
-                is_last_read = true;
-                tokio::time::sleep(SHUTDOWN_READ_GRACE).await;
-            }
-            match socket
-                .wait_for_event(may_read, &mut tick, stop.as_mut())
-                .await?
-            {
-                ConnectionEvent::Progress => {}
-                ConnectionEvent::PeerClosed => {
-                    return socket.flush_and_close("closed by the peer").await;
-                }
-                ConnectionEvent::Shutdown if is_last_read => {
-                    return socket.flush_and_close("server shutdown").await;
-                }
-                ConnectionEvent::Shutdown => {}
-                ConnectionEvent::Tick => {
-                    let now = Instant::now();
-                    if socket
-                        .blocked_since
-                        .is_some_and(|since| now - since > WRITE_STALL_TIMEOUT)
-                    {
-                        return Ok("peer reads no replies");
-                    }
-                    if socket.unsent_bytes() > UNSENT_BYTES_MAX {
-                        // The connection reads nothing during that time, even if bytes have
-                        // arrived.
-                        request_began_at = request_began_at.map(|_| now);
-                    }
-                    if request_began_at
-                        .is_some_and(|began_at| now - began_at > REQUEST_READ_TIMEOUT)
-                    {
-                        socket.replies.write_error(
-                            "ERR Protocol error: the request was not received within 10 s",
-                        );
-                        return socket.flush_and_close("request not received in time").await;
-                    }
-                    let is_auth_late = !session.authenticated && now - opened_at > AUTH_TIMEOUT;
-                    let is_idle = self
-                        .idle_timeout
-                        .is_some_and(|max| now - last_command_at > max);
-                    if is_auth_late || (is_idle && socket.unsent_bytes() == 0) {
-                        return socket.flush_and_close("idle timeout").await;
-                    }
-                    socket.release_idle_buffers();
-                }
+            match result {
+                StepResult::Progress | StepResult::Idle => {}
+                StepResult::Close(reason) => return self.socket.flush_and_close(reason).await,
+                StepResult::Abort(reason) => return Ok(reason),
             }
         }
+    }
+
+    /// Executes the next requests, and writes their replies.
+    async fn execute_batch(&mut self) -> io::Result<StepResult> {
+        let (batch, next_index) = self.pending.next_batch(&self.session);
+        let command_count = batch.command_count();
+        let bytes = self.socket.buffered_bytes() + self.pending.data.len();
+        let (session, replies) = (&mut self.session, &mut self.socket.replies);
+        if self.reservation.try_resize(bytes + batch.estimated_bytes()) {
+            let data = &self.pending.data;
+            batch.execute(&self.executor, data, session, replies).await;
+        } else {
+            batch.reject_for_memory(session, replies);
+        }
+        self.pending.next_index = next_index;
+        if command_count > 0 {
+            self.note_command();
+        }
+        if self.session.owes_rejection() {
+            let written = self.write_available().await;
+            let delay = tokio::time::sleep(WRONG_SECRET_DELAY);
+            let _ = self.context.shutdown.run_until_cancelled(delay).await;
+            written?;
+            if !self.session.answer_wrong_password(&mut self.socket.replies) {
+                return Ok(StepResult::Close("too many wrong passwords"));
+            }
+        }
+        // Other connections run first, so that a thread executes everything that has arrived before
+        // it sends the first reply. A client that reads several connections is not woken up for
+        // each.
+        tokio::task::yield_now().await;
+        self.write_available().await?;
+        Ok(StepResult::Progress)
+    }
+
+    /// Parses what has arrived. Answers it at once if it is a single request for numbers that
+    /// memory has.
+    async fn parse_requests(&mut self) -> io::Result<StepResult> {
+        let (socket, pending) = (&mut self.socket, &mut self.pending);
+        pending.clear();
+        if self.protocol_error.is_none() {
+            let bytes = &mut socket.read_buffer;
+            self.protocol_error = pending.parser.parse(bytes, PARSED_REQUESTS_MAX).err();
+        }
+        if self.protocol_error.is_none()
+            && socket.unsent_bytes() <= UNSENT_BYTES_MAX
+            && socket.buffered_bytes() <= UNCOUNTED_BYTES
+            && pending.is_single_request(&socket.read_buffer)
+            && try_execute_single(
+                pending.parser.request_words(0, &socket.read_buffer),
+                self.context.sequence,
+                &self.session,
+                &mut socket.replies,
+            )
+        {
+            pending.clear();
+            socket.read_buffer.clear();
+            self.request_began_at = None;
+            self.note_command();
+            self.write_available().await?;
+            tokio::task::consume_budget().await;
+            return Ok(StepResult::Progress);
+        }
+        if pending.parser.request_count() > 0 {
+            pending.data = socket.split_complete(pending.parser.complete_bytes());
+            self.request_began_at = None;
+            return Ok(StepResult::Progress);
+        }
+        if let Some(protocol_error) = &self.protocol_error {
+            let text = format!("ERR Protocol error: {protocol_error}");
+            socket.replies.write_error(&text);
+            return Ok(StepResult::Close("malformed request"));
+        }
+        // A password is short.
+        if !self.session.authenticated && socket.read_buffer.len() > READ_BUFFER_MAX {
+            let text = "ERR Protocol error: unauthenticated";
+            socket.replies.write_error(text);
+            return Ok(StepResult::Close("too many bytes before the password"));
+        }
+        self.request_began_at = match socket.read_buffer.is_empty() {
+            true => None,
+            false => self.request_began_at.or_else(|| Some(Instant::now())),
+        };
+        Ok(StepResult::Idle)
+    }
+
+    /// Writes replies, and waits until more has arrived or may be executed.
+    async fn wait_for_event(
+        &mut self,
+        tick: &mut Interval,
+        stop: Pin<&mut WaitForCancellationFuture<'_>>,
+    ) -> io::Result<StepResult> {
+        let bytes = self.socket.buffered_bytes() + self.pending.data.len();
+        if !self.reservation.try_resize(bytes) {
+            let reason = "memory limit of requests and replies";
+            return Ok(StepResult::Abort(reason));
+        }
+        let may_read = !self.pending.has_next();
+        if may_read && self.context.shared.is_shutting_down() {
+            // The server answers what has arrived until now, and nothing that arrives later.
+            if self.is_last_read {
+                return Ok(StepResult::Close("server shutdown"));
+            }
+            self.is_last_read = true;
+            tokio::time::sleep(SHUTDOWN_READ_GRACE).await;
+        }
+        let event = self.socket.wait_for_event(may_read, tick, stop).await?;
+        Ok(match event {
+            ConnectionEvent::Progress => StepResult::Progress,
+            ConnectionEvent::PeerClosed => StepResult::Close("closed by the peer"),
+            ConnectionEvent::Shutdown if self.is_last_read => StepResult::Close("server shutdown"),
+            ConnectionEvent::Shutdown => StepResult::Progress,
+            ConnectionEvent::Tick => self.check_for_stall(),
+        })
+    }
+
+    /// Ends a connection that makes no progress.
+    fn check_for_stall(&mut self) -> StepResult {
+        let (now, socket) = (Instant::now(), &mut self.socket);
+        let is_over = |since: Option<Instant>, max| since.is_some_and(|since| now - since > max);
+        if is_over(socket.blocked_since, WRITE_STALL_TIMEOUT) {
+            return StepResult::Abort("peer reads no replies");
+        }
+        if socket.unsent_bytes() > UNSENT_BYTES_MAX {
+            // The connection reads nothing during that time, even if bytes have arrived.
+            self.request_began_at = self.request_began_at.map(|_| now);
+        }
+        if is_over(self.request_began_at, REQUEST_READ_TIMEOUT) {
+            let text = "ERR Protocol error: the request was not received within 10 s";
+            socket.replies.write_error(text);
+            return StepResult::Close("request not received in time");
+        }
+        let is_auth_late =
+            !self.session.authenticated && is_over(Some(self.opened_at), AUTH_TIMEOUT);
+        let idle_timeout = self.context.idle_timeout;
+        let is_idle = idle_timeout.is_some_and(|max| is_over(Some(self.last_command_at), max));
+        if is_auth_late || (is_idle && socket.unsent_bytes() == 0) {
+            return StepResult::Close("idle timeout");
+        }
+        socket.release_idle_buffers();
+        StepResult::Progress
+    }
+
+    /// Notes the time of a command, if the time without one is limited.
+    fn note_command(&mut self) {
+        if self.context.idle_timeout.is_some() {
+            self.last_command_at = Instant::now();
+        }
+    }
+
+    async fn write_available(&mut self) -> io::Result<()> {
+        poll_fn(|cx| Poll::Ready(self.socket.write_available(cx))).await
     }
 }
 

@@ -163,7 +163,7 @@ impl BufferedSocket {
 
     /// Writes the remaining replies, and closes the connection.
     pub(super) async fn flush_and_close(
-        mut self,
+        &mut self,
         reason: &'static str,
     ) -> io::Result<&'static str> {
         let written = poll_fn(|cx| {
