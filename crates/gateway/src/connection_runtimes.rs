@@ -44,19 +44,13 @@ impl ConnectionRuntimes {
         let Some(slot) = least_loaded else {
             return;
         };
-        let count = ConnectionCount::increment(slot.connections.clone());
+        slot.connections.fetch_add(1, Relaxed);
+        let count = ConnectionCount(slot.connections.clone());
         let served = async move {
             connection.await;
             drop(count);
         };
         tasks.spawn_on(served, &slot.runtime);
-    }
-}
-
-impl ConnectionCount {
-    fn increment(connections: Arc<AtomicUsize>) -> ConnectionCount {
-        connections.fetch_add(1, Relaxed);
-        ConnectionCount(connections)
     }
 }
 

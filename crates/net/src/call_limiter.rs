@@ -2,7 +2,7 @@
 //! `call_reservation`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
@@ -11,6 +11,7 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
+use crate::byte_budget::ByteBudget;
 pub use crate::call_limiter::call_shape::CallShape;
 use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
 use crate::call_reservation::{CallCounters, CallReservation, reserve_call};
@@ -30,7 +31,11 @@ impl CallLimiter {
     pub fn new(bytes_max: usize, shape_of: fn(&str) -> CallShape) -> CallLimiter {
         CallLimiter {
             shape_of,
-            counters: Arc::new(CallCounters::new(bytes_max)),
+            counters: Arc::new(CallCounters {
+                calls_in_flight: AtomicUsize::new(0),
+                buffered: ByteBudget::new(bytes_max),
+                calls_rejected: AtomicU64::new(0),
+            }),
         }
     }
 

@@ -44,14 +44,6 @@ pub(crate) struct CallCounters {
 }
 
 impl CallCounters {
-    pub(crate) fn new(bytes_max: usize) -> CallCounters {
-        CallCounters {
-            calls_in_flight: AtomicUsize::new(0),
-            buffered: ByteBudget::new(bytes_max),
-            calls_rejected: AtomicU64::new(0),
-        }
-    }
-
     fn reject(&self, text: &str) -> Status {
         self.calls_rejected.fetch_add(1, Relaxed);
         let fault = RpcError::new(Reason::Overloaded, text).with_retry_after_ms(RETRY_AFTER_MS);

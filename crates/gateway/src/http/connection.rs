@@ -75,13 +75,18 @@ pub(super) async fn serve_connection(
             ))
         }))
     });
+    let io = WriteTimeoutIo {
+        io,
+        activity: &activity,
+        write_deadline: None,
+    };
     let connection = http1::Builder::new()
         .max_buf_size(REQUEST_HEAD_BYTES_MAX)
         // See `ConnectionActivity`.
         .header_read_timeout(None)
         // A client that sends no more may still read.
         .half_close(true)
-        .serve_connection(TokioIo::new(WriteTimeoutIo::new(io, &activity)), service);
+        .serve_connection(TokioIo::new(io), service);
     let mut connection = pin!(connection);
     let check_interval = (idle_timeout / IDLE_CHECKS).max(IDLE_CHECK_MIN_INTERVAL);
     let mut idle_check = interval_at(Instant::now() + check_interval, check_interval);
@@ -141,15 +146,7 @@ struct WriteTimeoutIo<'a> {
     write_deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<'a> WriteTimeoutIo<'a> {
-    fn new(io: Box<dyn ByteStream>, activity: &'a ConnectionActivity) -> WriteTimeoutIo<'a> {
-        WriteTimeoutIo {
-            io,
-            activity,
-            write_deadline: None,
-        }
-    }
-
+impl WriteTimeoutIo<'_> {
     /// Notes the result of a write, and limits the time for which it is pending.
     fn observe_write<T>(
         &mut self,

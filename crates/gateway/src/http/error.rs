@@ -88,9 +88,9 @@ impl HttpError {
     }
 }
 
-impl From<&Status> for HttpError {
-    fn from(status: &Status) -> HttpError {
-        let fault = RpcError::from_status(status);
+impl From<Status> for HttpError {
+    fn from(status: Status) -> HttpError {
+        let fault = RpcError::from_status(&status);
         let reason = fault.reason();
         let retry_after_ms = fault.detail.retry_after_ms;
         let mut error = HttpError::new(fault.code, reason, fault.message, retry_after_ms);
@@ -101,12 +101,6 @@ impl From<&Status> for HttpError {
             error.status = StatusCode::UNPROCESSABLE_ENTITY;
         }
         error
-    }
-}
-
-impl From<Status> for HttpError {
-    fn from(status: Status) -> HttpError {
-        HttpError::from(&status)
     }
 }
 

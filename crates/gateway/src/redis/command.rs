@@ -2,6 +2,8 @@
 
 use seqsvr_core::geometry::COUNT_MAX;
 
+use super::reply::RespVersion;
+
 /// A command; its arguments are words of the request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RedisCommand<'a> {
@@ -55,7 +57,7 @@ pub(super) enum RedisCommand<'a> {
 /// Arguments of HELLO.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct HelloCommand<'a> {
-    pub(super) version: Option<u8>,
+    pub(super) version: Option<RespVersion>,
     pub(super) auth: Option<(&'a [u8], &'a [u8])>,
     pub(super) name: Option<&'a [u8]>,
 }
@@ -232,8 +234,8 @@ fn parse_hello<'a>(args: &[&'a [u8]]) -> Result<HelloCommand<'a>, String> {
         return Ok(hello);
     };
     hello.version = Some(match *version {
-        b"2" => 2,
-        b"3" => 3,
+        b"2" => RespVersion::Resp2,
+        b"3" => RespVersion::Resp3,
         _ => return Err("NOPROTO unsupported protocol version".into()),
     });
     while let Some((option, rest)) = args.split_first() {
@@ -322,7 +324,7 @@ mod tests {
             assert_eq!(RedisCommand::parse(&words), Ok(command));
         }
         let hello = parse_line("hello 3 auth default secret setname me").unwrap();
-        assert!(hello.contains("version: Some(3)"), "{hello}");
+        assert!(hello.contains("version: Some(Resp3)"), "{hello}");
     }
 
     #[test]

@@ -214,24 +214,24 @@ impl<'a> CommandBatch<'a> {
                         Err(error) => replies.write_error(&error.to_reply_text()),
                     }
                 }
-                PendingReply::Get(item) => match reads.current_number(item) {
+                PendingReply::Get(item) => match reads.result(item) {
                     Ok(Some(n)) => replies.write_bulk_number(n),
                     Ok(None) => replies.write_nil(),
                     Err(error) => replies.write_error(&error.to_reply_text()),
                 },
-                PendingReply::Type(item) => match reads.current_number(item) {
+                PendingReply::Type(item) => match reads.result(item) {
                     Ok(Some(_)) => replies.write_simple("string"),
                     Ok(None) => replies.write_simple("none"),
                     Err(error) => replies.write_error(&error.to_reply_text()),
                 },
                 // As in Redis, one error is the reply to the whole command.
                 PendingReply::GetMany(items) => {
-                    match items.iter().try_for_each(|i| reads.check_answered(*i)) {
+                    match items.iter().try_for_each(|i| reads.result(*i).map(drop)) {
                         Err(error) => replies.write_error(&error.to_reply_text()),
                         Ok(()) => {
                             replies.begin_array(items.len());
                             for item in items {
-                                match reads.current_number(item) {
+                                match reads.result(item) {
                                     Ok(Some(n)) => replies.write_bulk_number(n),
                                     Ok(None) | Err(_) => replies.write_nil(),
                                 }
@@ -240,12 +240,11 @@ impl<'a> CommandBatch<'a> {
                     }
                 }
                 PendingReply::Exists(items) => {
-                    match items.iter().try_for_each(|i| reads.check_answered(*i)) {
+                    match items.iter().try_for_each(|i| reads.result(*i).map(drop)) {
                         Err(error) => replies.write_error(&error.to_reply_text()),
                         Ok(()) => {
-                            let has_number = |i: &&ItemPosition| {
-                                matches!(reads.current_number(**i), Ok(Some(_)))
-                            };
+                            let has_number =
+                                |i: &&ItemPosition| matches!(reads.result(**i), Ok(Some(_)));
                             replies.write_integer(items.iter().filter(has_number).count() as u64);
                         }
                     }

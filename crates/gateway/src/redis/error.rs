@@ -13,9 +13,9 @@ pub(super) struct RedisError {
     retry_after_ms: u32,
 }
 
-impl From<&Status> for RedisError {
-    fn from(status: &Status) -> RedisError {
-        let fault = RpcError::from_status(status);
+impl From<Status> for RedisError {
+    fn from(status: Status) -> RedisError {
+        let fault = RpcError::from_status(&status);
         RedisError {
             code: fault.code,
             reason: fault.reason(),
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn redis_error_says_whether_to_retry() {
-        let reply_text = |fault: RpcError| RedisError::from(&Status::from(fault)).to_reply_text();
+        let reply_text = |fault: RpcError| RedisError::from(Status::from(fault)).to_reply_text();
         let full = RpcError::new(Reason::Overloaded, "full").with_retry_after_ms(50);
         assert_eq!(reply_text(full), "TRYAGAIN full; retry after 50 ms");
         let lease = RpcError::new(Reason::NoLease, "no lease");

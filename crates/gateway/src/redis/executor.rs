@@ -169,11 +169,8 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             count: Some(count),
             ..NextRequest::default()
         };
-        let answer = self.sequence.next(self.with_share(request)).await;
-        Ok(answer
-            .map_err(|status| RedisError::from(&status))?
-            .into_inner()
-            .last)
+        let answer = self.sequence.next(self.with_share(request)).await?;
+        Ok(answer.into_inner().last)
     }
 
     /// Raises each key; rejects a key whose number is above the value already.
@@ -201,11 +198,8 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             value: *value,
             ..RaiseToRequest::default()
         };
-        let answer = self.sequence.raise_to(self.with_share(request)).await;
-        let current = answer
-            .map_err(|status| RedisError::from(&status))?
-            .into_inner()
-            .value;
+        let answer = self.sequence.raise_to(self.with_share(request)).await?;
+        let current = answer.into_inner().value;
         // The service rounds the value up to a number of the namespace: by less than a stride.
         if current == *value || current - value < self.namespace_stride(key.namespace).await? {
             return Ok(());
@@ -215,8 +209,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
 
     async fn namespace_stride(&self, namespace: Option<&str>) -> Result<u64, RedisError> {
         let name = namespace.unwrap_or(DEFAULT_KEYED_NAMESPACE);
-        let namespace = self.sequence.namespace(name).await;
-        let namespace = namespace.map_err(|status| RedisError::from(&status))?;
+        let namespace = self.sequence.namespace(name).await?;
         Ok(namespace.map_or(1, |namespace| namespace.spec.progression.stride.into()))
     }
 
@@ -243,7 +236,7 @@ impl<T: Default + Clone> ResultColumn<T> {
                 }
             }
             Err(status) => {
-                let error = RedisError::from(&status);
+                let error = RedisError::from(status);
                 self.failed
                     .extend((0..item_count).map(|i| (begin + i, error.clone())));
             }
@@ -267,7 +260,11 @@ impl<T: Copy + Default> BatchResults<T> {
         BatchResults { columns }
     }
 
-    fn result(&self, item: ItemPosition) -> Result<T, RedisError> {
+    /// Returns the result of an item.
+    ///
+    /// # Errors
+    /// The item failed.
+    pub(super) fn result(&self, item: ItemPosition) -> Result<T, RedisError> {
         let column = &self.columns[item.group as usize];
         let index = item.index as usize;
         match column
@@ -277,14 +274,6 @@ impl<T: Copy + Default> BatchResults<T> {
             Ok(i) => Err(column.failed[i].1.clone()),
             Err(_) => Ok(column.values[index]),
         }
-    }
-
-    /// Checks that the item has no error.
-    ///
-    /// # Errors
-    /// The item failed.
-    pub(super) fn check_answered(&self, item: ItemPosition) -> Result<(), RedisError> {
-        self.result(item).map(drop)
     }
 }
 
@@ -298,13 +287,6 @@ impl BatchResults<FirstAndLast> {
     ) -> Result<u64, RedisError> {
         let (first, last) = self.result(item)?;
         Ok(first + u64::from(last_ordinal.max(1) - 1) * stride_of(first, last, count))
-    }
-}
-
-impl BatchResults<Option<u64>> {
-    /// Returns the current number; None: no number was issued yet.
-    pub(super) fn current_number(&self, item: ItemPosition) -> Result<Option<u64>, RedisError> {
-        self.result(item)
     }
 }
 

@@ -5,8 +5,8 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RespVersion {
     #[default]
-    Resp2,
-    Resp3,
+    Resp2 = 2,
+    Resp3 = 3,
 }
 
 /// Encoded replies that are to be sent.

@@ -192,15 +192,9 @@ impl<'a> RedisSession<'a> {
         {
             return replies.write_error(text);
         }
-        match hello.version {
-            Some(2) => replies.version = RespVersion::Resp2,
-            Some(3) => replies.version = RespVersion::Resp3,
-            _ => {}
+        if let Some(version) = hello.version {
+            replies.version = version;
         }
-        let proto = match replies.version {
-            RespVersion::Resp2 => 2,
-            RespVersion::Resp3 => 3,
-        };
         replies.begin_map(7);
         for (name, value) in [
             ("server", "seqsvr"),
@@ -212,7 +206,7 @@ impl<'a> RedisSession<'a> {
             replies.write_bulk(value.as_bytes());
         }
         replies.write_bulk(b"proto");
-        replies.write_integer(proto);
+        replies.write_integer(replies.version as u64);
         replies.write_bulk(b"id");
         replies.write_integer(self.id);
         replies.write_bulk(b"modules");
@@ -230,10 +224,7 @@ impl<'a> RedisSession<'a> {
             },
             ClientCommand::NoEffect => replies.write_simple("OK"),
             ClientCommand::Info | ClientCommand::List => {
-                let proto = match replies.version {
-                    RespVersion::Resp2 => 2,
-                    RespVersion::Resp3 => 3,
-                };
+                let proto = replies.version as u64;
                 let line = format!(
                     "id={} addr={} name={} age={} db=0 resp={proto}\n",
                     self.id,

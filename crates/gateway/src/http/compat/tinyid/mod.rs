@@ -19,8 +19,7 @@ use serde::Serialize;
 use tonic::Status;
 
 use response::{
-    CODE_OK, TinyidError, TinyidResponse, body_response, error_message, namespace_not_found,
-    simple_response, to_json_bytes,
+    TinyidError, body_response, data_response, error_message, namespace_not_found, simple_response,
 };
 
 use super::spring_error;
@@ -114,16 +113,7 @@ async fn handle_next_id<S: LocalSequence>(
             let data = numbers
                 .map(|n| FormattedNumber(n, format))
                 .collect::<Vec<_>>();
-            let answer = TinyidResponse {
-                data: Some(data),
-                code: CODE_OK,
-                message: String::new(),
-            };
-            body_response(
-                spring_error::CONTENT_TYPE_JSON,
-                to_json_bytes(&answer),
-                reservation,
-            )
+            data_response(data, reservation)
         });
     response.unwrap_or_else(|error| {
         error.into_response(|status| {
@@ -167,18 +157,8 @@ async fn handle_next_segment_id<S: LocalSequence>(
         biz_type = api.authorized_biz_type(&request)?;
         Ok::<_, TinyidError>(api.take_segment(&request, &biz_type).await?)
     };
-    let response = delay_wrong_token(result).await.and_then(|segment| {
-        let answer = TinyidResponse {
-            data: Some(segment),
-            code: CODE_OK,
-            message: String::new(),
-        };
-        body_response(
-            spring_error::CONTENT_TYPE_JSON,
-            to_json_bytes(&answer),
-            None,
-        )
-    });
+    let segment = delay_wrong_token(result).await;
+    let response = segment.and_then(|segment| data_response(segment, None));
     response.unwrap_or_else(|error| error.into_response(|status| error_message(status, &biz_type)))
 }
 

@@ -15,7 +15,7 @@ use crate::http::memory_limit::MemoryReservation;
 use crate::http::response::typed_response;
 
 /// Code of a response with numbers.
-pub(super) const CODE_OK: i32 = 200;
+const CODE_OK: i32 = 200;
 /// Code and message of a response to an invalid token.
 const TOKEN_ERROR: (i32, &str) = (5, "token is error");
 /// Code of a response with any other error.
@@ -23,10 +23,10 @@ const CODE_SYSTEM_ERROR: i32 = 6;
 
 /// The body of a response.
 #[derive(Serialize)]
-pub(super) struct TinyidResponse<T> {
-    pub(super) data: Option<T>,
-    pub(super) code: i32,
-    pub(super) message: String,
+struct TinyidResponse<T> {
+    data: Option<T>,
+    code: i32,
+    message: String,
 }
 
 /// The error of a request that gets no numbers.
@@ -68,6 +68,19 @@ pub(super) fn body_response(
     Ok(typed_response(StatusCode::OK, content_type, body))
 }
 
+/// Returns a response with data as JSON, whose body keeps its reservation of memory.
+pub(super) fn data_response(
+    data: impl Serialize,
+    reservation: Option<MemoryReservation>,
+) -> Result<Response, TinyidError> {
+    let body = to_json_bytes(&TinyidResponse {
+        data: Some(data),
+        code: CODE_OK,
+        message: String::new(),
+    });
+    body_response(spring_error::CONTENT_TYPE_JSON, body, reservation)
+}
+
 /// Returns a response of text; the text of an error is empty.
 pub(super) fn simple_response(result: Result<Response, TinyidError>) -> Response {
     let empty = || typed_response(StatusCode::OK, spring_error::CONTENT_TYPE_TEXT, "");
@@ -97,7 +110,7 @@ pub(super) fn error_message(status: &Status, biz_type: &str) -> String {
 }
 
 /// Encodes a response as JSON.
-pub(super) fn to_json_bytes(answer: &TinyidResponse<impl Serialize>) -> Vec<u8> {
+fn to_json_bytes(answer: &TinyidResponse<impl Serialize>) -> Vec<u8> {
     // Writing to a Vec cannot fail, and neither can these fields.
     serde_json::to_vec(answer).unwrap_or_default()
 }
