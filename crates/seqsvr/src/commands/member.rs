@@ -88,7 +88,7 @@ fn print_stores(stores: &[StoreStatus], json: bool) -> std::io::Result<()> {
     Ok(())
 }
 
-fn role_name(store: &StoreStatus) -> &'static str {
+pub(super) fn role_name(store: &StoreStatus) -> &'static str {
     match (store.leader, store.voter) {
         (true, _) => "leader",
         (false, true) => "voter",

@@ -5,6 +5,7 @@ use seqsvr_gateway::http::{NodeStatuses, cluster_status_json};
 use seqsvr_proto::v1::{ClusterStatusResponse, NodeStatusResponse};
 
 use super::cli_client::CliClient;
+use super::member::role_name;
 use crate::cli;
 use crate::output::stdout;
 
@@ -84,18 +85,12 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
         found.and_then(|n| n.counters.get(name).copied())
     };
     for s in &c.stores {
-        let role = if s.leader {
-            "leader"
-        } else if s.voter {
-            "voter"
-        } else {
-            "learner"
-        };
+        let role = role_name(s);
         let syncs = counter(&s.address, "raft_log_syncs")
             .map_or_else(|| "does not answer".to_owned(), |n| format!("{n} fsyncs"));
-        let insecure = insecure_mark(counter(&s.address, "insecure"));
+        let marks = warning_marks(|name| counter(&s.address, name));
         stdout::print_line(format_args!(
-            "store     {}  {}  {role}  {syncs}{insecure}",
+            "store     {}  {}  {role}  {syncs}{marks}",
             s.id, s.address
         ))?;
     }
@@ -120,41 +115,36 @@ fn print_status(c: &ClusterStatusResponse, nodes: &NodeStatuses) -> std::io::Res
             },
         );
         stdout::print_line(format_args!(
-            "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}{}{}",
+            "alloc     {}  {}  {} slots{draining}  {renewed}  {numbers}{}",
             s.name,
             s.address,
             s.slots,
-            unrecorded_mark(counter(&s.address, "cluster_unrecorded")),
-            insecure_mark(counter(&s.address, "insecure"))
+            warning_marks(|name| counter(&s.address, name))
         ))?;
     }
     let has_session = |address: &str| c.sessions.iter().any(|s| s.address == address);
     for node in nodes.iter().filter_map(|(_, node)| node.as_ref().ok()) {
         if node.role == "alloc" && !has_session(&node.address) {
             stdout::print_line(format_args!(
-                "alloc     {}  {}  no session{}{}",
+                "alloc     {}  {}  no session{}",
                 node.name,
                 node.address,
-                unrecorded_mark(node.counters.get("cluster_unrecorded").copied()),
-                insecure_mark(node.counters.get("insecure").copied())
+                warning_marks(|name| node.counters.get(name).copied())
             ))?;
         }
     }
     Ok(())
 }
 
-/// Returns the mark behind an AllocSvr that takes no slots because it cannot record its cluster.
-fn unrecorded_mark(counter: Option<u64>) -> &'static str {
-    match counter {
-        Some(1) => "  CANNOT WRITE ITS STATE DIRECTORY",
-        _ => "",
-    }
-}
-
-/// Returns the mark behind a process that runs with `--insecure`.
-fn insecure_mark(counter: Option<u64>) -> &'static str {
-    match counter {
-        Some(1) => "  INSECURE",
-        _ => "",
-    }
+/// Returns the marks behind a process: an AllocSvr that takes no slots because it cannot record its
+/// cluster, and a process that runs with `--insecure`.
+fn warning_marks(counter: impl Fn(&str) -> Option<u64>) -> String {
+    let marks = [
+        ("cluster_unrecorded", "  CANNOT WRITE ITS STATE DIRECTORY"),
+        ("insecure", "  INSECURE"),
+    ];
+    let set = marks
+        .into_iter()
+        .filter(|(name, _)| counter(name) == Some(1));
+    set.map(|(_, mark)| mark).collect()
 }

@@ -139,12 +139,9 @@ impl Endpoints {
                 batch_items_max,
                 ..RedisOptions::new(listen.address())
             };
-            let listen = options.listen;
+            let (listen, flag) = (listen.address(), "--redis-listen");
             let endpoint = RedisServer::start(options, &TcpTransport, alloc.sequence()).await;
-            endpoints.redis = Some(
-                endpoint
-                    .with_context(|| describe_listen_error(listen, "Redis", "--redis-listen"))?,
-            );
+            endpoints.redis = none_if_in_use(endpoint, listen, "Redis", flag, true)?;
         }
         let http = &args.http;
         let operator_routes = || http::operator_routes(alloc.clone());
@@ -155,8 +152,8 @@ impl Endpoints {
                 hosts: http.hosts.http_host.clone(),
                 ..HttpOptions::new(listen.address())
             };
-            let endpoint = open_http(options, "--metrics-listen", operator_routes());
-            endpoints.metrics = Some(endpoint.await?);
+            let routes = operator_routes();
+            endpoints.metrics = open_http(options, "--metrics-listen", routes, true).await?;
         }
         if let Some(listen) = addresses.http {
             let options = HttpOptions {
@@ -170,7 +167,7 @@ impl Endpoints {
             if endpoints.metrics.is_none() {
                 routes = routes.merge(operator_routes());
             }
-            endpoints.http = Some(open_http(options, "--http-listen", routes).await?);
+            endpoints.http = open_http(options, "--http-listen", routes, true).await?;
         }
         Ok(endpoints)
     }
@@ -221,8 +218,7 @@ impl Endpoints {
             ..defaults
         };
         let routes = caller_routes(alloc, None).merge(http::operator_routes(alloc.clone()));
-        let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
-        self.http = none_if_in_use(endpoint, listen, "HTTP", "--http-port", is_required)?;
+        self.http = open_http(options, "--http-port", routes, is_required).await?;
         Ok(())
     }
 
@@ -245,12 +241,12 @@ impl Endpoints {
         let mut routes = http::operator_routes(store.clone());
         if let Some(listen) = addresses.metrics {
             let routes = std::mem::take(&mut routes);
-            let endpoint = open_http(options(listen), "--metrics-listen", routes);
-            endpoints.metrics = Some(endpoint.await?);
+            let options = options(listen);
+            endpoints.metrics = open_http(options, "--metrics-listen", routes, true).await?;
         }
         if let Some(listen) = addresses.http {
-            let endpoint = open_http(options(listen), "--http-listen", routes);
-            endpoints.http = Some(endpoint.await?);
+            let options = options(listen);
+            endpoints.http = open_http(options, "--http-listen", routes, true).await?;
         }
         Ok(endpoints)
     }
@@ -269,9 +265,8 @@ impl Endpoints {
     ) -> anyhow::Result<Endpoints> {
         let routes = http::operator_routes(store.clone());
         let options = store_http_options(listen, connections_cap);
-        let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
         Ok(Endpoints {
-            http: none_if_in_use(endpoint, listen, "HTTP", "--store-http-port", is_required)?,
+            http: open_http(options, "--store-http-port", routes, is_required).await?,
             ..Endpoints::default()
         })
     }
@@ -332,7 +327,8 @@ fn store_http_options(listen: SocketAddr, connections_cap: u64) -> HttpOptions {
     }
 }
 
-/// Opens an HTTP endpoint, which this flag configures.
+/// Opens an HTTP endpoint, which this flag configures. Returns None and logs a warning if its
+/// address is in use and `is_required` is not set.
 ///
 /// # Errors
 /// The server cannot listen on the address.
@@ -340,10 +336,11 @@ async fn open_http(
     options: HttpOptions,
     flag: &str,
     routes: http::Routes,
-) -> anyhow::Result<HttpServer> {
+    is_required: bool,
+) -> anyhow::Result<Option<HttpServer>> {
     let listen = options.listen;
     let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
-    endpoint.with_context(|| describe_listen_error(listen, "HTTP", flag))
+    none_if_in_use(endpoint, listen, "HTTP", flag, is_required)
 }
 
 /// Returns the endpoint. Returns None and logs a warning if its address is in use and `is_required`
@@ -366,13 +363,10 @@ fn none_if_in_use<E>(
             );
             Ok(None)
         }
-        Err(error) => Err(error).with_context(|| describe_listen_error(listen, name, flag)),
+        Err(error) => Err(error).with_context(|| {
+            format!(
+                "cannot listen on {listen} for {name} clients; stop the process that uses this address, or choose another with {flag}"
+            )
+        }),
     }
-}
-
-/// Returns the context of an error to listen on an address.
-fn describe_listen_error(listen: SocketAddr, name: &str, flag: &str) -> String {
-    format!(
-        "cannot listen on {listen} for {name} clients; stop the process that uses this address, or choose another with {flag}"
-    )
 }
