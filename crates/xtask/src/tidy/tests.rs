@@ -39,17 +39,6 @@ fn banned_words_are_found_as_whole_words() {
 }
 
 #[test]
-fn old_paths_in_table_of_moved_files_may_have_banned_words() {
-    let text = "| `a/src/asked.rs` | `a/src/b.rs` |\nWe asked.\n";
-    let paths = ["docs/adr/0021-names-and-layout.md", "docs/a.md"];
-    let findings = words::find_banned(&make_tree(&paths.map(|path| (path, text))));
-    assert_eq!(
-        locations(&findings),
-        [(paths[0], 2), (paths[1], 1), (paths[1], 2)]
-    );
-}
-
-#[test]
 fn undocumented_metrics_are_found_in_code_texts_and_dashboards() {
     let code = "fn f() {\ngauge(\n\"left_ms\", 1);\ncounter(\"numbers\");\ngauge(\"gone\");\n}\n";
     let page = "| `seqsvr_raft_left_seconds` |\n| `seqsvr_raft_numbers_total` |\n";

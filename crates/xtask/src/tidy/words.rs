@@ -28,9 +28,6 @@ const BANNED: &[&str] = &[
 ];
 /// Files that are about the words themselves.
 const EXEMPT: &[&str] = &["docs/dev/style.md", "crates/xtask/src/tidy/"];
-/// The decision whose table maps old paths to new ones. Old paths contain banned words, and readers
-/// of older documents search for exactly these paths.
-const MOVED_FILES: &str = "docs/adr/0021-names-and-layout.md";
 
 /// Finds banned words in code, comments and texts.
 pub(super) fn find_banned(tree: &SourceTree) -> Vec<Finding> {
@@ -44,9 +41,6 @@ pub(super) fn find_banned(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files.iter().filter(has_words) {
         for (index, line) in file.text.lines().enumerate() {
-            if file.path == MOVED_FILES && line.starts_with("| `") {
-                continue;
-            }
             let line = line.to_lowercase();
             for word in BANNED.iter().filter(|word| has_word(&line, word)) {
                 findings.push(Finding {
