@@ -162,8 +162,8 @@ pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// Replaces a small file by the record of a value: writes a new one aside, syncs it, renames it, and
-/// syncs the directory. After a power cut the file is the old or the new one, never a mixture.
+/// Replaces a small file by the record of a value: writes a new one aside, syncs it, renames it,
+/// and syncs the directory. After a power cut the file is the old or the new one, never a mixture.
 pub(crate) fn replace_record<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let bytes = record::encode(value).map_err(Error::io("cannot encode", path))?;
     let tmp = path.with_extension("tmp");
