@@ -145,10 +145,10 @@ impl LeaseKeeper {
                 Reason::NameTaken | Reason::AddressTaken => {
                     taken_since.get_or_insert_with(Instant::now).elapsed()
                 }
-                _ => taken_since
-                    .take()
-                    .map(|_| Duration::ZERO)
-                    .unwrap_or_default(),
+                _ => {
+                    taken_since = None;
+                    Duration::ZERO
+                }
             };
             let takeover_wait = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
             let has_waited = taken_for > self.name_conflict_timeout.max(3 * takeover_wait);
@@ -220,11 +220,9 @@ impl LeaseKeeper {
             let started = Instant::now();
             self.shared.renewals.record_start();
             let renewed = self.renew_once(session, lease).await;
-            if renewed.is_ok() {
-                self.shared.renewals.record_success();
-            }
             match renewed {
                 Ok(d) => {
+                    self.shared.renewals.record_success();
                     lease = d;
                     self.shared.renewals.set_lease(d);
                     self.shared.counters.lease_renewals.add(1);

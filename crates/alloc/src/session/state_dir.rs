@@ -170,18 +170,13 @@ impl StateDir {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
             Err(e) => return self.reject_proof(&format!("{} cannot be read: {e}", path.display())),
         };
+        let damaged = || format!("{} is damaged or of another version", path.display());
         let Ok(stored) = serde_json::from_str::<StoredProof>(&text) else {
-            return self.reject_proof(&format!(
-                "{} is damaged or of another version",
-                path.display()
-            ));
+            return self.reject_proof(&damaged());
         };
         let nonce = u128::from_str_radix(&stored.nonce, 16);
         let (PROOF_FORMAT, Ok(nonce)) = (stored.format, nonce) else {
-            return self.reject_proof(&format!(
-                "{} is damaged or of another version",
-                path.display()
-            ));
+            return self.reject_proof(&damaged());
         };
         if stored.name != name {
             return self.reject_proof(&format!(
