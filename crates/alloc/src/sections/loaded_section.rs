@@ -18,7 +18,7 @@ use seqsvr_core::lease::ClockReading;
 use seqsvr_core::namespace::{Namespace, NamespaceSpec};
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::{CounterKey, CurrentValue, Section};
-use seqsvr_proto::v1::CurrentKind;
+use seqsvr_proto::v1::{CurrentKind, SectionHighWaterMark};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -243,13 +243,17 @@ impl LoadedSection {
         self.changed.notify_waiters();
     }
 
-    /// Waits until the section is sealed and drained, and returns the highest number used.
-    pub(crate) async fn wait_drained(&self) -> u64 {
+    /// Waits until the section is sealed and drained, and returns its high-water mark.
+    pub(crate) async fn wait_drained(&self) -> SectionHighWaterMark {
         loop {
             // Section guards never span an await, so each caller that is inside runs on another
             // thread now.
-            if let Some(last) = self.section.high_water_mark() {
-                return last;
+            if let Some(value) = self.section.high_water_mark() {
+                return SectionHighWaterMark {
+                    fence: Some(self.fence.into()),
+                    generation: self.generation.0,
+                    value,
+                };
             }
             tokio::task::yield_now().await;
         }

@@ -12,8 +12,9 @@ use seqsvr_core::section::TakeError;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::key::KeyBuf;
 use seqsvr_proto::v1::rejected::Kind;
+use seqsvr_proto::v1::section_command::Command;
 use seqsvr_proto::v1::section_reply::Reply;
-use seqsvr_proto::v1::{self, Reason, SectionCommand, section_command};
+use seqsvr_proto::v1::{self, Reason};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -169,11 +170,9 @@ impl Refiller {
             raise_to,
             force,
         };
-        let command = SectionCommand {
-            fence: Some(loaded.fence.into()),
-            command: Some(section_command::Command::Raise(raise)),
-        };
-        match self.command_queue.submit(command).await? {
+        let fence = Some(loaded.fence.into());
+        let submitted = self.command_queue.submit(fence, Command::Raise(raise));
+        match submitted.await? {
             Reply::Raised(raised) => {
                 if raised.generation == loaded.generation.0 {
                     loaded.section.widen_to(raised.max_seq);

@@ -13,8 +13,9 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::rejected::Kind;
+use seqsvr_proto::v1::section_command::Command;
 use seqsvr_proto::v1::section_reply::Reply;
-use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionHighWaterMark, section_command};
+use seqsvr_proto::v1::{self, Reason};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -152,11 +153,10 @@ impl SectionLifecycle {
                 nonce: u128_to_bytes(nonce),
                 step,
             };
-            let command = SectionCommand {
-                fence: Some(fence.into()),
-                command: Some(section_command::Command::Open(open)),
-            };
-            match self.command_queue.submit(command).await? {
+            let submitted = self
+                .command_queue
+                .submit(Some(fence.into()), Command::Open(open));
+            match submitted.await? {
                 Reply::Opened(opened) => {
                     self.shared.counters.opens.add(1);
                     let section = self.sections.build_section(&namespace, &opened);
@@ -234,31 +234,15 @@ impl SectionLifecycle {
     }
 
     async fn close_at_store(&self, loaded: Arc<LoadedSection>) {
-        let key = loaded.key();
         if self.sections.retire(&loaded) {
             self.sections
                 .record_generation(loaded.fence, loaded.generation.0);
-            let value = loaded.wait_drained().await;
-            let close = v1::Close {
-                generation: loaded.generation.0,
-                high_water_mark: value,
-            };
-            let command = SectionCommand {
-                fence: Some(loaded.fence.into()),
-                command: Some(section_command::Command::Close(close)),
-            };
+            let last = loaded.wait_drained().await;
             // With any answer, this generation is dead here.
-            match self.command_queue.submit(command).await {
+            match self.command_queue.submit_close(&last).await {
                 Ok(Reply::Closed(_)) => self.shared.counters.closes.add(1),
                 Ok(_) => {}
-                Err(_) => self.sections.record_unconfirmed_close(
-                    key,
-                    SectionHighWaterMark {
-                        fence: Some(loaded.fence.into()),
-                        generation: loaded.generation.0,
-                        value,
-                    },
-                ),
+                Err(_) => self.sections.record_unconfirmed_close(loaded.key(), last),
             }
         }
     }

@@ -48,13 +48,7 @@ pub(crate) async fn close_session(
     let _ = timeout_at(idle_deadline, sections.wait_until_all_idle()).await;
     let mut high_water_marks = sections.all_unconfirmed_closes();
     for loaded in sections.end_session(&session) {
-        let value = loaded.wait_drained().await;
-        let fence = Some(loaded.fence.into());
-        high_water_marks.push(SectionHighWaterMark {
-            fence,
-            generation: loaded.generation.0,
-            value,
-        });
+        high_water_marks.push(loaded.wait_drained().await);
     }
     let mut chunks: Vec<Vec<SectionHighWaterMark>> = high_water_marks
         .chunks(HIGH_WATER_MARKS_MAX)

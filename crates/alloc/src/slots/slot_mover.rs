@@ -26,10 +26,7 @@ use std::time::Duration;
 use seqsvr_core::command::HIGH_WATER_MARKS_MAX;
 use seqsvr_core::ids::{Epoch, SessionId, Slot};
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1::{
-    self, MoveSlotRequest, PlannedMove, Reason, SectionCommand, SectionHighWaterMark,
-    section_command,
-};
+use seqsvr_proto::v1::{MoveSlotRequest, PlannedMove, Reason, SectionHighWaterMark};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -227,11 +224,7 @@ impl SlotMover {
         self.sections.wait_until_idle(slot).await;
         let mut high_water_marks = self.sections.unconfirmed_closes(slot, epoch);
         for loaded in self.sections.retire_slot(slot, epoch) {
-            high_water_marks.push(SectionHighWaterMark {
-                fence: Some(loaded.fence.into()),
-                generation: loaded.generation.0,
-                value: loaded.wait_drained().await,
-            });
+            high_water_marks.push(loaded.wait_drained().await);
         }
         high_water_marks
     }
@@ -243,16 +236,9 @@ impl SlotMover {
         mut high_water_marks: Vec<SectionHighWaterMark>,
     ) -> Vec<SectionHighWaterMark> {
         let rest = high_water_marks.split_off(high_water_marks.len().min(HIGH_WATER_MARKS_MAX));
-        let closes = rest.into_iter().map(|last| {
-            let close = v1::Close {
-                generation: last.generation,
-                high_water_mark: last.value,
-            };
-            self.command_queue.submit(SectionCommand {
-                fence: last.fence,
-                command: Some(section_command::Command::Close(close)),
-            })
-        });
+        let closes = rest
+            .iter()
+            .map(|last| self.command_queue.submit_close(last));
         for closed in futures::future::join_all(closes).await {
             if let Err(fault) = closed {
                 tracing::debug!(%fault, "section moved without its high-water mark");

@@ -15,8 +15,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::SUBMIT_COMMANDS_MAX;
+use seqsvr_proto::v1::section_command::Command;
 use seqsvr_proto::v1::section_reply::Reply;
-use seqsvr_proto::v1::{Reason, SectionCommand, SubmitRequest, section_command};
+use seqsvr_proto::v1::{self, Reason, SectionCommand, SectionHighWaterMark, SubmitRequest};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +53,7 @@ impl PendingCommands {
 
     fn push(&mut self, waiting: QueuedCommand) {
         match waiting.0.command {
-            Some(section_command::Command::Open(_)) => self.opens.push_back(waiting),
+            Some(Command::Open(_)) => self.opens.push_back(waiting),
             _ => self.urgent.push_back(waiting),
         }
     }
@@ -87,8 +88,28 @@ impl CommandQueue {
         }
     }
 
+    /// Queues the close of a generation with this high-water mark, and waits for its answer.
+    pub(crate) async fn submit_close(
+        &self,
+        last: &SectionHighWaterMark,
+    ) -> Result<Reply, RpcError> {
+        let close = v1::Close {
+            generation: last.generation,
+            high_water_mark: last.value,
+        };
+        self.submit(last.fence, Command::Close(close)).await
+    }
+
     /// Queues a command and waits for its answer.
-    pub(crate) async fn submit(&self, command: SectionCommand) -> Result<Reply, RpcError> {
+    pub(crate) async fn submit(
+        &self,
+        fence: Option<v1::Fence>,
+        command: Command,
+    ) -> Result<Reply, RpcError> {
+        let command = SectionCommand {
+            fence,
+            command: Some(command),
+        };
         let (tx, rx) = oneshot::channel();
         {
             let mut queue = self.queue.lock();
@@ -185,8 +206,8 @@ mod tests {
             command: Some(command),
             ..SectionCommand::default()
         };
-        let open = || command(section_command::Command::Open(Default::default()));
-        let raise = || command(section_command::Command::Raise(Default::default()));
+        let open = || command(Command::Open(Default::default()));
+        let raise = || command(Command::Raise(Default::default()));
         let (mut queue, mut receivers) = (PendingCommands::default(), Vec::new());
         let crowd = (0..2 * SUBMIT_COMMANDS_MAX)
             .map(|_| open())
@@ -224,7 +245,7 @@ mod tests {
         submitter.clone().run(cancel).await;
         let submitted = tokio::time::timeout(
             Duration::from_secs(5),
-            submitter.submit(SectionCommand::default()),
+            submitter.submit(None, Command::Open(Default::default())),
         );
         let fault = submitted
             .await
