@@ -153,3 +153,50 @@ impl Listener for SimListener {
         .boxed()
     }
 }
+
+#[cfg(test)]
+#[path = "../../../net/tests/conformance/mod.rs"]
+mod conformance;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::conformance::{TestNetwork, check_transport};
+    use super::*;
+    use crate::event_trace::EventTrace;
+    use crate::network::NetworkConditions;
+
+    /// Seeds of the network. Each draws other delays, and other lengths of reads.
+    const SEEDS: u64 = 20;
+    const CONDITIONS: NetworkConditions = NetworkConditions {
+        delay_min_ms: 1,
+        delay_max_ms: 20,
+        slow_per_mille: 100,
+        window: 64 << 10,
+        short_read_per_mille: 200,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn simulated_transport_conforms() {
+        for seed in 0..SEEDS {
+            let net = SimNetwork::new(seed, CONDITIONS, EventTrace::default());
+            let listen = SocketAddr::from(([192, 0, 2, 1], 7_800));
+            net.add_host(listen, 1);
+            let delivering = net.clone();
+            let delivery = tokio::spawn(async move {
+                for now in 0.. {
+                    delivering.deliver_due(now);
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            });
+            check_transport(TestNetwork {
+                client: machine_transport(&net, 0),
+                server: machine_transport(&net, 1),
+                listen,
+            })
+            .await;
+            delivery.abort();
+        }
+    }
+}

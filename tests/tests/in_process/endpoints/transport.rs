@@ -1,19 +1,24 @@
-//! The transport is replaceable: a cluster runs over a network that is not TCP, and survives a
-//! partition.
+//! The transport is replaceable: the test doubles behave as TCP does, and a cluster runs over a
+//! network that is not TCP, and survives a partition.
 //!
 //! Fault: nodes are partitioned in the memory network.
 
+#[path = "../../../../crates/net/tests/conformance/mod.rs"]
+mod conformance;
+
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use conformance::{TestNetwork, check_transport};
 use seqsvr_alloc::AllocServer;
 use seqsvr_client::Client;
-use seqsvr_net::ChannelPool;
+use seqsvr_net::{ChannelPool, TcpTransport};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_store::StoreServer;
-use seqsvr_test_support::in_process::MemoryNet;
+use seqsvr_test_support::in_process::{CuttableLink, MemoryNet};
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 /// Addresses of a documentation network (RFC 5737), where no host exists.
@@ -44,6 +49,27 @@ async fn start_alloc_over(net: &MemoryNet, host: u8) -> AllocServer {
         ..seqsvr_alloc::AllocEnvironment::system()
     };
     AllocServer::start_in(options, environment).await.unwrap()
+}
+
+#[tokio::test]
+async fn memory_network_conforms() {
+    let net = MemoryNet::default();
+    check_transport(TestNetwork {
+        client: net.node("client"),
+        server: net.node("server"),
+        listen: test_address(1, 7800),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cuttable_link_conforms() {
+    check_transport(TestNetwork {
+        client: Arc::new(CuttableLink::connected()),
+        server: Arc::new(TcpTransport),
+        listen: ([127, 0, 0, 1], 0).into(),
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

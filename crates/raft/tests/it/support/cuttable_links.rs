@@ -1,5 +1,8 @@
 //! A transport whose links can be cut and restored while nodes use it.
 
+#[path = "../../../../net/tests/conformance/mod.rs"]
+mod conformance;
+
 use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
@@ -7,6 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use conformance::{TestNetwork, check_transport};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use seqsvr_net::{ByteStream, Listener, TcpTransport, Transport};
@@ -107,4 +111,15 @@ impl AsyncWrite for CuttableIo {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
+}
+
+#[tokio::test]
+async fn cuttable_links_conform() {
+    let links = CuttableLinks::default();
+    check_transport(TestNetwork {
+        client: links.transport_of("client"),
+        server: links.transport_of("server"),
+        listen: ([127, 0, 0, 1], 0).into(),
+    })
+    .await;
 }

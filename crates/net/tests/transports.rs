@@ -1,0 +1,84 @@
+//! The transports of this crate pass the conformance suite.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking; clippy.toml allows it only inside test functions"
+)]
+
+mod conformance;
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use conformance::{TestNetwork, check_transport};
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
+use seqsvr_net::{
+    ByteStream, ConnectionLimiter, LimitedConnection, Listener, TcpTransport, Transport,
+    accept_connections,
+};
+use tonic::transport::server::Connected;
+
+/// TCP whose listeners accept through a limiter.
+struct LimitedTransport;
+
+impl Transport for LimitedTransport {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
+        TcpTransport.connect(address)
+    }
+
+    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        async move {
+            let listener = TcpTransport.listen(address).await?;
+            let address = listener.local_addr()?;
+            let connections = accept_connections(listener, ConnectionLimiter::new(1));
+            Ok(Box::new(LimitedListener {
+                address,
+                connections: Box::pin(connections),
+            }) as Box<dyn Listener>)
+        }
+        .boxed()
+    }
+}
+
+struct LimitedListener {
+    address: SocketAddr,
+    connections: Pin<Box<dyn Stream<Item = io::Result<LimitedConnection>> + Send>>,
+}
+
+impl Listener for LimitedListener {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>> {
+        async move {
+            let connection = self.connections.next().await.unwrap()?;
+            let remote = connection.connect_info().remote();
+            Ok((Box::new(connection) as Box<dyn ByteStream>, remote))
+        }
+        .boxed()
+    }
+}
+
+async fn check_on_loopback(transport: impl Transport) {
+    let transport: Arc<dyn Transport> = Arc::new(transport);
+    check_transport(TestNetwork {
+        client: transport.clone(),
+        server: transport,
+        listen: ([127, 0, 0, 1], 0).into(),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tcp_transport_conforms() {
+    check_on_loopback(TcpTransport).await;
+}
+
+#[tokio::test]
+async fn limited_connections_conform() {
+    check_on_loopback(LimitedTransport).await;
+}
