@@ -53,7 +53,7 @@ pub enum Error {
     },
     /// A living cluster has recorded this node with another directory.
     #[error(
-        "cluster {cluster} calls this store as its member {node} with another data directory, so it makes no cluster beside that one, which could give the same numbers. Nothing was changed. Bring the old directory back; or start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`; to give that cluster up, stop all its stores, wait 10 s and repeat the command"
+        "cluster {cluster} calls this store as its member {node} with another data directory, so it makes no cluster beside that one, which could give the same numbers. Nothing was changed. Bring the old directory back; or start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`; to give that cluster up, stop all its stores, wait 5 s and repeat the command"
     )]
     WipedMember {
         /// This node's id.

@@ -165,8 +165,7 @@ pub async fn stores_reinitialized() -> ScenarioOutcome {
     let old_first = take_number(&server, 1).await.expect("a number").first;
 
     // 2. One stray store of another cluster ends nothing.
-    wipe_store(&mut cluster, 2).await;
-    init_cluster(&cluster, &[2]).await;
+    replace_by_stray_store(&mut cluster, 2).await;
     let began = Instant::now();
     while began.elapsed() < 3 * LEASE {
         take_number(&server, 1)
@@ -180,7 +179,7 @@ pub async fn stores_reinitialized() -> ScenarioOutcome {
     for store in 0..3 {
         wipe_store(&mut cluster, store).await;
     }
-    init_cluster(&cluster, &[0, 1, 2]).await;
+    init_cluster(&cluster.store_addresses).await;
     let wiped = Instant::now();
     let status = cluster.allocs[0].wait_for_exit(TEST_TIMEOUT).await;
     assert!(!status.success());
@@ -217,15 +216,32 @@ async fn wipe_store(cluster: &mut ProcessCluster, store: usize) {
     cluster.stores[store].restart();
 }
 
-/// Initializes a cluster of these stores.
-async fn init_cluster(cluster: &ProcessCluster, stores: &[usize]) {
-    let members: Vec<String> = stores
-        .iter()
-        .map(|at| format!("{}={}", at + 1, cluster.store_addresses[*at]))
-        .collect();
-    let members = members.join(",");
+/// Replaces a store by one that was initialized alone, at another address: the cluster does not
+/// call it there.
+async fn replace_by_stray_store(cluster: &mut ProcessCluster, store: usize) {
+    let own_address = cluster.store_addresses[store].clone();
+    let stray_address = format!("127.0.0.1:{}", free_ports(1));
+    cluster.kill_store(store);
+    cluster.stores[store].set_arg("--listen", &stray_address);
+    wipe_store(cluster, store).await;
+    let member = format!("{}={stray_address}", store + 1);
+    init_members(&member).await;
+    cluster.kill_store(store);
+    cluster.stores[store].set_arg("--listen", &own_address);
+    cluster.stores[store].restart();
+}
+
+/// Initializes a cluster of the stores at these addresses.
+async fn init_cluster(addresses: &[String]) {
+    let members = (1..).zip(addresses).map(|(id, at)| format!("{id}={at}"));
+    init_members(&members.collect::<Vec<_>>().join(",")).await;
+}
+
+/// Runs `init` with these stores until it succeeds. Stores that a cluster called a moment ago make
+/// no other one.
+async fn init_members(members: &str) {
     wait_until("the cluster to be created", TEST_TIMEOUT, async || {
-        let made = seqsvr_test_support::process::run_command(&["init", "--stores", &members]).await;
+        let made = seqsvr_test_support::process::run_command(&["init", "--stores", members]).await;
         made.status.success().then_some(())
     })
     .await;

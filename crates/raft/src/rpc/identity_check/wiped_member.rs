@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Time after the last such call for which the cluster counts as living. A leader calls a member
 /// that rejects it several times in a second.
-const CALL_AGE_MAX: Duration = Duration::from_secs(10);
+const CALL_AGE_MAX: Duration = Duration::from_secs(5);
 
 /// The last call that named this node with the incarnation of another directory.
 #[derive(Default)]
