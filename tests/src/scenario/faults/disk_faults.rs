@@ -235,6 +235,10 @@ async fn damage_rows_of_one_store(
     case: &DamageCase,
     outcome: &mut ScenarioOutcome,
 ) {
+    // Rows that were rebuilt a moment ago may not be on disk. sled finds on disk what a store had
+    // when it stopped in order, and records it.
+    setup.cluster.stop_store(store).await;
+    setup.cluster.restart_store(store).await;
     setup.cluster.kill_store(store);
     let before = load.answered_calls();
     (case.damage)(&setup.damage_point(store));
