@@ -53,13 +53,15 @@ pub enum Error {
     },
     /// A living cluster has recorded this node with another directory.
     #[error(
-        "cluster {cluster} calls this store as its member {node} with another data directory, so it makes no cluster beside that one, which could give the same numbers. Nothing was changed. Bring the old directory back; or start with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`; to give that cluster up, stop all its stores, wait 5 s and repeat the command"
+        "store {sender} of cluster {cluster} calls this store as its member {node} with another data directory, so this one joins no second cluster, which could give the same numbers. Nothing was changed. Bring the old directory back; or run `seqsvr member remove {node}` in that cluster, start this store with an empty --data-dir and an --id that was never used, and run `seqsvr member add ID=ADDR`; to give that cluster up, stop all its stores, also removed ones, wait 5 s and repeat the command"
     )]
     WipedMember {
         /// This node's id.
         node: u64,
         /// The cluster that calls it.
         cluster: ClusterId,
+        /// Store that called.
+        sender: u64,
     },
     /// Written by a newer build.
     #[error(

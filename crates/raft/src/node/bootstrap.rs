@@ -31,8 +31,8 @@ impl RaftNode {
     /// with the same cluster id is harmless and continues where it was interrupted.
     ///
     /// # Errors
-    /// [`Error::Members`] and [`Error::WrongCluster`] changed nothing; after [`Error::Unfinished`]
-    /// repeat the call.
+    /// [`Error::Members`], [`Error::WrongCluster`] and [`Error::WipedMember`] changed nothing;
+    /// after [`Error::Unfinished`] repeat the call.
     pub async fn create_cluster(
         &self,
         members: Vec<GroupMember>,

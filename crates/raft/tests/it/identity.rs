@@ -142,6 +142,15 @@ async fn wiped_voter_makes_no_cluster_while_it_is_called() {
         assert!(text.contains(&CLUSTER.to_string()), "{text}");
         assert_eq!(one.node.identity().cluster, None);
     }
+    // Nor does it join one that another store makes, but its own takes it back.
+    for (cluster, code, adopted) in [
+        (ClusterId(2), Code::Unavailable, None),
+        (CLUSTER, Code::InvalidArgument, Some(CLUSTER)),
+    ] {
+        let status = send_vote(&own.address, cluster, 1, own.incarnation).await;
+        assert_eq!(status.unwrap_err().code(), code);
+        assert_eq!(one.node.identity().cluster, adopted);
+    }
     // Calls for another node say nothing about this one.
     let two = start_node(dir.path(), 2, |_| {}).await;
     let own = two.member();

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::log::{self, LogStore};
 use crate::rpc::duplicate_id::VoteOwners;
 use crate::rpc::identity_check::sender::reject_sender;
-use crate::rpc::identity_check::wiped_member::WipedMember;
+use crate::rpc::identity_check::wiped_member::{StaleCall, WipedMember};
 use crate::rpc::log_throttle::LogThrottle;
 use crate::state::applied_state::SharedState;
 use crate::state::checkpoints::DigestPoll;
@@ -155,13 +155,17 @@ impl IdentityCheck {
             reason
         } else {
             if ours.cluster.is_none() {
-                let adopted = self.adopt_cluster(cluster).await;
+                let adopted = match self.reject_if_called(Some(cluster)) {
+                    Ok(()) => self.adopt_cluster(cluster).await,
+                    Err(called) => Err(called),
+                };
                 adopted.map_err(|e| Status::unavailable(e.to_string()))?;
             }
             return Ok(());
         };
         if reason == RaftRejectionReason::WrongIncarnation {
-            self.wiped_member.note_call(cluster);
+            let sender = header.sender;
+            self.wiped_member.note_call(StaleCall { cluster, sender });
         }
         if self.log_throttle.allow() {
             self.log_rejection(reason, &header, cluster);
@@ -189,15 +193,25 @@ impl IdentityCheck {
             return Err(Error::Stopped(String::from("it was shut down")));
         };
         if self.identity().cluster.is_none() {
-            if let Some(cluster) = self.wiped_member.calling_cluster() {
-                let node = self.identity().node;
-                return Err(Error::WipedMember { node, cluster });
-            }
+            self.reject_if_called(None)?;
             self.stop_after_failed_write(founder::store_founded_cluster(directory, cluster))?;
         }
         let adopted = self.adopt_in_storage(storage.as_ref(), cluster).await;
         self.stop_after_failed_write(adopted)?;
         Ok(founder::load_founded_cluster(directory)? == Some(cluster) || planted!(FoundTwice))
+    }
+
+    /// Rejects a cluster that is to be made, or adopted, while another one calls this node as a
+    /// member on another directory: see [`wiped_member`].
+    fn reject_if_called(&self, adopted: Option<ClusterId>) -> Result<(), Error> {
+        match self.wiped_member.recent_call() {
+            Some(call) if adopted != Some(call.cluster) => Err(Error::WipedMember {
+                node: self.identity().node,
+                cluster: call.cluster,
+                sender: call.sender,
+            }),
+            _ => Ok(()),
+        }
     }
 
     async fn adopt_in_storage(
