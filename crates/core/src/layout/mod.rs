@@ -1,0 +1,136 @@
+//! Layouts of ids: which bits of an id mean what, as plain data.
+//!
+//! A layout is a list of fields from the most significant bit down, `name:bits` with commas:
+//! `0:1,time:41,worker:10,seq:12`. The word `unsigned` in front allows ids with the top bit.
+//!
+//! | Field | Meaning |
+//! |---|---|
+//! | `0:n` | zeros, such as the bit of the sign |
+//! | `time:n`, `time~:n` | ticks since the epoch; `~`: inverted, so that later ids are smaller |
+//! | `dc:n` | the data center, or the upper of two levels of a worker |
+//! | `worker:n` | the number of the maker |
+//! | `lane:n` | which of several timelines of a worker |
+//! | `seq:n`, `seq~:n` | the number within a tick; inverted together with the time |
+//! | `const:n=v` | the constant `v` |
+//! | `rand:n` | random bits |
+//!
+//! Fields lie in any order. `0`, `const` and `rand` may occur several times, the others once.
+
+mod checks;
+mod field;
+mod grammar;
+mod layout_error;
+mod tick_scale;
+mod utc_text;
+
+use serde::{Deserialize, Serialize};
+
+pub use field::{FieldKind, LayoutField};
+pub use layout_error::LayoutError;
+pub use tick_scale::{TickScale, UNIT_MS_MAX};
+pub use utc_text::format_utc_ms;
+
+/// A checked list of fields. Its text form is that of the grammar.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct IdLayout {
+    fields: Vec<LayoutField>,
+    is_unsigned: bool,
+}
+
+impl IdLayout {
+    /// Makes a layout of fields from the most significant bit down. `is_unsigned` allows 64 bits
+    /// without a zero in front.
+    ///
+    /// # Errors
+    /// A field has too few or too many bits, one is missing or occurs twice, or their sum is more
+    /// than 64 bits.
+    pub fn new(fields: Vec<LayoutField>, is_unsigned: bool) -> Result<IdLayout, LayoutError> {
+        checks::check_fields(&fields, is_unsigned)?;
+        Ok(IdLayout {
+            fields,
+            is_unsigned,
+        })
+    }
+
+    /// Returns the fields from the most significant bit down.
+    pub fn fields(&self) -> &[LayoutField] {
+        &self.fields
+    }
+
+    /// Returns each field with the number of bits below it.
+    pub fn fields_with_shifts(&self) -> impl Iterator<Item = (LayoutField, u32)> {
+        let mut below = self.total_bits();
+        self.fields.iter().map(move |field| {
+            below -= field.bits;
+            (*field, below)
+        })
+    }
+
+    /// Returns whether ids may have the top bit.
+    pub fn is_unsigned(&self) -> bool {
+        self.is_unsigned
+    }
+
+    /// Returns the sum of the bits of all fields.
+    pub fn total_bits(&self) -> u32 {
+        self.fields.iter().map(|field| field.bits).sum()
+    }
+
+    /// Returns the bits of the fields with this name; 0 if there is none.
+    pub fn bits_of(&self, name: &str) -> u32 {
+        let named = self.fields.iter().filter(|f| f.kind.name() == name);
+        named.map(|field| field.bits).sum()
+    }
+
+    /// Returns whether ids fall with time.
+    pub fn is_inverted(&self) -> bool {
+        let inverted = FieldKind::Time { inverted: true };
+        self.fields.iter().any(|field| field.kind == inverted)
+    }
+
+    /// Returns whether ids of different makers are ordered by time: nothing that varies lies above
+    /// the time.
+    pub fn is_ordered_by_time(&self) -> bool {
+        let above = |field: &&LayoutField| !matches!(field.kind, FieldKind::Time { .. });
+        let mut above = self.fields.iter().take_while(above);
+        above.all(|field| field.kind.is_fixed() || field.bits == 0)
+    }
+
+    /// Checks that a generator can count positions of this layout in 63 bits.
+    ///
+    /// # Errors
+    /// `time` and `seq` have more than 63 bits together.
+    pub fn check_for_generator(&self) -> Result<(), LayoutError> {
+        checks::check_positions(self)
+    }
+
+    /// Checks that JavaScript reads every id exactly.
+    ///
+    /// # Errors
+    /// The layout has more than 53 bits.
+    pub fn check_for_javascript(&self) -> Result<(), LayoutError> {
+        checks::check_exact_doubles(self)
+    }
+
+    /// Returns the Unix time in milliseconds at which the ticks of this layout are used up.
+    pub fn end_ms(&self, scale: TickScale) -> u64 {
+        scale.unix_ms_of(1 << self.bits_of("time"))
+    }
+
+    /// Checks that ids can be made for `years_min` years from `now_ms` on.
+    ///
+    /// # Errors
+    /// The time of the layout is over, or ends before.
+    pub fn check_life(
+        &self,
+        scale: TickScale,
+        now_ms: u64,
+        years_min: u32,
+    ) -> Result<(), LayoutError> {
+        checks::check_end(self, scale, now_ms, years_min)
+    }
+}
+
+#[cfg(test)]
+mod tests;
