@@ -1,0 +1,109 @@
+//! One preset and the search for it.
+
+use seqsvr_core::layout::{LayoutError, TickScale};
+
+use super::{IdScheme, PRESETS};
+
+/// How a system or a package lays out its ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdPreset {
+    /// Name: a word, or a package as `registry:package`, with `:variant` where the package has
+    /// several.
+    pub name: &'static str,
+    /// Packages that make such ids, with the version that was seen to do so.
+    pub packages: &'static [(&'static str, &'static str)],
+    /// Layout in its text form.
+    pub layout: &'static str,
+    /// Unix time of tick 0 in milliseconds; None if each user chooses one.
+    pub epoch_ms: Option<u64>,
+    /// Length of a tick in milliseconds.
+    pub unit_ms: u64,
+    /// Least number within a tick; smaller ones are kept for clocks that are set back.
+    pub seq_min: u32,
+    /// What to know about it.
+    pub note: &'static str,
+}
+
+impl IdPreset {
+    /// Returns the scheme. `epoch_ms` replaces the epoch of the preset.
+    ///
+    /// # Errors
+    /// The preset has no epoch and none is given, or the given one is after the year 9999.
+    pub fn scheme(&self, epoch_ms: Option<u64>) -> Result<IdScheme, EpochRequired> {
+        let epoch_ms = epoch_ms.or(self.epoch_ms).ok_or(EpochRequired::Missing {
+            preset: self.name,
+            why: self.note,
+        })?;
+        let scale = TickScale::new(epoch_ms, self.unit_ms)?;
+        Ok(IdScheme::new(self.layout.parse()?, scale))
+    }
+
+    /// Returns whether the preset or one of its packages has this name.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.name == name || self.packages.iter().any(|(package, _)| *package == name)
+    }
+
+    /// Returns whether a text about the preset contains these letters.
+    fn mentions(&self, text: &str) -> bool {
+        let packages = self.packages.iter().map(|(package, _)| *package);
+        let mut texts = packages.chain([self.name, self.note]);
+        texts.any(|about| about.to_lowercase().contains(text))
+    }
+}
+
+/// Returns the preset with this name, or the one of this package.
+///
+/// # Errors
+/// There is none.
+pub fn find_preset(name: &str) -> Result<&'static IdPreset, UnknownPreset> {
+    let preset = PRESETS.iter().find(|preset| preset.has_name(name));
+    preset.ok_or_else(|| {
+        let text = name.to_lowercase();
+        let similar = |preset: &&IdPreset| !text.is_empty() && preset.mentions(&text);
+        let similar = PRESETS.iter().filter(similar).map(|p| p.name).collect();
+        UnknownPreset {
+            name: name.to_owned(),
+            similar,
+        }
+    })
+}
+
+/// No preset has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no preset is named {name:?}: {}", suggest(similar))]
+pub struct UnknownPreset {
+    /// The name.
+    pub name: String,
+    /// Presets that mention it.
+    pub similar: Vec<&'static str>,
+}
+
+fn suggest(similar: &[&str]) -> String {
+    match similar {
+        [] => String::from(
+            "presets are words such as twitter, or packages such as crate:snowflaked; give one of \
+             them, or a layout, an epoch and a unit",
+        ),
+        [one] => format!("use {one}"),
+        several => format!(
+            "it may mean {}; use the one of the package",
+            several.join(", ")
+        ),
+    }
+}
+
+/// A preset cannot be used with this epoch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EpochRequired {
+    /// The preset has no epoch of its own, and none was given.
+    #[error("preset {preset} needs an epoch: {why}; give one, such as 2026-01-01 or 1767225600000")]
+    Missing {
+        /// Name of the preset.
+        preset: &'static str,
+        /// Why there is none.
+        why: &'static str,
+    },
+    /// The epoch is out of bounds.
+    #[error(transparent)]
+    Bad(#[from] LayoutError),
+}
