@@ -8,3 +8,4 @@
 
 pub mod codec;
 pub mod presets;
+pub mod text;

@@ -1,0 +1,180 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const FORMS: [IdForm; 6] = IdForm::ALL;
+
+#[test]
+fn form_writes_and_reads_published_texts() {
+    for (id, texts) in [
+        (
+            225_912_364_091_068_416,
+            [
+                "225912364091068416",
+                "03229a1924045000",
+                "068MT34J08M00",
+                "0GggDr9nEwK",
+                "XR57j3BV3m",
+                "1psf8zbrfl6o",
+            ],
+        ),
+        (
+            i64::MAX as u64,
+            [
+                "9223372036854775807",
+                "7fffffffffffffff",
+                "7ZZZZZZZZZZZZ",
+                "AzL8n0Y58m7",
+                "NQm6nKp8qFC",
+                "1y2p0ij32e8e7",
+            ],
+        ),
+        (
+            0,
+            [
+                "0",
+                "0000000000000000",
+                "0000000000000",
+                "00000000000",
+                "1",
+                "0",
+            ],
+        ),
+    ] {
+        for (form, text) in FORMS.into_iter().zip(texts) {
+            assert_eq!(form.format(id), text);
+            assert_eq!(form.parse(text), Ok(id.into()), "{form:?} {text}");
+        }
+    }
+}
+
+#[test]
+fn form_reads_other_spellings() {
+    for (form, text, number) in [
+        (IdForm::Hex, "0x03229A1924045000", 225_912_364_091_068_416),
+        (IdForm::Crockford, "o68mt34jo8moo", 225_912_364_091_068_416),
+        (IdForm::Crockford, "iL", 33),
+        (IdForm::Base36, "1PSF8ZBRFL6O", 225_912_364_091_068_416),
+        (IdForm::Decimal, "-1", u128::from(u64::MAX)),
+        (IdForm::Decimal, "-9223372036854775808", 1 << 63),
+        (
+            IdForm::Decimal,
+            "29649125613993263362",
+            29_649_125_613_993_263_362,
+        ),
+        (IdForm::Crockford, "7ZZZZZZZZZZZZZZZZZZZZZZZZZ", u128::MAX),
+    ] {
+        assert_eq!(form.parse(text), Ok(number), "{form:?} {text}");
+    }
+}
+
+#[test]
+fn form_error_names_character_bounds_and_example() {
+    for (form, text, parts) in [
+        (
+            IdForm::Crockford,
+            "068MU34J08M00",
+            [
+                "'U' is no character of base32",
+                "character 5",
+                "068MT34J08M00",
+            ],
+        ),
+        (
+            IdForm::Base58,
+            "X0",
+            ["'0' is no character of base58", "1 to 9", "XR57j3BV3m"],
+        ),
+        (IdForm::Decimal, "", ["empty", "dec", "225912364091068416"]),
+        (IdForm::Hex, "0x", ["empty", "hex", "03229a1924045000"]),
+        (
+            IdForm::Decimal,
+            "--1",
+            ["'-' is no character of dec", "0 to 9", "example"],
+        ),
+        (
+            IdForm::Base62,
+            "ü",
+            [
+                "'ü' is no character of base62",
+                "character 1",
+                "0GggDr9nEwK",
+            ],
+        ),
+        (
+            IdForm::Crockford,
+            "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+            ["too large", "128 bits", "068MT34J08M00"],
+        ),
+        (
+            IdForm::Decimal,
+            "-9223372036854775809",
+            ["too small", "-9223372036854775808", "example"],
+        ),
+    ] {
+        let error = form.parse(text).unwrap_err().to_string();
+        for part in parts {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
+
+#[test]
+fn text_without_a_form_is_read_in_each_possible_one() {
+    let forms_of = |text: &str| -> Vec<&str> {
+        let readings = read_any_form(text).unwrap();
+        readings.into_iter().map(|(form, _)| form.name()).collect()
+    };
+    for (text, forms) in [
+        (" 225912364091068416 ", vec!["dec"]),
+        ("-1", vec!["dec"]),
+        ("0x10", vec!["hex"]),
+        ("03229a1924045000", vec!["hex"]),
+        ("068MT34J08M00", vec!["base32", "base36"]),
+        ("0GggDr9nEwK", vec!["base62", "base36"]),
+        ("XR57j3BV3m", vec!["base58", "base36"]),
+        ("base58:XR57j3BV3m", vec!["base58"]),
+        ("01ARZ3NDEKTSV4RRFFQ69G5FAV", vec!["base32"]),
+    ] {
+        assert_eq!(forms_of(text), forms, "{text}");
+    }
+    for text in [
+        "",
+        "abc",
+        "a:b",
+        "base32:u",
+        "6bd19fe7-7b3d-45a0-bb07-41e46df9242d",
+    ] {
+        let error = read_any_form(text).unwrap_err().to_string();
+        assert!(
+            error.contains("example") || error.contains("as in base36:"),
+            "{error}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn form_reads_what_it_writes(id: u64) {
+        for form in FORMS {
+            prop_assert_eq!(form.parse(&form.format(id)), Ok(id.into()));
+            let readings = read_any_form(&format!("{}:{}", form.name(), form.format(id)));
+            prop_assert_eq!(readings, Ok(vec![(form, id.into())]));
+        }
+    }
+
+    #[test]
+    fn padded_form_sorts_as_the_ids(a: u64, b: u64) {
+        for form in [IdForm::Hex, IdForm::Crockford, IdForm::Base62] {
+            prop_assert_eq!(form.format(a).cmp(&form.format(b)), a.cmp(&b));
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_rejected(text in "\\PC{0,40}") {
+        let _ = read_any_form(&text);
+        for form in FORMS {
+            let _ = form.parse(&text);
+        }
+    }
+}
