@@ -8,4 +8,5 @@
 
 pub mod codec;
 pub mod presets;
+pub mod recognition;
 pub mod text;

@@ -1,0 +1,15 @@
+//! What an id without a preset can be.
+//!
+//! The time of an id is the evidence: most presets read another one's ids as a time before there
+//! were such ids, or in the future. Several presets may remain, so the answer is always a list.
+
+mod candidates;
+mod javascript;
+mod wide_id;
+
+pub use candidates::{IdCandidate, OLDEST_MS, find_candidates};
+pub use javascript::is_maybe_rounded;
+pub use wide_id::WideId;
+
+#[cfg(test)]
+mod tests;
