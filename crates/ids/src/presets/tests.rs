@@ -239,3 +239,40 @@ fn preset_with_an_unknown_name_is_suggested() {
         "npm:flake-idgen"
     );
 }
+
+/// Returns the table of the page of presets.
+fn render_table() -> String {
+    let mut table = String::from(
+        "| Preset | Layout | Unit | Epoch | Ends | Packages | Note |\n|---|---|---|---|---|---|---|\n",
+    );
+    for preset in PRESETS {
+        let (epoch, end) = match preset.scheme(None) {
+            Ok(scheme) => (
+                format_utc_ms(scheme.scale().epoch_ms()),
+                format_utc_ms(scheme.layout().end_ms(scheme.scale())),
+            ),
+            Err(_) => (String::from("must be given"), String::from("-")),
+        };
+        // The day, also of a year of six digits.
+        let end = end.split('T').next().unwrap();
+        let packages = preset.packages.iter();
+        let packages: Vec<_> = packages.map(|(name, v)| format!("`{name}` {v}")).collect();
+        let (name, layout, unit_ms) = (preset.name, preset.layout, preset.unit_ms);
+        let packages = match packages.is_empty() {
+            true => String::from("-"),
+            false => packages.join(", "),
+        };
+        let note = preset.note;
+        table += &format!(
+            "| `{name}` | `{layout}` | {unit_ms} ms | {epoch} | {end} | {packages} | {note} |\n"
+        );
+    }
+    table
+}
+
+#[test]
+fn presets_page_has_the_table_of_the_code() {
+    let page = include_str!("../../../../docs/guide/id-presets.md");
+    let table = render_table();
+    assert!(page.contains(&table), "put this into the page:\n{table}");
+}
