@@ -1,8 +1,8 @@
-//! One preset and the search for it.
+//! One preset.
 
 use seqsvr_core::layout::{LayoutError, TickScale};
 
-use super::{IdScheme, PRESETS};
+use super::IdScheme;
 
 /// How a system or a package lays out its ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,51 +44,10 @@ impl IdPreset {
     }
 
     /// Returns whether a text about the preset contains these letters.
-    fn mentions(&self, text: &str) -> bool {
+    pub(super) fn mentions(&self, text: &str) -> bool {
         let packages = self.packages.iter().map(|(package, _)| *package);
         let mut texts = packages.chain([self.name, self.note]);
         texts.any(|about| about.to_lowercase().contains(text))
-    }
-}
-
-/// Returns the preset with this name, or the one of this package.
-///
-/// # Errors
-/// There is none.
-pub fn find_preset(name: &str) -> Result<&'static IdPreset, UnknownPreset> {
-    let preset = PRESETS.iter().find(|preset| preset.has_name(name));
-    preset.ok_or_else(|| {
-        let text = name.to_lowercase();
-        let similar = |preset: &&IdPreset| !text.is_empty() && preset.mentions(&text);
-        let similar = PRESETS.iter().filter(similar).map(|p| p.name).collect();
-        UnknownPreset {
-            name: name.to_owned(),
-            similar,
-        }
-    })
-}
-
-/// No preset has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no preset is named {name:?}: {}", suggest(similar))]
-pub struct UnknownPreset {
-    /// The name.
-    pub name: String,
-    /// Presets that mention it.
-    pub similar: Vec<&'static str>,
-}
-
-fn suggest(similar: &[&str]) -> String {
-    match similar {
-        [] => String::from(
-            "presets are words such as twitter, or packages such as crate:snowflaked; give one of \
-             them, or a layout, an epoch and a unit",
-        ),
-        [one] => format!("use {one}"),
-        several => format!(
-            "it may mean {}; use the one of the package",
-            several.join(", ")
-        ),
     }
 }
 

@@ -5,10 +5,12 @@
 
 mod id_preset;
 mod id_scheme;
+mod preset_search;
 mod table;
 
-pub use id_preset::{EpochRequired, IdPreset, UnknownPreset, find_preset};
+pub use id_preset::{EpochRequired, IdPreset};
 pub use id_scheme::{IdReading, IdScheme};
+pub use preset_search::{UnknownPreset, find_preset};
 pub use table::PRESETS;
 
 #[cfg(test)]

@@ -107,23 +107,28 @@ impl IdForm {
     }
 
     fn parse_digits(self, text: &str) -> Result<u128, IdTextError> {
+        let form = self.name();
+        let (characters, example) = self.describe();
         if text.is_empty() {
-            return Err(IdTextError::Empty(self));
+            return Err(IdTextError::Empty { form, example });
         }
         let base = self.alphabet().len() as u128;
         let mut number = 0u128;
-        for (index, character) in text.char_indices() {
+        for (index, character) in text.chars().enumerate() {
             let bad = || IdTextError::Character {
-                form: self,
+                form,
                 character,
-                index,
+                place: index + 1,
+                characters,
+                example,
             };
             let digit = self.digit_of(character).ok_or_else(bad)?;
             let shifted = number.checked_mul(base);
             let sum = shifted.and_then(|number| number.checked_add(digit));
             number = sum.ok_or_else(|| IdTextError::TooLarge {
-                form: self,
+                form,
                 text: text.to_owned(),
+                example,
             })?;
         }
         Ok(number)
@@ -143,7 +148,7 @@ impl IdForm {
     }
 
     /// Describes the characters and gives an example of 64 bits.
-    pub(super) fn describe(self) -> (&'static str, &'static str) {
+    fn describe(self) -> (&'static str, &'static str) {
         match self {
             IdForm::Decimal => ("the digits 0 to 9", "225912364091068416"),
             IdForm::Hex => ("0 to 9 and a to f", "03229a1924045000"),

@@ -9,8 +9,8 @@ pub use id_form::IdForm;
 pub use text_error::IdTextError;
 
 /// Reads a text without knowing its form. Returns each form that it can be, with the number; the
-/// likely ones first. A form in front decides, as in `base36:1psf8zbrfl6o`, and so does `0x`. Digits
-/// are decimal.
+/// likely ones first. A form in front decides, as in `base36:1psf8zbrfl6o`, and so does `0x`. A text
+/// of digits is decimal.
 ///
 /// # Errors
 /// The text has no form.
