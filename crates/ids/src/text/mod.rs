@@ -2,15 +2,19 @@
 //!
 //! Forms with leading zeros (hex, base 32, base 62) sort as the ids do.
 
+mod epoch_text;
 mod id_form;
+mod long_form;
 mod text_error;
 
+pub use epoch_text::{EpochTextError, parse_epoch};
 pub use id_form::IdForm;
+pub use long_form::format_long;
 pub use text_error::IdTextError;
 
 /// Reads a text without knowing its form. Returns each form that it can be, with the number; the
-/// likely ones first. A form in front decides, as in `base36:1psf8zbrfl6o`, and so does `0x`. A text
-/// of digits is decimal.
+/// likely ones first. A form in front decides, as in `base36:1psf8zbrfl6o`, and so does `0x`.
+/// A text of digits is decimal.
 ///
 /// # Errors
 /// The text has no form.

@@ -153,6 +153,79 @@ fn text_without_a_form_is_read_in_each_possible_one() {
     }
 }
 
+#[test]
+fn epoch_is_a_date_a_time_or_milliseconds() {
+    for (text, unix_ms) in [
+        ("2026-01-01", 1_767_225_600_000),
+        ("1970-01-01", 0),
+        ("2000-02-29", 951_782_400_000),
+        ("9999-12-31T23:59:59.999Z", 253_402_300_799_999),
+        ("2010-11-04T01:42:54.657Z", 1_288_834_974_657),
+        ("2010-11-04t01:42:54.6579999z", 1_288_834_974_657),
+        ("2016-05-20 00:00:00+08:00", 1_463_673_600_000),
+        ("1969-12-31T16:00:00-08:00", 0),
+        ("2020-02-19T18:20:02.5Z", 1_582_136_402_500),
+        ("1288834974657", 1_288_834_974_657),
+        ("0", 0),
+    ] {
+        assert_eq!(parse_epoch(text), Ok(unix_ms), "{text}");
+    }
+}
+
+#[test]
+fn epoch_error_names_part_bounds_and_example() {
+    for (text, why) in [
+        ("", "year has four digits"),
+        ("2026", "a year alone"),
+        ("26-01-01", "year has four digits"),
+        ("2026/01/01", "written as 2026-01-31"),
+        ("2026-13-01", "month is 01 to 12"),
+        ("2026-02-29", "does not have that day"),
+        ("0000-01-01", "before 1970"),
+        ("1969-12-31", "before 1970"),
+        ("1970-01-01T00:00:00+00:01", "before 1970"),
+        ("2026-01-01X", "a T separates"),
+        ("2026-01-01T24:00:00Z", "hour is 00 to 23"),
+        ("2026-01-01T00:60:00Z", "minute is 00 to 59"),
+        ("2026-01-01T00:00:60Z", "second is 00 to 59"),
+        ("2026-01-01T00:00:00.Z", "no digit"),
+        ("2026-01-01T00:00:00", "ends with Z"),
+        ("2026-01-01T00:00:00+0800", "ends with Z"),
+        ("2026-01-01T00:00:00Z ", "ends with Z"),
+        ("99999999999999999999", "more than 64 bits"),
+        ("２０２６-01-01", "year has four digits"),
+    ] {
+        let error = parse_epoch(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{text:?}: {error}");
+        assert!(error.contains("2026-01-01T08:00:00+08:00"), "{error}");
+    }
+}
+
+/// Row B11: the form of the founding text, with marks between the bits of fields.
+#[test]
+fn b11_long_form_has_time_number_maker_and_bits() {
+    let twitter = crate::presets::find_preset("twitter").unwrap();
+    let scheme = twitter.scheme(Some(1_451_606_400_000)).unwrap();
+    let id = 225_912_364_279_812_097;
+    let reading = scheme.read(id).unwrap();
+    assert_eq!(
+        format_long(&scheme, id, &reading),
+        "2017-09-15T09:35:04.893Z, #1, @(2,5) => id: 225912364279812097, hex: 03229A192F445001, \
+         bin: 0|00000110010001010011010000110010010111101|00010|00101|000000000001"
+    );
+    let js = crate::presets::find_preset("js")
+        .unwrap()
+        .scheme(None)
+        .unwrap();
+    let line = format_long(&js, 5, &js.read(5).unwrap());
+    assert!(
+        line.starts_with("2026-01-01T00:00:00.000Z, #5, @(0) => id: 5,"),
+        "{line}"
+    );
+    assert!(line.contains("bin: 00000000000|0"), "{line}");
+    assert!(line.ends_with("|000|000000101"), "{line}");
+}
+
 proptest! {
     #[test]
     fn form_reads_what_it_writes(id: u64) {
@@ -161,6 +234,12 @@ proptest! {
             let readings = read_any_form(&format!("{}:{}", form.name(), form.format(id)));
             prop_assert_eq!(readings, Ok(vec![(form, id.into())]));
         }
+    }
+
+    #[test]
+    fn epoch_reads_what_is_written(unix_ms in 0u64..=253_402_300_799_999) {
+        let text = seqsvr_core::layout::format_utc_ms(unix_ms);
+        prop_assert_eq!(parse_epoch(&text), Ok(unix_ms));
     }
 
     #[test]
@@ -176,5 +255,6 @@ proptest! {
         for form in FORMS {
             let _ = form.parse(&text);
         }
+        let _ = parse_epoch(&text);
     }
 }

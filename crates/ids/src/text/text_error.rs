@@ -49,8 +49,8 @@ pub enum IdTextError {
     TooSmall(String),
     /// The text can be no form.
     #[error(
-        "{0:?} is an id in no form: dec has digits, hex 16 characters, base32 13, base62 11, base58 9 \
-         to 11, base36 10 to 13; name the form in front, as in base36:1psf8zbrfl6o"
+        "{0:?} is no id in any form: dec has digits, hex 16 characters, base32 13, base62 11, \
+         base58 9 to 11, base36 10 to 13; name the form in front, as in base36:1psf8zbrfl6o"
     )]
     NoForm(String),
 }
