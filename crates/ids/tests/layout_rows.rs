@@ -1,5 +1,7 @@
 //! What the founding texts say about layouts of ids. Each test bears the number of its row.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use seqsvr_core::layout::{IdLayout, TickScale};
 use seqsvr_ids::codec::{IdCodec, IdPart, IdParts};
 use seqsvr_ids::presets::{IdScheme, find_preset};

@@ -129,6 +129,14 @@ fn rounded_ids_of_javascript_are_noticed() {
 
 proptest! {
     #[test]
+    fn rounded_id_of_javascript_is_always_noticed(id in (1u64 << 53) + 1..1 << 63) {
+        let rounded = id as f64;
+        prop_assert!(is_maybe_rounded(rounded as u64) || rounded as u64 == 1 << 53);
+        let printed: u64 = rounded.to_string().parse().unwrap();
+        prop_assert!(is_maybe_rounded(printed) || printed == 1 << 53);
+    }
+
+    #[test]
     fn any_id_has_only_plausible_candidates(id: u64, now_ms in OLDEST_MS..4_000_000_000_000) {
         let candidates = find_candidates(id, now_ms);
         prop_assert!(candidates.is_sorted_by_key(|c| c.surprise_bits));
