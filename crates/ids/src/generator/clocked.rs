@@ -1,0 +1,284 @@
+//! Generator for one process without a store: a fixed worker, a clock, and a policy.
+//!
+//! Invariants:
+//! - `aside[l]` of a lane that is not the present one is above everything used of it. A change of
+//!   the lane holds the lock of `aside`, and notes the position that its compare-and-swap replaced:
+//!   with a position read before, a caller could take ids in between, and the lane would repeat
+//!   them when it is chosen again.
+//! - A lane is chosen only if `aside[l]` is at or below the first position of the reading, where
+//!   the lane continues.
+//! - The clock is read *after* the word. If it was read before, another caller could stamp a later
+//!   tick in between: the clock would seem to be set back, and a call would be rejected or use up a
+//!   lane for nothing.
+
+use std::num::NonZeroU32;
+
+use super::positions::{Bounds, Mark, NotTaken, Passing, Positions};
+use super::sync::{Mutex, MutexGuard, lock_ignoring_poison};
+use super::{ClockPolicy, ClockVerdict, Full, LaneChoice, Progress, Run, SequenceStart, TickGrid};
+
+/// A clock that counts in ticks of the layout since its epoch.
+pub trait TickClock {
+    /// Reads it.
+    fn tick(&self) -> u64;
+
+    /// Waits about this many ticks; returns false to give up instead.
+    fn wait(&self, ticks: u64) -> bool;
+}
+
+/// Generator of one process, for a worker that no other process uses, with a policy for a clock
+/// that is behind.
+///
+/// Within one life no id repeats, for any readings of the clock. **A new process does not know what
+/// the last one stamped: a restart after which the clock is behind repeats ids**, unless it begins
+/// by [`resume`](Self::resume) with what the last one kept. A cluster with a store has no such case.
+pub struct Clocked<P> {
+    positions: Positions,
+    policy: P,
+    aside: Mutex<[u64; Progress::LANES_MAX]>,
+}
+
+/// Why a generator with a clock gives no id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClockedError {
+    /// All ids that may be stamped now are used up.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The clock is a little behind: a retry after a wait may succeed.
+    #[error(
+        "clock moved back by {behind_ticks} ticks: no id is made before it has caught up; wait {wait_ticks} \
+         ticks and read it again"
+    )]
+    Behind {
+        /// How far the clock is behind the last id.
+        behind_ticks: u64,
+        /// How long the policy waits.
+        wait_ticks: u64,
+    },
+    /// The policy rejects calls until the clock has caught up.
+    #[error(
+        "clock moved back by {behind_ticks} ticks: ids are rejected until it has caught up; correct the \
+         clock, or use the policy `hold` or `ahead`"
+    )]
+    MovedBack {
+        /// How far the clock is behind the last id.
+        behind_ticks: u64,
+    },
+    /// No lane is left whose ticks at the reading are not used.
+    #[error(
+        "clock moved back by {behind_ticks} ticks: none of the {lanes} lanes can continue there; wait until \
+         the clock has caught up"
+    )]
+    NoLane {
+        /// How far the clock is behind the last id.
+        behind_ticks: u64,
+        /// Lanes of the layout.
+        lanes: usize,
+    },
+}
+
+/// What a policy makes of a call that takes nothing.
+enum Rejection {
+    Error(ClockedError),
+    ChangeLane(LaneChoice),
+}
+
+impl<P: ClockPolicy> Clocked<P> {
+    const PASSING: Passing = if P::USES_LAST_TICK {
+        Passing::Never
+    } else {
+        Passing::Harmless
+    };
+
+    /// Makes a generator that has given no id; it begins in `first_lane`, which counts modulo the
+    /// lanes.
+    pub fn new(grid: TickGrid, start: SequenceStart, policy: P, first_lane: u8) -> Self {
+        let lane = first_lane % grid.lanes() as u8;
+        Self::resume(grid, start, policy, &Progress::none(lane))
+    }
+
+    /// Makes a generator that gives no id which an earlier one may have given, up to what is kept
+    /// in `progress`.
+    pub fn resume(grid: TickGrid, start: SequenceStart, policy: P, progress: &Progress) -> Self {
+        let aside = progress.next_ticks().map(|tick| grid.start_of(tick));
+        let lane = progress.lane() % grid.lanes() as u8;
+        let mark = Mark {
+            lane,
+            position: aside[usize::from(lane)],
+        };
+        Self {
+            positions: Positions::new(grid, start, mark, grid.end()),
+            policy,
+            aside: Mutex::new(aside),
+        }
+    }
+
+    /// Returns what a later process needs to continue: it covers every id taken before the call.
+    /// A process that keeps it now and then adds [`Progress::reserve`].
+    pub fn progress(&self) -> Progress {
+        let aside = self.lock_aside();
+        let grid = self.positions.grid();
+        let mut next_ticks = aside.map(|position| grid.tick_at_or_above(position));
+        // The lane does not change here, since the lock is held.
+        let mark = self.mark();
+        next_ticks[usize::from(mark.lane)] = grid.tick_at_or_above(mark.position);
+        Progress::new(mark.lane, next_ticks)
+    }
+
+    /// Takes up to `count` ids; `read_tick` is called once, and again only if another caller came
+    /// between. Never waits: the error says how long to.
+    ///
+    /// # Errors
+    ///
+    /// If all ids that the policy allows now are used up, or the policy rejects the reading.
+    #[inline]
+    pub fn take(
+        &self,
+        count: NonZeroU32,
+        read_tick: impl FnMut() -> u64,
+    ) -> Result<Run, ClockedError> {
+        self.take_after_wait(count, read_tick, false)
+    }
+
+    /// Takes up to `count` ids and waits for the clock as the policy has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take), if the clock gives up or is still behind after a wait.
+    pub fn take_waiting(
+        &self,
+        count: NonZeroU32,
+        clock: &impl TickClock,
+    ) -> Result<Run, ClockedError> {
+        let mut has_waited = false;
+        loop {
+            let error = match self.take_after_wait(count, || clock.tick(), has_waited) {
+                Ok(run) => return Ok(run),
+                Err(error) => error,
+            };
+            let wait_ticks = match error {
+                ClockedError::Full(full) => full.wait_ticks,
+                ClockedError::Behind { wait_ticks, .. } => {
+                    has_waited = true;
+                    wait_ticks
+                }
+                ClockedError::MovedBack { .. } | ClockedError::NoLane { .. } => 0,
+            };
+            if wait_ticks == 0 || !clock.wait(wait_ticks) {
+                return Err(error);
+            }
+        }
+    }
+
+    #[inline]
+    fn take_after_wait(
+        &self,
+        count: NonZeroU32,
+        mut read_tick: impl FnMut() -> u64,
+        has_waited: bool,
+    ) -> Result<Run, ClockedError> {
+        loop {
+            let mut reach = 0;
+            let taken = self
+                .positions
+                .take(count.get().into(), Self::PASSING, |mark| {
+                    let now = read_tick();
+                    reach = self.reach(mark, now, has_waited)?;
+                    let end = self.positions.grid().start_of(reach.saturating_add(1));
+                    Ok(Bounds { tick: now, end })
+                });
+            match taken {
+                Ok(taken) => return Ok(taken.into()),
+                Err(NotTaken::Other(Rejection::Error(error))) => return Err(error),
+                Err(NotTaken::Other(Rejection::ChangeLane(choice))) => {
+                    self.change_lane(choice, &mut read_tick, has_waited)?;
+                }
+                Err(other) => return Err(other.into_full(&self.positions, reach).into()),
+            }
+        }
+    }
+
+    /// Returns the last tick that may be stamped at a reading.
+    #[inline]
+    fn reach(&self, mark: Mark, now: u64, has_waited: bool) -> Result<u64, Rejection> {
+        let last_tick = || self.last_tick(mark);
+        match self.policy.judge(now, last_tick, has_waited) {
+            ClockVerdict::UpTo(tick) => Ok(tick),
+            ClockVerdict::ChangeLane(choice) => Err(Rejection::ChangeLane(choice)),
+            verdict => {
+                let behind_ticks = last_tick().saturating_sub(now);
+                Err(Rejection::Error(match verdict {
+                    ClockVerdict::Wait(wait_ticks) => ClockedError::Behind {
+                        behind_ticks,
+                        wait_ticks,
+                    },
+                    _ => ClockedError::MovedBack { behind_ticks },
+                }))
+            }
+        }
+    }
+
+    /// Returns the last tick that may have been stamped in the lane of a mark.
+    #[inline]
+    fn last_tick(&self, mark: Mark) -> u64 {
+        self.positions
+            .grid()
+            .tick_of(mark.position.saturating_sub(1))
+    }
+
+    /// Moves to another lane that can continue at the reading, unless it has become unnecessary.
+    #[cold]
+    fn change_lane(
+        &self,
+        choice: LaneChoice,
+        read_tick: &mut impl FnMut() -> u64,
+        has_waited: bool,
+    ) -> Result<(), ClockedError> {
+        let mut aside = self.lock_aside();
+        let grid = self.positions.grid();
+        loop {
+            let mark = self.mark();
+            let now = read_tick();
+            match self.reach(mark, now, has_waited) {
+                Ok(_) => return Ok(()),
+                Err(Rejection::Error(error)) => return Err(error),
+                Err(Rejection::ChangeLane(_)) => {}
+            }
+            let position = grid.start_of(now);
+            let present = usize::from(mark.lane);
+            let lane = match choice {
+                LaneChoice::NextAbove => {
+                    (present + 1..grid.lanes()).find(|lane| aside[*lane] <= position)
+                }
+                LaneChoice::LeastFar => (0..grid.lanes())
+                    .filter(|lane| *lane != present && aside[*lane] <= position)
+                    .min_by_key(|lane| aside[*lane]),
+            };
+            let Some(lane) = lane else {
+                return Err(ClockedError::NoLane {
+                    behind_ticks: self.last_tick(mark).saturating_sub(now),
+                    lanes: grid.lanes(),
+                });
+            };
+            let to = Mark {
+                lane: lane as u8,
+                position,
+            };
+            if self.positions.swap(mark, to) {
+                aside[present] = mark.position;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns the word at present.
+    fn mark(&self) -> Mark {
+        self.positions
+            .mark()
+            .unwrap_or_else(|| unreachable!("no caller can seal these positions"))
+    }
+
+    fn lock_aside(&self) -> MutexGuard<'_, [u64; Progress::LANES_MAX]> {
+        lock_ignoring_poison(&self.aside)
+    }
+}

@@ -1,0 +1,36 @@
+//! Generators of ids: which tick, lane and sequence a caller receives.
+//!
+//! - [`WorkerGenerator`]: one worker within a grant of ticks, for holders of a grant.
+//! - [`Clocked`]: one process without a store, with a clock and one of six policies.
+//! - `positions`: the atomic word of both; its head has the argument for uniqueness.
+//! - [`Splicer`]: positions become ids.
+//!
+//! Played under loom in `tests/loom_generator.rs`.
+//!
+//! Pure memory: no I/O, no clock inside. A take is one atomic change of one word, without a lock
+//! and without an allocation.
+
+mod clocked;
+mod policy;
+mod positions;
+mod progress;
+mod run;
+mod sequence_start;
+mod splicer;
+mod sync;
+mod tick_grid;
+mod worker_generator;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use clocked::{Clocked, ClockedError, TickClock};
+pub use policy::{
+    Ahead, ClockPolicy, ClockVerdict, Hold, LaneChoice, Refuse, RollbackBits, Timelines, Wait,
+};
+pub use progress::Progress;
+pub use run::{Full, FullReason, Run};
+pub use sequence_start::SequenceStart;
+pub use splicer::{Splicer, SplicerError};
+pub use tick_grid::{TickGrid, TickGridError};
+pub use worker_generator::WorkerGenerator;

@@ -1,0 +1,39 @@
+//! Answers of a generator.
+
+/// Consecutive positions of one lane, which belong to the caller that took them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Lane of all of them.
+    pub lane: u8,
+    /// First position.
+    pub first: u64,
+    /// Number of positions; fewer than requested at the end of a tick or a grant.
+    pub count: u64,
+}
+
+/// No id at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no id at present: {reason}; retry in {wait_ticks} ticks")]
+pub struct Full {
+    /// What stops it.
+    pub reason: FullReason,
+    /// Ticks until a retry can succeed; 0 if time alone does not help.
+    pub wait_ticks: u64,
+}
+
+/// What stops a generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FullReason {
+    /// The grant is used up until it is widened.
+    #[error("the grant is used up")]
+    Limit,
+    /// The ids up to the greatest tick that may be stamped now are used up.
+    #[error("the tick is used up")]
+    Ahead,
+    /// The layout has no later tick.
+    #[error("the time of the layout has ended")]
+    EndOfTime,
+    /// The generator was sealed.
+    #[error("the generator is sealed")]
+    Sealed,
+}

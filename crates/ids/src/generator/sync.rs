@@ -1,0 +1,17 @@
+//! Atomics and mutex: std's, or loom's under `--cfg loom`, so that loom can play every schedule of
+//! the protocols built on them.
+
+#[cfg(not(loom))]
+pub(super) use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
+
+#[cfg(loom)]
+pub(super) use loom::sync::{Mutex, MutexGuard, atomic::AtomicU64};
+
+pub(super) use std::sync::atomic::Ordering;
+
+/// Locks; a panic elsewhere does not spread, because no holder leaves the data half changed.
+pub(super) fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}

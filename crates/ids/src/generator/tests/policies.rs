@@ -1,0 +1,218 @@
+//! What each policy does when the clock is behind or a tick is full.
+
+use std::cell::{Cell, RefCell};
+use std::num::NonZeroU32;
+
+use super::super::{
+    Ahead, ClockPolicy, Clocked, ClockedError, FullReason, Hold, Refuse, RollbackBits,
+    SequenceStart, TickClock, Timelines, Wait,
+};
+use super::grid;
+
+const ONE: NonZeroU32 = NonZeroU32::MIN;
+
+/// A clock that shows what a test sets, and advances while a caller waits.
+#[derive(Default)]
+struct MadeUpClock {
+    tick: Cell<u64>,
+    waits: RefCell<Vec<u64>>,
+    /// What it advances by for each tick waited; 0 for a clock that is stopped.
+    rate: Cell<u64>,
+}
+
+impl TickClock for MadeUpClock {
+    fn tick(&self) -> u64 {
+        self.tick.get()
+    }
+
+    fn wait(&self, ticks: u64) -> bool {
+        self.waits.borrow_mut().push(ticks);
+        self.tick.set(self.tick.get() + ticks * self.rate.get());
+        self.waits.borrow().len() < 10
+    }
+}
+
+/// Makes a generator of four ids a tick that has given one at tick 100.
+fn at_100<P: ClockPolicy>(policy: P, lane_bits: u32) -> Clocked<P> {
+    let generator = Clocked::new(grid(20, 4, lane_bits), SequenceStart::Zero, policy, 0);
+    assert_eq!(take_at(&generator, 100), Ok((0, 100, 0)));
+    generator
+}
+
+/// Takes one id; returns its lane, tick and sequence.
+fn take_at<P: ClockPolicy>(
+    generator: &Clocked<P>,
+    tick: u64,
+) -> Result<(u8, u64, u64), ClockedError> {
+    let run = generator.take(ONE, || tick)?;
+    Ok((run.lane, run.first / 4, run.first % 4))
+}
+
+fn full_wait<T>(taken: Result<T, ClockedError>) -> Option<u64> {
+    match taken {
+        Err(ClockedError::Full(full)) if full.reason == FullReason::Ahead => Some(full.wait_ticks),
+        _ => None,
+    }
+}
+
+/// Twitter: behind is an error with the distance, a full tick waits for the next, a new one begins
+/// at sequence 0.
+#[test]
+fn a7_refuse_rejects_a_clock_that_is_behind() {
+    let generator = at_100(Refuse, 0);
+    let error = take_at(&generator, 88);
+    assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 12 }));
+    let text = error.map_err(|error| error.to_string());
+    assert!(text.is_err_and(|text| text.starts_with("clock moved back by 12 ticks: ")));
+    for sequence in 1..4 {
+        assert_eq!(take_at(&generator, 100), Ok((0, 100, sequence)));
+    }
+    assert_eq!(full_wait(take_at(&generator, 100)), Some(1));
+    assert_eq!(take_at(&generator, 101), Ok((0, 101, 0)));
+}
+
+/// UidGenerator's default generator is the same with ticks of a second: a full second waits.
+#[test]
+fn e18_refuse_waits_for_the_next_second() {
+    let generator = at_100(Refuse, 0);
+    let clock = MadeUpClock::default();
+    clock.tick.set(100);
+    clock.rate.set(1);
+    let five = ONE.saturating_add(4);
+    assert_eq!(
+        generator.take_waiting(five, &clock).map(|run| run.count),
+        Ok(3)
+    );
+    assert_eq!(
+        generator.take_waiting(ONE, &clock).map(|run| run.first),
+        Ok(404)
+    );
+    assert_eq!(*clock.waits.borrow(), [1]);
+}
+
+/// Leaf: behind by at most 5 ms waits twice the distance, once; more is an error.
+#[test]
+fn e16_wait_waits_twice_the_distance_then_rejects() {
+    let policy = Wait {
+        max_ticks: 5,
+        factor: 2,
+    };
+    let generator = at_100(policy, 0);
+    let clock = MadeUpClock::default();
+    clock.tick.set(96);
+    clock.rate.set(1);
+    assert_eq!(
+        generator.take_waiting(ONE, &clock).map(|run| run.first),
+        Ok(416)
+    );
+    assert_eq!(*clock.waits.borrow(), [8]);
+    let error = take_at(&generator, 98);
+    assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 6 }));
+
+    let stopped = MadeUpClock::default();
+    stopped.tick.set(100);
+    let error = generator.take_waiting(ONE, &stopped);
+    assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 4 }));
+    assert_eq!(*stopped.waits.borrow(), [8]);
+}
+
+/// sonyflake: the last tick continues until it is full.
+#[test]
+fn hold_continues_in_the_last_tick_until_it_is_full() {
+    let generator = at_100(Hold, 0);
+    for sequence in 1..4 {
+        assert_eq!(take_at(&generator, 7), Ok((0, 100, sequence)));
+    }
+    assert_eq!(full_wait(take_at(&generator, 95)), Some(1));
+    assert_eq!(take_at(&generator, 101), Ok((0, 101, 0)));
+}
+
+/// UidGenerator's cached generator borrows future ticks, here with a bound.
+#[test]
+fn e19_ahead_borrows_ticks_up_to_its_bound() {
+    let generator = at_100(Ahead { max_ticks: 2 }, 0);
+    for position in 401..412 {
+        let taken = take_at(&generator, 100);
+        assert_eq!(taken, Ok((0, position / 4, position % 4)));
+    }
+    assert_eq!(full_wait(take_at(&generator, 100)), Some(1));
+    assert_eq!(full_wait(take_at(&generator, 90)), Some(11));
+    assert_eq!(take_at(&generator, 101), Ok((0, 103, 0)));
+}
+
+/// Rollback bits: one lane more each time, 2 bits remember three times, then an error.
+#[test]
+fn e11_rollback_bits_remember_three_times() {
+    let generator = at_100(RollbackBits { wait_ticks: 5 }, 2);
+    let behind = ClockedError::Behind {
+        behind_ticks: 5,
+        wait_ticks: 5,
+    };
+    assert_eq!(take_at(&generator, 95), Err(behind));
+    assert_eq!(take_at(&generator, 94), Ok((1, 94, 0)));
+    assert_eq!(take_at(&generator, 80), Ok((2, 80, 0)));
+    assert_eq!(take_at(&generator, 200), Ok((2, 200, 0)));
+    assert_eq!(take_at(&generator, 80), Ok((3, 80, 0)));
+    let error = ClockedError::NoLane {
+        behind_ticks: 10,
+        lanes: 4,
+    };
+    assert_eq!(take_at(&generator, 70), Err(error));
+    assert_eq!(take_at(&generator, 80), Ok((3, 80, 1)));
+}
+
+/// Timelines: a small step waits; a large one takes the timeline that is the least far and below
+/// the reading; none is an error.
+#[test]
+fn e20_timelines_are_used_again() {
+    let generator = at_100(Timelines { wait_ticks: 5 }, 1);
+    let behind = ClockedError::Behind {
+        behind_ticks: 3,
+        wait_ticks: 3,
+    };
+    assert_eq!(take_at(&generator, 97), Err(behind));
+    assert_eq!(take_at(&generator, 50), Ok((1, 50, 0)));
+    assert_eq!(take_at(&generator, 200), Ok((1, 200, 0)));
+    assert_eq!(take_at(&generator, 150), Ok((0, 150, 0)));
+    let error = ClockedError::NoLane {
+        behind_ticks: 80,
+        lanes: 2,
+    };
+    assert_eq!(take_at(&generator, 70), Err(error));
+    assert_eq!(take_at(&generator, 201), Ok((0, 201, 0)));
+}
+
+#[test]
+fn e20_first_timeline_is_the_callers_choice() {
+    let policy = Timelines { wait_ticks: 0 };
+    let generator = Clocked::new(grid(20, 4, 2), SequenceStart::Zero, policy, 6);
+    assert_eq!(take_at(&generator, 9), Ok((2, 9, 0)));
+}
+
+/// Irregular first numbers of a tick, as Leaf has them: below 100, and not all the same.
+#[test]
+fn a4_random_start_spreads_over_its_numbers() {
+    let start = SequenceStart::Random { below: 100, key: 7 };
+    let generator = Clocked::new(grid(41, 4_096, 0), start, Refuse, 0);
+    let mut shards = [0; 4];
+    for tick in 1..=4_000 {
+        let first = generator
+            .take(ONE, || tick)
+            .map_or(u64::MAX, |run| run.first);
+        assert!(first % 4_096 < 100);
+        shards[(first % 4) as usize] += 1;
+    }
+    assert!(
+        shards.iter().all(|count| (900..1_100).contains(count)),
+        "{shards:?}"
+    );
+}
+
+#[test]
+fn carry_start_continues_from_the_last_number_below_half() {
+    let generator = Clocked::new(grid(20, 8, 0), SequenceStart::Carry, Refuse, 0);
+    let sequences: Vec<u64> = (1..9)
+        .map(|tick| generator.take(ONE, || tick).map_or(99, |run| run.first % 8))
+        .collect();
+    assert_eq!(sequences, [0, 1, 2, 3, 4, 0, 1, 2]);
+}

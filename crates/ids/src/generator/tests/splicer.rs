@@ -1,0 +1,64 @@
+//! Ids of positions, compared with the codec.
+
+use proptest::prelude::*;
+
+use super::super::{Run, Splicer};
+use crate::codec::{IdCodec, IdParts};
+use seqsvr_core::layout::IdLayout;
+
+#[expect(clippy::unwrap_used, reason = "helper of tests")]
+fn layout(text: &str) -> IdLayout {
+    text.parse().unwrap()
+}
+
+proptest! {
+    #[test]
+    fn spliced_ids_are_those_of_the_codec(
+        text in prop::sample::select(vec![
+            "0:1,time:41,dc:5,worker:5,seq:12",
+            "0:1,time:39,seq:8,worker:16",
+            "0:1,time:39,lane:2,worker:10,seq:12",
+            "0:1,worker:10,time:41,seq:12",
+            "0:1,time~:41,worker:10,seq~:12",
+            "unsigned,const:3=5,time:39,worker:10,seq:12",
+            "time:40,worker:4,seq:6,rand:3",
+        ]),
+        least in 0..40u32, first in 0..100_000u64, count in 1..2_000u64,
+    ) {
+        let layout = layout(text);
+        let codec = IdCodec::new(&layout);
+        let splicer = Splicer::with_sequences(&layout, 0, 3, least..=47);
+        let splicer = splicer.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let capacity = splicer.grid().capacity();
+        prop_assert_eq!(capacity, u64::from(48 - least));
+        let lane = (splicer.grid().lanes() - 1) as u8;
+        let mut ids = vec![0; count as usize];
+        splicer.fill(Run { lane, first, count }, &mut ids);
+        for (id, position) in ids.iter().zip(first..) {
+            prop_assert_eq!(*id, splicer.id(lane, position));
+            let parts = IdParts {
+                tick: position / capacity,
+                worker: 3,
+                lane: lane.into(),
+                seq: (position % capacity) as u32 + least,
+                ..IdParts::default()
+            };
+            prop_assert_eq!(codec.decode(*id).ok(), Some(parts));
+        }
+        if layout.is_inverted() {
+            prop_assert!(ids.is_sorted_by(|a, b| a > b));
+        }
+    }
+}
+
+#[test]
+fn parts_that_do_not_fit_are_rejected() {
+    let layout = layout("0:1,time:41,dc:5,worker:5,seq:12");
+    for (dc, worker, sequences) in [(32, 0, 0..=9), (0, 32, 0..=9), (0, 0, 0..=4_096)] {
+        assert!(Splicer::with_sequences(&layout, dc, worker, sequences).is_err());
+    }
+    let (least, greatest) = (5, 4);
+    assert!(Splicer::with_sequences(&layout, 0, 0, least..=greatest).is_err());
+    let capacity = Splicer::new(&layout, 31, 31).map(|splicer| splicer.grid().capacity());
+    assert_eq!(capacity, Ok(4_096));
+}

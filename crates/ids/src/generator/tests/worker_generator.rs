@@ -1,0 +1,118 @@
+//! Generator of a worker within its grant.
+
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+
+use super::super::{FullReason, SequenceStart, WorkerGenerator};
+use super::grid;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take { count: u32, now: u64, ahead: u64 },
+    Widen { epoch: u64, until: u64 },
+    Seal,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let take = (1..40u32, 0..120u64, 0..5u64);
+    let take = take.prop_map(|(count, now, ahead)| Step::Take { count, now, ahead });
+    let widen = (6..8u64, 0..120u64).prop_map(|(epoch, until)| Step::Widen { epoch, until });
+    prop_oneof![20 => take, 4 => widen, 1 => Just(Step::Seal)]
+}
+
+fn sequence_start() -> impl Strategy<Value = SequenceStart> {
+    prop_oneof![
+        Just(SequenceStart::Zero),
+        Just(SequenceStart::Carry),
+        (1..20u32, any::<u64>()).prop_map(|(below, key)| SequenceStart::Random { below, key }),
+    ]
+}
+
+proptest! {
+    /// For any readings of the clock and any grants: no position twice, each greater than the last one,
+    /// none below the grant, at or above the limit, older than the clock or too far in front.
+    #[test]
+    fn positions_rise_within_grant_and_reach(
+        steps in prop::collection::vec(step(), 1..120),
+        capacity in 1..20u64,
+        start in sequence_start(),
+    ) {
+        let (mut until, mut sealed, mut next) = (30, None, 10 * capacity);
+        let generator = WorkerGenerator::new(grid(10, capacity, 0), start, 7, 10, until);
+        for step in steps {
+            match step {
+                Step::Take { count, now, ahead } => {
+                    let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+                    let Ok(run) = generator.take(count, now, ahead) else { continue };
+                    prop_assert!(sealed.is_none());
+                    prop_assert!(run.first >= next && run.first >= now * capacity);
+                    prop_assert!(run.count >= 1 && run.count <= u64::from(count.get()));
+                    next = run.first + run.count;
+                    prop_assert!(next <= until * capacity);
+                    prop_assert!(next <= (now + ahead + 1) * capacity);
+                }
+                Step::Widen { epoch, until: to } => {
+                    prop_assert_eq!(generator.widen(epoch, to), epoch == 7);
+                    if epoch == 7 {
+                        until = until.max(to);
+                    }
+                }
+                Step::Seal => {
+                    let used = generator.seal();
+                    prop_assert_eq!(used, *sealed.get_or_insert(used));
+                    prop_assert_eq!(used, next.div_ceil(capacity).max(10));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn take_past_the_last_tick_is_rejected() {
+    let generator = WorkerGenerator::new(grid(4, 2, 0), SequenceStart::Zero, 1, 15, 99);
+    let count = NonZeroU32::MIN.saturating_add(4);
+    assert_eq!(generator.take(count, 15, 9).map(|run| run.count), Ok(2));
+    let full = generator.take(count, 15, 9).map_err(|full| full.reason);
+    assert_eq!(full, Err(FullReason::EndOfTime));
+    let full = generator.take(count, 99, 9).map_err(|full| full.reason);
+    assert_eq!(full, Err(FullReason::EndOfTime));
+}
+
+/// A layout that uses all bits of the word ends before an addition could reach the mark "sealed".
+#[test]
+fn take_at_the_end_of_the_word_does_not_seal() {
+    let grid = grid(51, 1 << 12, 0);
+    let last = grid.ticks() - 1;
+    let generator = WorkerGenerator::new(grid, SequenceStart::Zero, 1, last - (1 << 21), u64::MAX);
+    let count = NonZeroU32::MAX;
+    while generator.take(count, 0, u64::MAX).is_ok() {}
+    let full = generator
+        .take(count, 0, u64::MAX)
+        .map_err(|full| full.reason);
+    assert_eq!(full, Err(FullReason::EndOfTime));
+}
+
+#[test]
+fn full_tick_reports_how_long_to_wait() {
+    let generator = WorkerGenerator::new(grid(20, 4, 0), SequenceStart::Zero, 1, 0, 1_000);
+    let count = NonZeroU32::MIN.saturating_add(7);
+    assert_eq!(generator.take(count, 100, 1).map(|run| run.count), Ok(8));
+    let wait = generator
+        .take(count, 100, 1)
+        .map_err(|full| full.wait_ticks);
+    assert_eq!(wait, Err(1));
+    let wait = generator.take(count, 90, 1).map_err(|full| full.wait_ticks);
+    assert_eq!(wait, Err(11));
+}
+
+#[test]
+fn grid_too_wide_is_rejected() {
+    use super::super::TickGrid;
+    for (time, capacity, lanes) in [(0, 1, 0), (52, 4_096, 0), (41, 0, 0), (41, 1, 4)] {
+        assert!(TickGrid::new(time, capacity, lanes).is_err());
+    }
+    assert!(TickGrid::new(u32::MAX, 1, 0).is_err());
+    assert!(TickGrid::new(33, (1 << 30) + 1, 0).is_err());
+    assert!(TickGrid::new(51, 4_095, 0).is_ok());
+}

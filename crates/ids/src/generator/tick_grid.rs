@@ -1,0 +1,137 @@
+//! Positions of a generator, and the ticks that they lie in.
+
+/// Widest sequence of a generator, in bits.
+const SEQUENCE_BITS_MAX: u32 = 30;
+/// Bits of a generator's word below its mark "sealed".
+const WORD_BITS: u32 = 63;
+/// Most lanes, as a number of bits.
+const LANE_BITS_MAX: u32 = 3;
+/// Positions kept free below the end of the word, so that no addition carries into a lane.
+const RESERVE: u64 = 1 << 32;
+
+/// Grid of positions: how many ids a tick has, how many ticks and lanes there are.
+///
+/// A position is one id of a lane: `tick * capacity + (sequence - least sequence)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickGrid {
+    capacity: u64,
+    /// The shift that multiplies by the capacity, if it is a power of two.
+    shift: Option<u32>,
+    ticks: u64,
+    lane_bits: u32,
+    end: u64,
+}
+
+/// Why a grid of positions is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TickGridError {
+    /// A tick has no id, or too many.
+    #[error(
+        "ids a tick out of range: {capacity} is not in 1 to 2^30; narrow the sequence, such as seq:12"
+    )]
+    Capacity {
+        /// Requested ids a tick.
+        capacity: u64,
+    },
+    /// Too many lanes.
+    #[error("lane is too wide: {lane_bits} bits, at most 3; narrow it, such as lane:2")]
+    Lanes {
+        /// Requested bits.
+        lane_bits: u32,
+    },
+    /// Time, lane and sequence do not fit.
+    #[error(
+        "time, lane and sequence are too wide: {bits} bits, 1 to 63 with a time of at least 1 bit; narrow \
+         the time, such as time:41"
+    )]
+    Width {
+        /// Their bits together.
+        bits: u32,
+    },
+}
+
+impl TickGrid {
+    /// Makes a grid of `2^time_bits` ticks of `capacity` ids each, in `2^lane_bits` lanes.
+    ///
+    /// If the fields use all 63 bits, the last 2^32 positions are not handed out.
+    ///
+    /// # Errors
+    ///
+    /// If a field is out of its range or all together are wider than 63 bits.
+    pub fn new(time_bits: u32, capacity: u64, lane_bits: u32) -> Result<Self, TickGridError> {
+        if capacity == 0 || capacity > 1 << SEQUENCE_BITS_MAX {
+            return Err(TickGridError::Capacity { capacity });
+        }
+        if lane_bits > LANE_BITS_MAX {
+            return Err(TickGridError::Lanes { lane_bits });
+        }
+        let sequence_bits = u64::BITS - (capacity - 1).leading_zeros();
+        let bits = time_bits
+            .saturating_add(lane_bits)
+            .saturating_add(sequence_bits);
+        if time_bits == 0 || bits > WORD_BITS {
+            return Err(TickGridError::Width { bits });
+        }
+        let ticks = 1 << time_bits;
+        let word_end = 1u64 << (WORD_BITS - lane_bits);
+        Ok(Self {
+            capacity,
+            shift: capacity
+                .is_power_of_two()
+                .then(|| capacity.trailing_zeros()),
+            ticks,
+            lane_bits,
+            end: (ticks * capacity).min(word_end.saturating_sub(RESERVE)),
+        })
+    }
+
+    /// Returns how many ids a tick has.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Returns the number of ticks; the last one is one less.
+    pub fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// Returns the number of lanes, 1 to 8.
+    pub fn lanes(&self) -> usize {
+        1 << self.lane_bits
+    }
+
+    /// Returns the first position of a tick; a tick past the end of time counts as that end.
+    #[inline]
+    pub fn start_of(&self, tick: u64) -> u64 {
+        let tick = tick.min(self.ticks);
+        match self.shift {
+            Some(shift) => tick << shift,
+            None => tick * self.capacity,
+        }
+    }
+
+    /// Returns the tick of a position.
+    #[inline]
+    pub fn tick_of(&self, position: u64) -> u64 {
+        match self.shift {
+            Some(shift) => position >> shift,
+            None => position / self.capacity,
+        }
+    }
+
+    /// Returns the first tick of which no position below `position` is a part.
+    pub(super) fn tick_at_or_above(&self, position: u64) -> u64 {
+        position.div_ceil(self.capacity)
+    }
+
+    /// Returns the end of all positions of a lane.
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Returns how many low bits of a word hold the position.
+    pub(super) fn position_bits(&self) -> u32 {
+        WORD_BITS - self.lane_bits
+    }
+}

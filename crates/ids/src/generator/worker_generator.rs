@@ -1,0 +1,116 @@
+//! Generator of one worker within a grant of ticks.
+//!
+//! Invariant: nothing at or above `limit` is handed out, and `limit` is only set to ticks that were
+//! granted to this very worker epoch. The schedule that breaks it: the answer to an acquisition of
+//! an earlier epoch arrives late and widens the generator beyond its own grant, into ticks of the
+//! next holder. So [`WorkerGenerator::widen`] compares epochs.
+
+use std::convert::Infallible;
+use std::num::NonZeroU32;
+
+use super::positions::{Bounds, Mark, NotTaken, Passing, Positions};
+use super::{Full, FullReason, Run, SequenceStart, TickGrid};
+
+/// Generator of one worker epoch: positions from `from` up to a limit that only grows.
+///
+/// Pure: the caller brings the time, which decides only where in the grant an id falls. A clock
+/// that is wrong, stopped or set back never repeats an id.
+pub struct WorkerGenerator {
+    positions: Positions,
+    epoch: u64,
+    from: u64,
+}
+
+impl WorkerGenerator {
+    /// Makes the generator of a worker epoch to which ticks `from..until` are granted.
+    pub fn new(grid: TickGrid, start: SequenceStart, epoch: u64, from: u64, until: u64) -> Self {
+        let mark = Mark {
+            lane: 0,
+            position: grid.start_of(from),
+        };
+        Self {
+            positions: Positions::new(grid, start, mark, grid.start_of(until)),
+            epoch,
+            from,
+        }
+    }
+
+    /// Takes up to `count` ids of `now_tick` and later, at most `ahead_ticks` in front of it.
+    ///
+    /// # Errors
+    ///
+    /// If the grant or the ticks that may be stamped now are used up, or after
+    /// [`seal`](Self::seal).
+    #[inline]
+    pub fn take(&self, count: NonZeroU32, now_tick: u64, ahead_ticks: u64) -> Result<Run, Full> {
+        let grid = self.positions.grid();
+        let last_tick = now_tick.saturating_add(ahead_ticks);
+        let bounds = Bounds {
+            tick: now_tick,
+            end: grid.start_of(last_tick.saturating_add(1)),
+        };
+        self.positions
+            .take(count.get().into(), Passing::Harmless, |_| {
+                Ok::<_, Infallible>(bounds)
+            })
+            .map(Run::from)
+            .map_err(|reason| self.to_full(reason, last_tick))
+    }
+
+    #[cold]
+    fn to_full(&self, reason: NotTaken<Infallible>, last_tick: u64) -> Full {
+        match reason {
+            NotTaken::Other(never) => match never {},
+            other => other.into_full(&self.positions, last_tick),
+        }
+    }
+
+    /// Raises the limit to the tick `until`, if the grant is of this worker epoch; returns whether
+    /// it is. Never lowers it.
+    pub fn widen(&self, epoch: u64, until: u64) -> bool {
+        let is_own = epoch == self.epoch;
+        if is_own {
+            self.positions.widen(self.positions.grid().start_of(until));
+        }
+        is_own
+    }
+
+    /// Ends the generator: no take succeeds any more. Returns the first tick of which no id was
+    /// handed out; a later call may return a greater one.
+    pub fn seal(&self) -> u64 {
+        let position = self.positions.seal();
+        self.positions
+            .grid()
+            .tick_at_or_above(position)
+            .max(self.from)
+    }
+}
+
+impl<E> NotTaken<E> {
+    /// Returns what the caller receives for a reason of the positions; `last_tick` is the greatest
+    /// tick that it might stamp.
+    pub(super) fn into_full(self, positions: &Positions, last_tick: u64) -> Full {
+        let grid = positions.grid();
+        let (reason, wait_ticks) = match self {
+            Self::Sealed | Self::Other(_) => (FullReason::Sealed, 0),
+            Self::AtLimit if positions.limit() >= grid.end() => (FullReason::EndOfTime, 0),
+            Self::AtLimit => (FullReason::Limit, 0),
+            Self::AtEnd { position } => {
+                let tick = grid.tick_of(position);
+                (FullReason::Ahead, tick.saturating_sub(last_tick).max(1))
+            }
+        };
+        Full { reason, wait_ticks }
+    }
+}
+
+impl From<super::positions::Taken> for Run {
+    #[inline]
+    fn from(taken: super::positions::Taken) -> Self {
+        Self {
+            lane: taken.lane,
+            first: taken.first,
+            count: taken.count,
+        }
+    }
+}
