@@ -3,7 +3,7 @@
 //! - [`WorkerGenerator`]: one worker within a grant of ticks, for holders of a grant.
 //! - [`Clocked`]: one process without a store, with a clock and one of six policies.
 //! - `positions`: the atomic word of both; its head has the argument for uniqueness.
-//! - [`Splicer`]: positions become ids.
+//! - [`Splicer`]: positions become ids. [`WorkerSource`]: worker numbers without a store.
 //!
 //! Played under loom in `tests/loom_generator.rs`.
 //!
@@ -20,6 +20,7 @@ mod splicer;
 mod sync;
 mod tick_grid;
 mod worker_generator;
+mod worker_source;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -34,3 +35,4 @@ pub use sequence_start::SequenceStart;
 pub use splicer::{Splicer, SplicerError};
 pub use tick_grid::{TickGrid, TickGridError};
 pub use worker_generator::WorkerGenerator;
+pub use worker_source::{WorkerError, WorkerSource};

@@ -5,6 +5,7 @@ mod exact_uniqueness;
 mod policies;
 mod splicer;
 mod worker_generator;
+mod worker_sources;
 
 use std::collections::HashSet;
 
