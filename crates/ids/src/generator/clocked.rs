@@ -31,7 +31,7 @@ pub trait TickClock {
 ///
 /// Within one life no id repeats, for any readings of the clock. **A new process does not know what
 /// the last one stamped: a restart after which the clock is behind repeats ids**, unless it begins
-/// by [`resume`](Self::resume) with what the last one kept. A cluster with a store has no such case.
+/// by [`resume`](Self::resume) with what the last one kept. With a store there is no such case.
 pub struct Clocked<P> {
     positions: Positions,
     policy: P,

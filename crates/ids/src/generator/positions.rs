@@ -29,9 +29,9 @@
 //!   addition that meets the new lane is discarded. Without that check its caller would stamp ids
 //!   of the new lane with a bound that was judged for the old one.
 
-use super::SequenceStart;
 use super::sync::{AtomicU64, Ordering};
 use super::tick_grid::TickGrid;
+use super::{Full, FullReason, SequenceStart};
 
 const SEALED: u64 = 1 << 63;
 /// Requests for which a caller that adds must see room: callers that meet at the bound compare, so
@@ -96,6 +96,24 @@ pub(super) enum NotTaken<E> {
     },
     /// The caller's own reason.
     Other(E),
+}
+
+impl<E> NotTaken<E> {
+    /// Returns what the caller receives for a reason of the positions; `last_tick` is the greatest
+    /// tick that it might stamp.
+    pub(super) fn into_full(self, positions: &Positions, last_tick: u64) -> Full {
+        let grid = positions.grid();
+        let (reason, wait_ticks) = match self {
+            Self::Sealed | Self::Other(_) => (FullReason::Sealed, 0),
+            Self::AtLimit if positions.limit() >= grid.end() => (FullReason::EndOfTime, 0),
+            Self::AtLimit => (FullReason::Limit, 0),
+            Self::AtEnd { position } => {
+                let tick = grid.tick_of(position);
+                (FullReason::Ahead, tick.saturating_sub(last_tick).max(1))
+            }
+        };
+        Full { reason, wait_ticks }
+    }
 }
 
 impl Positions {

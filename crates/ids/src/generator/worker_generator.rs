@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::num::NonZeroU32;
 
 use super::positions::{Bounds, Mark, NotTaken, Passing, Positions};
-use super::{Full, FullReason, Run, SequenceStart, TickGrid};
+use super::{Full, Run, SequenceStart, TickGrid};
 
 /// Generator of one worker epoch: positions from `from` up to a limit that only grows.
 ///
@@ -83,24 +83,6 @@ impl WorkerGenerator {
             .grid()
             .tick_at_or_above(position)
             .max(self.from)
-    }
-}
-
-impl<E> NotTaken<E> {
-    /// Returns what the caller receives for a reason of the positions; `last_tick` is the greatest
-    /// tick that it might stamp.
-    pub(super) fn into_full(self, positions: &Positions, last_tick: u64) -> Full {
-        let grid = positions.grid();
-        let (reason, wait_ticks) = match self {
-            Self::Sealed | Self::Other(_) => (FullReason::Sealed, 0),
-            Self::AtLimit if positions.limit() >= grid.end() => (FullReason::EndOfTime, 0),
-            Self::AtLimit => (FullReason::Limit, 0),
-            Self::AtEnd { position } => {
-                let tick = grid.tick_of(position);
-                (FullReason::Ahead, tick.saturating_sub(last_tick).max(1))
-            }
-        };
-        Full { reason, wait_ticks }
     }
 }
 

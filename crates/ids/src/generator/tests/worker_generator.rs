@@ -30,8 +30,8 @@ fn sequence_start() -> impl Strategy<Value = SequenceStart> {
 }
 
 proptest! {
-    /// For any readings of the clock and any grants: no position twice, each greater than the last one,
-    /// none below the grant, at or above the limit, older than the clock or too far in front.
+    /// For any readings of the clock and any grants: no position twice, each greater than the last
+    /// one, none below the grant, at or above the limit, older than the clock or too far in front.
     #[test]
     fn positions_rise_within_grant_and_reach(
         steps in prop::collection::vec(step(), 1..120),
