@@ -191,6 +191,7 @@ fn epoch_error_names_part_bounds_and_example() {
         ("2026-01-01T00:00:00.Z", "no digit"),
         ("2026-01-01T00:00:00", "ends with Z"),
         ("2026-01-01T00:00:00+0800", "ends with Z"),
+        ("2026-01-01T00:00:00+24:00", "ends with Z"),
         ("2026-01-01T00:00:00Z ", "ends with Z"),
         ("99999999999999999999", "more than 64 bits"),
         ("２０２６-01-01", "year has four digits"),
