@@ -13,7 +13,7 @@
 
 use std::num::NonZeroU32;
 
-use super::positions::{Bounds, Mark, NotTaken, Passing, Positions};
+use super::positions::{Mark, NotTaken, Positions};
 use super::sync::{Mutex, MutexGuard, lock_ignoring_poison};
 use super::{ClockPolicy, ClockVerdict, Full, LaneChoice, Progress, Run, SequenceStart, TickGrid};
 
@@ -84,12 +84,6 @@ enum Rejection {
 }
 
 impl<P: ClockPolicy> Clocked<P> {
-    const PASSING: Passing = if P::USES_LAST_TICK {
-        Passing::Never
-    } else {
-        Passing::Harmless
-    };
-
     /// Makes a generator that has given no id; it begins in `first_lane`, which counts modulo the
     /// lanes.
     pub fn new(grid: TickGrid, start: SequenceStart, policy: P, first_lane: u8) -> Self {
@@ -177,23 +171,24 @@ impl<P: ClockPolicy> Clocked<P> {
         mut read_tick: impl FnMut() -> u64,
         has_waited: bool,
     ) -> Result<Run, ClockedError> {
+        let count = count.get().into();
+        if !P::USES_LAST_TICK {
+            let now = read_tick();
+            if let ClockVerdict::UpTo(reach) = self.policy.judge(now, || 0, has_waited)
+                && let Some(run) = self.positions.add(count, now, reach)
+            {
+                return Ok(run);
+            }
+        }
         loop {
-            let mut reach = 0;
-            let taken = self
-                .positions
-                .take(count.get().into(), Self::PASSING, |mark| {
-                    let now = read_tick();
-                    reach = self.reach(mark, now, has_waited)?;
-                    let end = self.positions.grid().start_of(reach.saturating_add(1));
-                    Ok(Bounds { tick: now, end })
-                });
-            match taken {
-                Ok(taken) => return Ok(taken.into()),
+            let judge = |mark, now| self.reach(mark, now, has_waited);
+            match self.positions.take(count, &mut read_tick, judge) {
+                Ok(run) => return Ok(run),
+                Err(NotTaken::Full(full)) => return Err(full.into()),
                 Err(NotTaken::Other(Rejection::Error(error))) => return Err(error),
                 Err(NotTaken::Other(Rejection::ChangeLane(choice))) => {
                     self.change_lane(choice, &mut read_tick, has_waited)?;
                 }
-                Err(other) => return Err(other.into_full(&self.positions, reach).into()),
             }
         }
     }

@@ -10,14 +10,14 @@
 //! lane. A caller uses what it owns only if all of it is below the bound that it read *before*: the
 //! lesser of its clock's bound and `limit`. Otherwise it discards them, which leaves a gap.
 //!
-//! - The rule is a compare-and-swap, which never passes the bound. Where passing it is harmless
-//!   ([`Passing::Harmless`]) a caller that sees enough room adds without a comparison
-//!   (`fetch_add`), so that callers who meet never repeat their work, and checks afterwards. The
-//!   schedule that breaks it without that check: a caller sees room and is paused, others take
-//!   everything up to `limit`, the caller adds, and uses positions that the next holder of the
-//!   worker hands out too. Harmless means that what the addition skips is only a gap. A policy that
-//!   reads the last tick from the word must not add: it would take the skipped positions for ids
-//!   of a tick in front of the clock, and reject a call because "the clock moved back".
+//! - The rule is a compare-and-swap, which never passes the bound.
+//! - A caller whose bound does not depend on the word may add instead ([`Positions::add`]): one
+//!   transfer of the cache line, and callers who meet never repeat their work. It checks
+//!   afterwards. The schedule that breaks it without that check: others take everything up to
+//!   `limit`, the caller adds, and uses positions that the next holder of the worker hands out too.
+//!   What an addition skips is only a gap; `may_add` keeps it short. A policy that reads the last
+//!   tick from the word must not add: it would take the skipped positions for ids of a tick in
+//!   front of the clock, and reject a call because "the clock moved back".
 //! - The mark shares the word with the position. With two words a caller could read "open", the
 //!   sealer then seal and report the position, and the caller take the next one: the next holder
 //!   begins there. In one word an addition before the seal is part of the reported position, and
@@ -29,15 +29,16 @@
 //!   addition that meets the new lane is discarded. Without that check its caller would stamp ids
 //!   of the new lane with a bound that was judged for the old one.
 
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{AtomicBool, AtomicU64, Ordering};
 use super::tick_grid::TickGrid;
-use super::{Full, FullReason, SequenceStart};
+use super::{Full, FullReason, Run, SequenceStart};
 
 const SEALED: u64 = 1 << 63;
-/// Requests for which a caller that adds must see room: callers that meet at the bound compare, so
-/// that only one that was paused skips positions. None under loom, so that it plays these schedules
-/// with few positions.
-const ROOM: u64 = if cfg!(loom) { 0 } else { 64 };
+/// Greatest request that is served by an addition.
+const ADDED_MAX: u64 = 64;
+/// Positions below the bound from which on callers add: only a few skip some at the bound. None
+/// under loom, so that it plays these schedules with few positions.
+const ROOM: u64 = if cfg!(loom) { 0 } else { 64 * ADDED_MAX };
 /// Most positions of one call; a larger request gets this many.
 pub(super) const COUNT_MAX: u64 = 1 << 20;
 
@@ -50,6 +51,9 @@ struct OwnLine<T>(T);
 pub(super) struct Positions {
     word: OwnLine<AtomicU64>,
     limit: AtomicU64,
+    /// Whether an addition is likely to stay within its bound: a hint, without which no caller
+    /// would add. An addition that fails clears it.
+    may_add: AtomicBool,
     grid: TickGrid,
     start: SequenceStart,
 }
@@ -61,59 +65,12 @@ pub(super) struct Mark {
     pub(super) position: u64,
 }
 
-/// What a caller may take, by its clock: positions of `tick` and later, below `end`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) tick: u64,
-    pub(super) end: u64,
-}
-
-/// Positions that a caller took; they are its own.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
-    pub(super) lane: u8,
-    pub(super) first: u64,
-    pub(super) count: u64,
-}
-
-/// Whether the word may pass a caller's bound, by positions that no caller uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Passing {
-    /// What is skipped is only a gap.
-    Harmless,
-    /// The word is read as the last id handed out.
-    Never,
-}
-
 /// Why a caller took nothing.
 pub(super) enum NotTaken<E> {
-    Sealed,
-    /// The least position that could be taken is not below the limit.
-    AtLimit,
-    /// It is not below the caller's own bound.
-    AtEnd {
-        position: u64,
-    },
+    /// No position is free at present.
+    Full(Full),
     /// The caller's own reason.
     Other(E),
-}
-
-impl<E> NotTaken<E> {
-    /// Returns what the caller receives for a reason of the positions; `last_tick` is the greatest
-    /// tick that it might stamp.
-    pub(super) fn into_full(self, positions: &Positions, last_tick: u64) -> Full {
-        let grid = positions.grid();
-        let (reason, wait_ticks) = match self {
-            Self::Sealed | Self::Other(_) => (FullReason::Sealed, 0),
-            Self::AtLimit if positions.limit() >= grid.end() => (FullReason::EndOfTime, 0),
-            Self::AtLimit => (FullReason::Limit, 0),
-            Self::AtEnd { position } => {
-                let tick = grid.tick_of(position);
-                (FullReason::Ahead, tick.saturating_sub(last_tick).max(1))
-            }
-        };
-        Full { reason, wait_ticks }
-    }
 }
 
 impl Positions {
@@ -122,6 +79,7 @@ impl Positions {
         let positions = Self {
             word: OwnLine(AtomicU64::new(0)),
             limit: AtomicU64::new(limit.min(grid.end())),
+            may_add: AtomicBool::new(false),
             grid,
             start,
         };
@@ -144,7 +102,7 @@ impl Positions {
         let bits = self.grid.position_bits();
         (word & SEALED == 0).then_some(Mark {
             lane: (word >> bits) as u8,
-            position: word & ((1 << bits) - 1),
+            position: word & self.grid.position_mask(),
         })
     }
 
@@ -154,84 +112,124 @@ impl Positions {
         self.unpack(self.word.0.load(Ordering::Acquire))
     }
 
-    /// Takes up to `count` positions, within what `judge` allows. It is called with the word as it
-    /// is, so that a clock is read *after* the word: the clock then shows at least what the caller
-    /// saw that wrote the word.
+    /// Takes `count` positions at the word by an addition, if all of them are later than the first
+    /// one of the tick `now` and not beyond the tick `reach`. On None the caller takes by
+    /// [`take`](Self::take).
     #[inline]
-    pub(super) fn take<E>(
-        &self,
-        count: u64,
-        passing: Passing,
-        mut judge: impl FnMut(Mark) -> Result<Bounds, E>,
-    ) -> Result<Taken, NotTaken<E>> {
-        let count = count.min(COUNT_MAX);
-        loop {
-            let Some(mark) = self.mark() else {
-                return Err(NotTaken::Sealed);
-            };
-            let bounds = judge(mark).map_err(NotTaken::Other)?;
-            let limit = self.limit.load(Ordering::Acquire);
-            let end = bounds.end.min(limit);
-            let begin = self.grid.start_of(bounds.tick);
-            let has_room = mark.position > begin && mark.position + count * (ROOM + 1) <= end;
-            if passing == Passing::Harmless && has_room {
-                if let Some(taken) = self.add(mark.lane, count, end) {
-                    return Ok(taken);
-                }
-            } else if let Some(taken) = self.compare_and_swap(mark, count, bounds, limit)? {
-                return Ok(taken);
-            }
+    pub(super) fn add(&self, count: u64, now: u64, reach: u64) -> Option<Run> {
+        if count > ADDED_MAX || !self.may_add.load(Ordering::Relaxed) {
+            return None;
         }
-    }
-
-    /// Takes what lies at the word by an addition; None if that is not all within the bounds.
-    #[inline]
-    fn add(&self, lane: u8, count: u64, end: u64) -> Option<Taken> {
-        let before = self.unpack(self.word.0.fetch_add(count, Ordering::AcqRel))?;
-        (before.lane == lane && before.position + count <= end).then_some(Taken {
-            lane,
-            first: before.position,
+        let end = self.end_of(reach).min(self.limit.load(Ordering::Acquire));
+        let begin = self.grid.start_of(now);
+        let before = self.unpack(self.word.0.fetch_add(count, Ordering::AcqRel));
+        let taken = before.filter(|mark| mark.position > begin && mark.position + count <= end);
+        if taken.is_none() {
+            self.may_add.store(false, Ordering::Relaxed);
+        }
+        taken.map(|mark| Run {
+            lane: mark.lane,
+            first: mark.position,
             count,
         })
     }
 
-    /// Takes what is left, or lifts the position to the present; None if the word changed.
-    fn compare_and_swap<E>(
+    /// Takes up to `count` positions by a compare-and-swap.
+    ///
+    /// `read_tick` is called after the word was read, so that the clock shows at least what the
+    /// caller saw that wrote the word. `judge` returns the last tick that may be stamped at a
+    /// reading; it is not called if the reading is the tick of the last position that was taken,
+    /// which every caller may continue.
+    #[inline]
+    pub(super) fn take<E>(
+        &self,
+        count: u64,
+        mut read_tick: impl FnMut() -> u64,
+        judge: impl Fn(Mark, u64) -> Result<u64, E>,
+    ) -> Result<Run, NotTaken<E>> {
+        let count = count.min(COUNT_MAX);
+        loop {
+            let word = self.word.0.load(Ordering::Acquire);
+            let Some(mark) = self.unpack(word) else {
+                return Err(NotTaken::Full(FullReason::Sealed.into()));
+            };
+            let now = read_tick();
+            let limit = self.limit.load(Ordering::Acquire);
+            let begin = self.grid.start_of(now);
+            let tick_end = limit.min(begin + self.grid.capacity());
+            // Branches, not minima: the processor guesses them and need not wait for their result.
+            let run = if mark.position > begin && mark.position + count <= tick_end {
+                Run {
+                    lane: mark.lane,
+                    first: mark.position,
+                    count,
+                }
+            } else {
+                let reach = judge(mark, now).map_err(NotTaken::Other)?;
+                self.choose(mark, count, now, reach, limit)
+                    .map_err(NotTaken::Full)?
+            };
+            let to = word + (run.first + run.count - mark.position);
+            if self.swap_words(word, to) {
+                return Ok(run);
+            }
+        }
+    }
+
+    /// Chooses what is free at and after `mark`, lifted to the tick `now`, up to the tick `reach`.
+    fn choose(
         &self,
         mark: Mark,
         count: u64,
-        bounds: Bounds,
+        now: u64,
+        reach: u64,
         limit: u64,
-    ) -> Result<Option<Taken>, NotTaken<E>> {
-        let begin = self.grid.start_of(bounds.tick);
-        let first = if mark.position > begin {
-            mark.position
-        } else {
-            let capacity = self.grid.capacity();
-            begin + self.start.offset(bounds.tick, mark.position, capacity)
+    ) -> Result<Run, Full> {
+        let begin = self.grid.start_of(now);
+        let first = match mark.position > begin {
+            true => mark.position,
+            false => begin + self.start.offset(now, mark.position, self.grid.capacity()),
         };
+        let end = self.end_of(reach).min(limit);
         if first >= limit {
-            return Err(NotTaken::AtLimit);
+            let is_over = limit >= self.grid.end();
+            return Err(match is_over {
+                true => FullReason::EndOfTime.into(),
+                false => FullReason::Limit.into(),
+            });
         }
-        if first >= bounds.end {
-            return Err(NotTaken::AtEnd { position: first });
+        if first >= end {
+            let tick = self.grid.tick_of(first);
+            return Err(Full {
+                reason: FullReason::Ahead,
+                wait_ticks: tick.saturating_sub(reach).max(1),
+            });
         }
-        let count = count.min(bounds.end.min(limit) - first);
-        let lane = mark.lane;
-        let swapped = self.swap(
-            mark,
-            Mark {
-                lane,
-                position: first + count,
-            },
-        );
-        Ok(swapped.then_some(Taken { lane, first, count }))
+        let run = Run {
+            lane: mark.lane,
+            first,
+            count: count.min(end - first),
+        };
+        if end - first >= ROOM && !self.may_add.load(Ordering::Relaxed) {
+            self.may_add.store(true, Ordering::Relaxed);
+        }
+        Ok(run)
+    }
+
+    /// Returns the first position after a tick.
+    #[inline]
+    fn end_of(&self, tick: u64) -> u64 {
+        self.grid.start_of(tick.saturating_add(1))
     }
 
     /// Moves the word from one mark to another, unless it changed.
     pub(super) fn swap(&self, from: Mark, to: Mark) -> bool {
         let from = self.pack(from.lane, from.position);
-        let to = self.pack(to.lane, to.position);
+        self.swap_words(from, self.pack(to.lane, to.position))
+    }
+
+    #[inline]
+    fn swap_words(&self, from: u64, to: u64) -> bool {
         self.word
             .0
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
@@ -244,16 +242,11 @@ impl Positions {
             .fetch_max(limit.min(self.grid.end()), Ordering::AcqRel);
     }
 
-    /// Returns the limit.
-    pub(super) fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Acquire)
-    }
-
     /// Ends all takes; returns a position at or below which nothing is left in use: everything used
     /// is below it. A later call may return a greater one.
     pub(super) fn seal(&self) -> u64 {
         let word = self.word.0.fetch_or(SEALED, Ordering::AcqRel);
-        let position = word & ((1 << self.grid.position_bits()) - 1);
-        position.min(self.limit())
+        let position = word & self.grid.position_mask();
+        position.min(self.limit.load(Ordering::Acquire))
     }
 }

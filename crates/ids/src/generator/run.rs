@@ -37,3 +37,13 @@ pub enum FullReason {
     #[error("the generator is sealed")]
     Sealed,
 }
+
+/// Time alone does not help.
+impl From<FullReason> for Full {
+    fn from(reason: FullReason) -> Self {
+        Self {
+            reason,
+            wait_ticks: 0,
+        }
+    }
+}

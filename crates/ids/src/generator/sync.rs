@@ -7,6 +7,8 @@ pub(super) use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 #[cfg(loom)]
 pub(super) use loom::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 
+/// For hints, on which nothing rests: loom does not play them.
+pub(super) use std::sync::atomic::AtomicBool;
 pub(super) use std::sync::atomic::Ordering;
 
 /// Locks; a panic elsewhere does not spread, because no holder leaves the data half changed.

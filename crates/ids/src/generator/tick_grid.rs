@@ -15,10 +15,12 @@ const RESERVE: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickGrid {
     capacity: u64,
-    /// The shift that multiplies by the capacity, if it is a power of two.
+    /// The shift that divides by the capacity, if it is a power of two.
     shift: Option<u32>,
     ticks: u64,
     lane_bits: u32,
+    /// The low bits of a word, which hold the position.
+    position_mask: u64,
     end: u64,
 }
 
@@ -81,6 +83,7 @@ impl TickGrid {
                 .then(|| capacity.trailing_zeros()),
             ticks,
             lane_bits,
+            position_mask: word_end - 1,
             end: (ticks * capacity).min(word_end.saturating_sub(RESERVE)),
         })
     }
@@ -103,11 +106,7 @@ impl TickGrid {
     /// Returns the first position of a tick; a tick past the end of time counts as that end.
     #[inline]
     pub fn start_of(&self, tick: u64) -> u64 {
-        let tick = tick.min(self.ticks);
-        match self.shift {
-            Some(shift) => tick << shift,
-            None => tick * self.capacity,
-        }
+        tick.min(self.ticks) * self.capacity
     }
 
     /// Returns the tick of a position.
@@ -133,5 +132,11 @@ impl TickGrid {
     /// Returns how many low bits of a word hold the position.
     pub(super) fn position_bits(&self) -> u32 {
         WORD_BITS - self.lane_bits
+    }
+
+    /// Returns the mask of these bits.
+    #[inline]
+    pub(super) fn position_mask(&self) -> u64 {
+        self.position_mask
     }
 }

@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::num::NonZeroU32;
 
-use super::positions::{Bounds, Mark, NotTaken, Passing, Positions};
+use super::positions::{Mark, NotTaken, Positions};
 use super::{Full, Run, SequenceStart, TickGrid};
 
 /// Generator of one worker epoch: positions from `from` up to a limit that only grows.
@@ -43,26 +43,15 @@ impl WorkerGenerator {
     /// [`seal`](Self::seal).
     #[inline]
     pub fn take(&self, count: NonZeroU32, now_tick: u64, ahead_ticks: u64) -> Result<Run, Full> {
-        let grid = self.positions.grid();
-        let last_tick = now_tick.saturating_add(ahead_ticks);
-        let bounds = Bounds {
-            tick: now_tick,
-            end: grid.start_of(last_tick.saturating_add(1)),
-        };
-        self.positions
-            .take(count.get().into(), Passing::Harmless, |_| {
-                Ok::<_, Infallible>(bounds)
-            })
-            .map(Run::from)
-            .map_err(|reason| self.to_full(reason, last_tick))
-    }
-
-    #[cold]
-    fn to_full(&self, reason: NotTaken<Infallible>, last_tick: u64) -> Full {
-        match reason {
-            NotTaken::Other(never) => match never {},
-            other => other.into_full(&self.positions, last_tick),
+        let (count, reach) = (count.get().into(), now_tick.saturating_add(ahead_ticks));
+        if let Some(run) = self.positions.add(count, now_tick, reach) {
+            return Ok(run);
         }
+        let taken = self.positions.take(count, || now_tick, |_, _| Ok(reach));
+        taken.map_err(|reason: NotTaken<Infallible>| match reason {
+            NotTaken::Full(full) => full,
+            NotTaken::Other(never) => match never {},
+        })
     }
 
     /// Raises the limit to the tick `until`, if the grant is of this worker epoch; returns whether
@@ -83,16 +72,5 @@ impl WorkerGenerator {
             .grid()
             .tick_at_or_above(position)
             .max(self.from)
-    }
-}
-
-impl From<super::positions::Taken> for Run {
-    #[inline]
-    fn from(taken: super::positions::Taken) -> Self {
-        Self {
-            lane: taken.lane,
-            first: taken.first,
-            count: taken.count,
-        }
     }
 }
