@@ -7,6 +7,23 @@
 //!
 //! Played under loom in `tests/loom_generator.rs`.
 //!
+//! One process without a store takes ids of worker 3 like this; `clock` is a [`TickClock`]:
+//!
+//! ```
+//! # use std::num::NonZeroU32;
+//! use seqsvr_ids::generator::{Clocked, Hold, SequenceStart, Splicer, TickClock};
+//!
+//! # fn take(clock: &impl TickClock) -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+//! let splicer = Splicer::new(&"0:1,time:41,worker:10,seq:12".parse()?, 0, 3)?;
+//! let generator = Clocked::new(splicer.grid(), SequenceStart::Zero, Hold, 0);
+//! let count = NonZeroU32::new(100).ok_or("none")?;
+//! let run = generator.take_waiting(count, clock)?;
+//! let mut ids = vec![0; run.count as usize];
+//! splicer.fill(run, &mut ids);
+//! # Ok(ids)
+//! # }
+//! ```
+//!
 //! Pure memory: no I/O, no clock inside. A take is one atomic change of one word, without a lock
 //! and without an allocation.
 

@@ -22,6 +22,7 @@ pub struct Splicer {
     /// The id of tick, lane and sequence 0. The bits of inverted fields are set in it, so that an
     /// exclusive or of the value inverts it.
     origin: u64,
+    random_mask: u64,
 }
 
 /// Why a layout cannot have a generator.
@@ -47,8 +48,7 @@ pub enum SplicerError {
 }
 
 impl Splicer {
-    /// Makes the splicer of one worker of a layout, with all sequence numbers. Random fields stay
-    /// zero.
+    /// Makes the splicer of one worker of a layout, with all sequence numbers.
     ///
     /// # Errors
     ///
@@ -89,6 +89,11 @@ impl Splicer {
             let named = fields.find(|(field, _)| field.kind.name() == name);
             named.map_or(0, |(_, shift)| shift)
         };
+        let random = IdParts {
+            rand: codec.max_of(IdPart::Random),
+            ..IdParts::default()
+        };
+        let random_mask = codec.encode(&random)? ^ codec.encode(&IdParts::default())?;
         Ok(Self {
             grid,
             time_shift: shift_of("time"),
@@ -97,12 +102,20 @@ impl Splicer {
             sequence_shift: shift_of("seq").min(u64::BITS - 1),
             least_sequence: least.into(),
             origin: codec.encode(&parts)?,
+            random_mask,
         })
     }
 
     /// Returns the grid of positions of a generator for these ids.
     pub fn grid(&self) -> TickGrid {
         self.grid
+    }
+
+    /// Returns the bits of the random fields, which are zero in each id: a caller adds
+    /// `random() & splicer.random_mask()` to make ids hard to guess. Uniqueness does not rest on
+    /// them.
+    pub fn random_mask(&self) -> u64 {
+        self.random_mask
     }
 
     /// Returns the id of a position.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::{Run, Splicer};
-use crate::codec::{IdCodec, IdParts};
+use crate::codec::{IdCodec, IdPart, IdParts};
 use seqsvr_core::layout::IdLayout;
 
 #[expect(clippy::unwrap_used, reason = "helper of tests")]
@@ -44,6 +44,9 @@ proptest! {
                 ..IdParts::default()
             };
             prop_assert_eq!(codec.decode(*id).ok(), Some(parts));
+            let random = splicer.random_mask();
+            let all_random = IdParts { rand: codec.max_of(IdPart::Random), ..parts };
+            prop_assert_eq!(codec.decode(*id | random).ok(), Some(all_random));
         }
         if layout.is_inverted() {
             prop_assert!(ids.is_sorted_by(|a, b| a > b));
