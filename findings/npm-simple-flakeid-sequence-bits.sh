@@ -4,8 +4,8 @@
 #
 # Guess: `seqBitLength` sets how many ids a worker makes in a millisecond, and
 # worker numbers keep the ids of two workers apart.
-# Seen: the greatest sequence number stays 63, the value for 6 bits, whatever
-# `seqBitLength` is. With 3 bits the numbers 8 to 63 are added into the bits of
+# Seen: the greatest sequence number stays 63, the value for 6 bits, with every
+# `seqBitLength`. With 3 bits the numbers 8 to 63 are added into the bits of
 # the worker: of 59 ids each that workers 1 and 2 make in one millisecond, 51
 # are the same. With 10 bits a millisecond still ends after 59 ids.
 # Ports of the same algorithm in other languages derive the maximum from the
