@@ -11,4 +11,6 @@ pub mod codec;
 pub mod generator;
 pub mod presets;
 pub mod recognition;
+mod rising_counter;
 pub mod text;
+pub mod uuids;
