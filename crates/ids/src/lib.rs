@@ -12,5 +12,6 @@ pub mod generator;
 pub mod presets;
 pub mod recognition;
 mod rising_counter;
+pub mod stamp;
 pub mod text;
 pub mod uuids;
