@@ -9,6 +9,7 @@
 
 pub mod codec;
 pub mod generator;
+pub mod opaque_numbers;
 pub mod presets;
 pub mod recognition;
 mod rising_counter;
