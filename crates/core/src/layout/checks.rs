@@ -92,12 +92,12 @@ fn check_counts(fields: &[LayoutField]) -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// Checks that `time` and `seq` fit the word of a generator.
+/// Checks that `time`, `lane` and `seq` fit the word of a generator.
 pub(super) fn check_positions(layout: &IdLayout) -> Result<(), LayoutError> {
-    let (time, seq) = (layout.bits_of("time"), layout.bits_of("seq"));
-    match time + seq <= POSITION_BITS {
+    let [time, lane, seq] = ["time", "lane", "seq"].map(|name| layout.bits_of(name));
+    match time + lane + seq <= POSITION_BITS {
         true => Ok(()),
-        false => Err(LayoutError::Positions { time, seq }),
+        false => Err(LayoutError::Positions { time, lane, seq }),
     }
 }
 

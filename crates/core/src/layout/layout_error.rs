@@ -80,14 +80,16 @@ pub enum LayoutError {
     Inversion,
     /// A generator cannot count the positions.
     #[error(
-        "time {time} + seq {seq} are {} bits: a generator counts in at most 63; take {} away, as \
-         in time:41,seq:12",
-        time + seq,
-        time + seq - 63
+        "time {time} + lane {lane} + seq {seq} are {} bits: a generator counts in at most 63; \
+         take {} away, as in time:41,seq:12",
+        time + lane + seq,
+        time + lane + seq - 63
     )]
     Positions {
         /// Bits of `time`.
         time: u32,
+        /// Bits of `lane`.
+        lane: u32,
         /// Bits of `seq`.
         seq: u32,
     },

@@ -97,10 +97,10 @@ impl IdLayout {
         above.all(|field| field.kind.is_fixed() || field.bits == 0)
     }
 
-    /// Checks that a generator can count positions of this layout in 63 bits.
+    /// Checks that a generator can count positions and lanes of this layout in 63 bits.
     ///
     /// # Errors
-    /// `time` and `seq` have more than 63 bits together.
+    /// `time`, `lane` and `seq` have more than 63 bits together.
     pub fn check_for_generator(&self) -> Result<(), LayoutError> {
         checks::check_positions(self)
     }

@@ -92,10 +92,23 @@ fn layout_error_names_field_bounds_and_example() {
 fn layout_purposes_have_their_bounds() {
     let mastodon = parse("unsigned,time:48,seq:16").unwrap();
     let error = mastodon.check_for_generator().unwrap_err().to_string();
-    assert!(error.contains("time 48 + seq 16 are 64 bits"), "{error}");
+    assert!(
+        error.contains("time 48 + lane 0 + seq 16 are 64 bits"),
+        "{error}"
+    );
     assert!(error.contains("take 1 away"), "{error}");
     let error = mastodon.check_for_javascript().unwrap_err().to_string();
     assert!(error.contains("64 bits") && error.contains("53"), "{error}");
+    // A generator counts the lanes in the same word.
+    let lanes = parse("unsigned,time:51,lane:1,seq:12").unwrap();
+    let error = lanes.check_for_generator().unwrap_err().to_string();
+    let sum = "time 51 + lane 1 + seq 12 are 64 bits";
+    assert!(
+        error.contains(sum) && error.contains("take 1 away"),
+        "{error}"
+    );
+    let full = parse("0:1,time:50,lane:1,seq:12").unwrap();
+    assert_eq!(full.check_for_generator(), Ok(()));
     let short = parse("time:41,worker:3,seq:9").unwrap();
     assert_eq!(short.check_for_generator(), Ok(()));
     assert_eq!(short.check_for_javascript(), Ok(()));

@@ -54,6 +54,30 @@ proptest! {
     }
 }
 
+/// What the check of a layout promises, the generator keeps, and the other way round.
+#[test]
+fn layout_has_a_generator_exactly_if_its_check_passes() {
+    for text in [
+        "0:1,time:63,seq:0",
+        "0:1,time:60,lane:3,seq:0",
+        "0:1,time:33,seq:30",
+        "0:1,time:50,lane:1,seq:12",
+        "unsigned,time:50,lane:2,seq:12",
+        "unsigned,time:48,lane:3,seq:12",
+        "unsigned,time:51,lane:1,seq:12",
+        "unsigned,time:48,seq:16",
+        "unsigned,seq:30,time:34",
+    ] {
+        let layout = layout(text);
+        let has_generator = Splicer::new(&layout, 0, 0).is_ok();
+        assert_eq!(
+            layout.check_for_generator().is_ok(),
+            has_generator,
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn parts_that_do_not_fit_are_rejected() {
     let layout = layout("0:1,time:41,dc:5,worker:5,seq:12");
