@@ -123,8 +123,35 @@ fn hold_continues_in_the_last_tick_until_it_is_full() {
     for sequence in 1..4 {
         assert_eq!(take_at(&generator, 7), Ok((0, 100, sequence)));
     }
-    assert_eq!(full_wait(take_at(&generator, 95)), Some(1));
+    assert_eq!(full_wait(take_at(&generator, 95)), Some(6));
+    assert_eq!(full_wait(take_at(&generator, 100)), Some(1));
     assert_eq!(take_at(&generator, 101), Ok((0, 101, 0)));
+}
+
+/// A full tick says how long to wait, not less: a clock that advances as the caller waits is waited
+/// for once.
+#[test]
+fn full_tick_of_each_policy_is_waited_for_once() {
+    fn check<P: ClockPolicy>(policy: P, behind: u64) {
+        let generator = at_100(policy, 1);
+        let clock = MadeUpClock::default();
+        clock.rate.set(1);
+        clock.tick.set(100 - behind);
+        let all = ONE.saturating_add(1_000);
+        while generator.take(all, || clock.tick.get()).is_ok() {}
+        let run = generator.take_waiting(ONE, &clock);
+        assert!(run.is_ok());
+        assert_eq!(clock.waits.borrow().len(), 1, "{:?}", clock.waits);
+        let last = generator.progress().next_ticks()[0] - 1;
+        assert!(last >= clock.tick.get(), "waited too long");
+    }
+    for behind in [0, 1, 90] {
+        check(Hold, behind);
+        check(Ahead { max_ticks: 2 }, behind);
+    }
+    check(Refuse, 0);
+    check(RollbackBits { wait_ticks: 0 }, 0);
+    check(Timelines { wait_ticks: 0 }, 0);
 }
 
 /// UidGenerator's cached generator borrows future ticks, here with a bound.
