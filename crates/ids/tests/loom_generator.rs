@@ -85,11 +85,12 @@ fn position_never_repeats_nor_passes_the_grant() {
     });
 }
 
-/// Everything taken lies below the tick that the seal reported, and nothing is taken afterwards.
+/// Everything taken lies below the tick that the seal reported, and nothing is taken afterwards,
+/// also if the grant is widened at the same time and its new ticks are used.
 #[test]
 fn sealed_generator_hands_out_nothing_at_or_above_its_report() {
     check_schedules(|| {
-        let generator = worker_generator(3);
+        let generator = worker_generator(2);
         take_all(&generator, 1, 1);
         let (a, b) = (generator.clone(), generator.clone());
         let a = thread::spawn(move || take_all(&a, 1, 2));
@@ -247,4 +248,19 @@ fn rollback_bits_repeat_nothing_when_the_clock_is_set_back() {
 #[test]
 fn timelines_repeat_nothing_when_the_clock_is_set_back() {
     check_lanes(Timelines { wait_ticks: 0 }, 1);
+}
+
+/// Two callers find the clock set back at the same time: together they use up one lane, not two.
+#[test]
+fn callers_at_one_step_back_use_up_one_lane() {
+    check_schedules(|| {
+        let generator = clocked(RollbackBits { wait_ticks: 0 }, 2);
+        generator.take(ONE, || 5).unwrap();
+        let other = generator.clone();
+        let a = thread::spawn(move || other.take(ONE, || 2).unwrap());
+        let here = generator.take(ONE, || 2).unwrap();
+        let mut all = positions_of([here, a.join().unwrap()]);
+        all.sort_unstable();
+        assert_eq!(all, [(1, 4), (1, 5)]);
+    });
 }

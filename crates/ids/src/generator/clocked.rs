@@ -87,8 +87,7 @@ impl<P: ClockPolicy> Clocked<P> {
     /// Makes a generator that has given no id; it begins in `first_lane`, which counts modulo the
     /// lanes.
     pub fn new(grid: TickGrid, start: SequenceStart, policy: P, first_lane: u8) -> Self {
-        let lane = first_lane % grid.lanes() as u8;
-        Self::resume(grid, start, policy, &Progress::none(lane))
+        Self::resume(grid, start, policy, &Progress::none(first_lane))
     }
 
     /// Makes a generator that gives no id which an earlier one may have given, up to what is kept

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 
 use super::super::{
-    Ahead, ClockPolicy, Clocked, Hold, Progress, Refuse, RollbackBits, Run, SequenceStart,
-    Timelines, Wait,
+    Ahead, ClockPolicy, Clocked, ClockedError, FullReason, Hold, Progress, Refuse, RollbackBits,
+    Run, SequenceStart, Timelines, Wait,
 };
 use super::{SeenPositions, grid};
 
@@ -128,4 +128,27 @@ fn restart_without_progress_repeats_an_id() {
         generator.take(NonZeroU32::MIN, || 9).ok()
     };
     assert_eq!(take(), take());
+}
+
+/// Progress beyond the last tick, also of a layout that uses all bits of the word: an error, in
+/// each lane, and the same progress again.
+#[test]
+fn resume_after_the_last_tick_is_rejected() {
+    for (time_bits, capacity, lane_bits) in [(51, 4_096, 0), (63, 1, 0), (48, 4_096, 3), (7, 3, 2)]
+    {
+        let grid = grid(time_bits, capacity, lane_bits);
+        for lane in 0..8 {
+            let progress = Progress::new(lane, [u64::MAX; Progress::LANES_MAX]);
+            let generator = Clocked::resume(grid, SequenceStart::Zero, Hold, &progress);
+            for tick in [0, grid.ticks() - 1, u64::MAX] {
+                let taken = generator.take(NonZeroU32::MIN, || tick);
+                let Err(ClockedError::Full(full)) = taken else {
+                    panic!("{taken:?} at tick {tick} of {grid:?}");
+                };
+                assert_eq!(full.reason, FullReason::EndOfTime);
+            }
+            let lane = usize::from(generator.progress().lane());
+            assert!(lane < grid.lanes());
+        }
+    }
 }

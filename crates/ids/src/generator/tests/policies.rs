@@ -68,6 +68,8 @@ fn a7_refuse_rejects_a_clock_that_is_behind() {
         assert_eq!(take_at(&generator, 100), Ok((0, 100, sequence)));
     }
     assert_eq!(full_wait(take_at(&generator, 100)), Some(1));
+    let error = take_at(&generator, 99);
+    assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 1 }));
     assert_eq!(take_at(&generator, 101), Ok((0, 101, 0)));
 }
 
@@ -207,6 +209,39 @@ fn e20_timelines_are_used_again() {
     };
     assert_eq!(take_at(&generator, 70), Err(error));
     assert_eq!(take_at(&generator, 201), Ok((0, 201, 0)));
+}
+
+/// Of several timelines that are below the reading the one with the least progress is chosen; one
+/// that has used all of the tick before the reading is below it.
+#[test]
+fn e20_timeline_with_the_least_progress_is_chosen() {
+    let generator = at_100(Timelines { wait_ticks: 0 }, 2);
+    for (tick, lane) in [(40, 1), (30, 2), (20, 3), (200, 3), (110, 2), (60, 1)] {
+        assert_eq!(take_at(&generator, tick), Ok((lane, tick, 0)));
+    }
+    // Lanes 0, 2 and 3 are at ticks 100, 110 and 200.
+    assert_eq!(take_at(&generator, 400), Ok((1, 400, 0)));
+    assert_eq!(take_at(&generator, 300), Ok((0, 300, 0)));
+    for sequence in 1..4 {
+        assert_eq!(take_at(&generator, 300), Ok((0, 300, sequence)));
+    }
+    assert_eq!(take_at(&generator, 290), Ok((2, 290, 0)));
+    assert_eq!(take_at(&generator, 500), Ok((2, 500, 0)));
+    assert_eq!(take_at(&generator, 301), Ok((3, 301, 0)));
+    assert_eq!(take_at(&generator, 700), Ok((3, 700, 0)));
+    assert_eq!(take_at(&generator, 600), Ok((0, 600, 0)));
+    let narrow = at_100(Timelines { wait_ticks: 0 }, 1);
+    for sequence in 1..4 {
+        assert_eq!(take_at(&narrow, 100), Ok((0, 100, sequence)));
+    }
+    assert_eq!(take_at(&narrow, 50), Ok((1, 50, 0)));
+    assert_eq!(take_at(&narrow, 120), Ok((1, 120, 0)));
+    let error = take_at(&narrow, 100);
+    assert!(
+        matches!(error, Err(ClockedError::NoLane { .. })),
+        "{error:?}"
+    );
+    assert_eq!(take_at(&narrow, 101), Ok((0, 101, 0)));
 }
 
 #[test]

@@ -86,6 +86,7 @@ fn take_at_the_end_of_the_word_does_not_seal() {
     let last = grid.ticks() - 1;
     let generator = WorkerGenerator::new(grid, SequenceStart::Zero, 1, last - (1 << 21), u64::MAX);
     let count = NonZeroU32::MAX;
+    assert!(generator.widen(1, u64::MAX));
     while generator.take(count, 0, u64::MAX).is_ok() {}
     let full = generator
         .take(count, 0, u64::MAX)
@@ -115,4 +116,72 @@ fn grid_too_wide_is_rejected() {
     assert!(TickGrid::new(u32::MAX, 1, 0).is_err());
     assert!(TickGrid::new(33, (1 << 30) + 1, 0).is_err());
     assert!(TickGrid::new(51, 4_095, 0).is_ok());
+}
+
+/// Makes a generator to which ticks 0 and 1 of 4,096 ids each are granted, and which adds: it has
+/// handed out the first id.
+fn adding_generator() -> WorkerGenerator {
+    let generator = WorkerGenerator::new(grid(20, 4_096, 0), SequenceStart::Zero, 1, 0, 2);
+    assert_eq!(take(&generator, 1), Ok(1));
+    generator
+}
+
+fn take(generator: &WorkerGenerator, count: u32) -> Result<u64, FullReason> {
+    let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let taken = generator.take(count, 0, 9);
+    taken.map(|run| run.count).map_err(|full| full.reason)
+}
+
+#[test]
+fn large_request_at_the_limit_receives_what_is_left() {
+    let generator = adding_generator();
+    assert_eq!(take(&generator, 8_000), Ok(8_000));
+    assert_eq!(take(&generator, 1_000), Ok(191));
+    assert_eq!(take(&generator, 1), Err(FullReason::Limit));
+    let wide = WorkerGenerator::new(grid(20, 4_096, 0), SequenceStart::Zero, 1, 0, 900);
+    let count = wide.take(NonZeroU32::MAX, 0, 900).map(|run| run.count);
+    assert_eq!(count, Ok(1 << 20));
+}
+
+/// An addition that passes the limit hands out nothing, and the report stays within the grant.
+#[test]
+fn sealed_generator_reports_no_tick_beyond_its_grant() {
+    let generator = adding_generator();
+    for _ in 0..127 {
+        assert_eq!(take(&generator, 64), Ok(64));
+    }
+    assert_eq!(take(&generator, 64), Err(FullReason::Limit));
+    assert_eq!(generator.seal(), 2);
+}
+
+/// Callers who find a tick full use up nothing of later ones: otherwise a holder that is asked
+/// again and again would run out of ticks, and out of the word.
+#[test]
+fn full_tick_costs_no_later_positions() {
+    let generator = adding_generator();
+    let one = |now| generator.take(NonZeroU32::MIN, now, 0);
+    while one(0).is_ok() {}
+    for _ in 0..10_000 {
+        assert!(one(0).is_err());
+    }
+    let first = one(1).map(|run| run.first);
+    assert!(first.is_ok_and(|first| first < 4_096 + 64), "{first:?}");
+}
+
+/// A tick begins at its random number also if all ids of the tick before are used.
+#[test]
+fn a4_random_start_follows_a_full_tick() {
+    let start = SequenceStart::Random { below: 32, key: 1 };
+    // The second one adds.
+    for ahead in [1, 1_000] {
+        let generator = WorkerGenerator::new(grid(20, 32, 0), start, 1, 0, 9_000);
+        let mut next = 0;
+        while next < 64 {
+            let run = generator.take(NonZeroU32::MIN, 1, ahead);
+            next = run.map_or(u64::MAX, |run| run.first + 1);
+        }
+        assert_eq!(next, 64);
+        let first = generator.take(NonZeroU32::MIN, 2, ahead);
+        assert!(first.is_ok_and(|run| run.first > 64), "{first:?}, {ahead}");
+    }
 }
