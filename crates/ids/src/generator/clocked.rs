@@ -118,8 +118,8 @@ impl<P: ClockPolicy> Clocked<P> {
         Progress::new(mark.lane, next_ticks)
     }
 
-    /// Takes up to `count` ids; `read_tick` is called once, and again only if another caller came
-    /// between. Never waits: the error says how long to.
+    /// Takes up to `count` ids; `read_tick` is called at least once, and its last reading decides.
+    /// Never waits: the error says how long to.
     ///
     /// # Errors
     ///

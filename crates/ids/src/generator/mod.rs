@@ -24,8 +24,8 @@
 //! # }
 //! ```
 //!
-//! Pure memory: no I/O, no clock inside. A take is one atomic change of one word, without a lock
-//! and without an allocation.
+//! Pure memory: no I/O, no clock inside. A take is one atomic change of one word, without an
+//! allocation. Only a change of the lane takes a lock.
 
 mod clocked;
 mod policy;

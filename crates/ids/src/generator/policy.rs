@@ -24,8 +24,8 @@ pub enum LaneChoice {
 
 /// Decides what a reading of the clock allows.
 pub trait ClockPolicy {
-    /// Whether `judge` uses the last tick. If not, the generator may skip positions, which makes it
-    /// faster.
+    /// Whether the verdict depends on the last tick. If not, the generator may skip positions,
+    /// which makes it faster; then `last_tick` may be any tick.
     const USES_LAST_TICK: bool = true;
 
     /// Judges a reading. `last_tick` returns the last tick that may have been stamped in the

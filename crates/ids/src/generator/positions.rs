@@ -25,9 +25,10 @@
 //! - `limit` only grows, and a caller reads it before its addition. So the sealer, who reads it
 //!   after its own change of the word, sees at least what the callers before it saw: everything
 //!   used is below both, and the lesser of both is reported.
-//! - The lane changes by a compare-and-swap under the lock of the lanes that are put aside. An
-//!   addition that meets the new lane is discarded. Without that check its caller would stamp ids
-//!   of the new lane with a bound that was judged for the old one.
+//! - The lane changes by a compare-and-swap under the lock of the lanes that are put aside, so the
+//!   position that it replaces is above everything taken of the old lane. An addition that meets
+//!   the new lane owns positions there. They are within its bound: that bound follows from the
+//!   reading of the clock alone, in every lane.
 
 use super::sync::{AtomicBool, AtomicU64, Ordering};
 use super::tick_grid::TickGrid;
