@@ -138,8 +138,10 @@ fn resume_after_the_last_tick_is_rejected() {
     {
         let grid = grid(time_bits, capacity, lane_bits);
         for lane in 0..8 {
-            let progress = Progress::new(lane, [u64::MAX; Progress::LANES_MAX]);
-            let generator = Clocked::resume(grid, SequenceStart::Zero, Hold, &progress);
+            let next_ticks = Progress::after(u64::MAX).next_ticks();
+            let progress = Progress::new(lane, next_ticks);
+            let policy = Ahead { max_ticks: 9 };
+            let generator = Clocked::resume(grid, SequenceStart::Zero, policy, &progress);
             for tick in [0, grid.ticks() - 1, u64::MAX] {
                 let taken = generator.take(NonZeroU32::MIN, || tick);
                 let Err(ClockedError::Full(full)) = taken else {

@@ -110,6 +110,11 @@ fn e16_wait_waits_twice_the_distance_then_rejects() {
     assert_eq!(*clock.waits.borrow(), [8]);
     let error = take_at(&generator, 98);
     assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 6 }));
+    let behind = ClockedError::Behind {
+        behind_ticks: 5,
+        wait_ticks: 10,
+    };
+    assert_eq!(take_at(&generator, 99), Err(behind));
 
     let stopped = MadeUpClock::default();
     stopped.tick.set(100);
@@ -188,6 +193,21 @@ fn e11_rollback_bits_remember_three_times() {
     };
     assert_eq!(take_at(&generator, 70), Err(error));
     assert_eq!(take_at(&generator, 80), Ok((3, 80, 1)));
+}
+
+/// A clock that is still behind after a wait has moved back by much: another lane continues.
+#[test]
+fn e11_e20_clock_that_is_stopped_is_waited_for_once() {
+    fn check<P: ClockPolicy>(policy: P) {
+        let generator = at_100(policy, 1);
+        let stopped = MadeUpClock::default();
+        stopped.tick.set(97);
+        let run = generator.take_waiting(ONE, &stopped);
+        assert_eq!(run.map(|run| (run.lane, run.first)), Ok((1, 388)));
+        assert_eq!(*stopped.waits.borrow(), [3]);
+    }
+    check(RollbackBits { wait_ticks: 5 });
+    check(Timelines { wait_ticks: 5 });
 }
 
 /// Timelines: a small step waits; a large one takes the timeline that is the least far and below
