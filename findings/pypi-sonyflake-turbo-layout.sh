@@ -31,7 +31,8 @@ print("read in Sony's order: sequence", ids[0] >> 16 & 255, "machine", ids[0] & 
 
 def sequences(module):
     generator = module.SonyFlake(5, start_time=1_409_529_600)
-    # _raw is next() or a batch without the sleep. The first batch keeps the generator in a tick of the future.
+    # _raw is next() or a batch, without the sleep.
+    # The first batch keeps the generator in a tick of the future.
     generator._raw(1000)
     singles = [generator._raw(None)[0] for _ in range(2)]
     batch = generator._raw(3)[0]
