@@ -43,6 +43,8 @@ pub fn read_any_form(text: &str) -> Result<Vec<(IdForm, u128)>, IdTextError> {
             readings.push((form, number));
         }
     }
+    // Few ids are wider than 64 bits.
+    readings.sort_by_key(|(_, number)| *number > u64::MAX.into());
     match readings.is_empty() {
         true => Err(IdTextError::NoForm(text.to_owned())),
         false => Ok(readings),

@@ -133,6 +133,8 @@ fn text_without_a_form_is_read_in_each_possible_one() {
         ("068MT34J08M00", vec!["base32", "base36"]),
         ("0GggDr9nEwK", vec!["base62", "base36"]),
         ("XR57j3BV3m", vec!["base58", "base36"]),
+        // In base62 it has 65 bits, which no id has.
+        ("NQm6nKp8qFC", vec!["base58", "base36", "base62"]),
         ("base58:XR57j3BV3m", vec!["base58"]),
         ("01ARZ3NDEKTSV4RRFFQ69G5FAV", vec!["base32"]),
     ] {
