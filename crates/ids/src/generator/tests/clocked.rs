@@ -130,6 +130,13 @@ fn restart_without_progress_repeats_an_id() {
     assert_eq!(take(), take());
 }
 
+#[test]
+fn reserved_progress_keeps_its_lane_and_later_ticks() {
+    let progress = Progress::new(2, [50, 10, 7, 0, 0, 0, 0, 0]).reserve(20);
+    let expected = Progress::new(2, [50, 20, 20, 20, 20, 20, 20, 20]);
+    assert_eq!(progress, expected);
+}
+
 /// Progress beyond the last tick, also of a layout that uses all bits of the word: an error, in
 /// each lane, and the same progress again.
 #[test]

@@ -290,6 +290,24 @@ fn a4_random_start_spreads_over_its_numbers() {
     );
 }
 
+/// Bounds that are 0 or above the ids of a tick: every tick begins within itself.
+#[test]
+fn random_start_stays_in_its_tick() {
+    let firsts = |below, key| -> Vec<u64> {
+        let start = SequenceStart::Random { below, key };
+        let generator = Clocked::new(grid(20, 8, 0), start, Refuse, 0);
+        let take = |tick| generator.take(ONE, || tick).map(|run| run.first);
+        let take = |tick| take(tick).map_or(u64::MAX, |first| first.wrapping_sub(tick * 8));
+        (1..100).map(take).collect()
+    };
+    assert_eq!(firsts(0, 7), [0; 99]);
+    assert_eq!(firsts(1, 7), [0; 99]);
+    let all = firsts(u32::MAX, 7);
+    assert!(all.iter().all(|first| *first < 8), "{all:?}");
+    assert_eq!(firsts(8, 7), all);
+    assert_ne!(firsts(8, 6), all, "workers have the same numbers");
+}
+
 #[test]
 fn carry_start_continues_from_the_last_number_below_half() {
     let generator = Clocked::new(grid(20, 8, 0), SequenceStart::Carry, Refuse, 0);

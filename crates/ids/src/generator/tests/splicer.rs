@@ -54,6 +54,20 @@ proptest! {
     }
 }
 
+/// A sequence of no bits may lie above all others, at bit 64.
+#[test]
+fn sequence_of_no_bits_is_spliced_anywhere() {
+    for text in [
+        "unsigned,seq:0,time:42,worker:22",
+        "time:42,seq:0,worker:21",
+    ] {
+        let splicer = Splicer::new(&layout(text), 0, 5);
+        let id = splicer.map(|splicer| splicer.id(0, 9));
+        let shift = if text.starts_with("unsigned") { 22 } else { 21 };
+        assert_eq!(id, Ok(9 << shift | 5), "{text}");
+    }
+}
+
 /// What the check of a layout promises, the generator keeps, and the other way round.
 #[test]
 fn layout_has_a_generator_exactly_if_its_check_passes() {

@@ -152,6 +152,9 @@ fn sealed_generator_reports_no_tick_beyond_its_grant() {
     }
     assert_eq!(take(&generator, 64), Err(FullReason::Limit));
     assert_eq!(generator.seal(), 2);
+    let empty = WorkerGenerator::new(grid(20, 4_096, 0), SequenceStart::Zero, 1, 9, 5);
+    assert_eq!(take(&empty, 1), Err(FullReason::Limit));
+    assert_eq!(empty.seal(), 9);
 }
 
 /// Callers who find a tick full use up nothing of later ones: otherwise a holder that is asked
