@@ -83,6 +83,52 @@ fn candidates_of_a_reserved_number_are_less_plausible() {
 }
 
 #[test]
+fn candidate_of_a_nearer_time_comes_first() {
+    // 2020-01-01 since Twitter's epoch, 2024-02-28 since Discord's.
+    let id = (1_577_836_800_000 - 1_288_834_974_657) << 22 | 1 << 12;
+    let candidates = find_candidates(id, NOW_MS);
+    let place_of = |name| candidates.iter().position(|c| names_of(c).contains(&name));
+    let (near, far) = (place_of("crate:ferroid:discord"), place_of("twitter"));
+    assert!(near < far, "{near:?} {far:?}");
+    assert_eq!(near, Some(0));
+    assert_eq!(candidates[0].reading.time_ms, 1_709_072_225_343);
+}
+
+#[test]
+fn candidate_of_more_packages_comes_first_of_equal_ones() {
+    // Data center 1 and worker 1, or worker 33.
+    let candidates = find_candidates(2_006_515_713_438_646_272 | 33 << 12, NOW_MS);
+    assert_eq!(candidates[0].surprise_bits, candidates[1].surprise_bits);
+    assert_eq!(names_of(&candidates[0]), ["leaf", "crate:ferroid:twitter"]);
+    let two_levels = ["twitter", "npm:@sapphire/snowflake:twitter"];
+    assert_eq!(names_of(&candidates[1]), two_levels);
+}
+
+#[test]
+fn candidate_of_a_later_timeline_is_less_plausible() {
+    let bits_of = |lane: u64| {
+        let candidates = find_candidates(lane << 22 | 1 << 24 | 1 << 12, NOW_MS);
+        let timelines = candidates
+            .iter()
+            .find(|c| names_of(c).contains(&"timelines"));
+        timelines.map(|c| c.surprise_bits).unwrap()
+    };
+    assert_eq!([1, 2, 3].map(|lane| bits_of(lane) - bits_of(0)), [2, 4, 4]);
+}
+
+#[test]
+fn candidate_may_be_ahead_by_a_day() {
+    let twitter = find_preset("twitter").unwrap().scheme(None).unwrap();
+    let is_found = |ahead_ms| {
+        let tick = twitter.scale().tick_at(NOW_MS + ahead_ms).unwrap();
+        let candidates = find_candidates(tick << 22, NOW_MS);
+        candidates.iter().any(|c| names_of(c).contains(&"twitter"))
+    };
+    assert!(is_found(86_400_000));
+    assert!(!is_found(86_400_001));
+}
+
+#[test]
 fn wide_id_is_read_with_its_reason() {
     for (id, time, worker) in [
         (29_649_125_613_993_263_362, "2026-01-01T00:00:00.123Z", 258),
@@ -102,6 +148,9 @@ fn wide_id_is_read_with_its_reason() {
             assert!(text.contains(part), "{text}");
         }
     }
+    // 65 bits of milliseconds before 2006.
+    let old = (u128::from(OLDEST_MS) - 1) << 24;
+    assert_eq!(WideId::narrow(old).unwrap_err().as_sonyflake(), None);
     let text = WideId::narrow(u128::MAX).unwrap_err().to_string();
     assert!(
         text.contains("has 128 bits") && text.contains("example"),

@@ -111,6 +111,11 @@ fn form_error_names_character_bounds_and_example() {
             "-9223372036854775809",
             ["too small", "-9223372036854775808", "example"],
         ),
+        (
+            IdForm::Decimal,
+            "-99999999999999999999",
+            ["too small", "-9223372036854775808", "example"],
+        ),
     ] {
         let error = form.parse(text).unwrap_err().to_string();
         for part in parts {
@@ -137,6 +142,7 @@ fn text_without_a_form_is_read_in_each_possible_one() {
         ("NQm6nKp8qFC", vec!["base58", "base36", "base62"]),
         ("base58:XR57j3BV3m", vec!["base58"]),
         ("01ARZ3NDEKTSV4RRFFQ69G5FAV", vec!["base32"]),
+        ("6bd19fe77b3d45a0bb0741e46df9242d", vec!["hex"]),
     ] {
         assert_eq!(forms_of(text), forms, "{text}");
     }
