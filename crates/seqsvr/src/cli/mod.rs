@@ -5,6 +5,7 @@ mod bench;
 mod common;
 mod config;
 mod http;
+mod ids;
 mod member;
 mod namespace;
 mod sequence;
@@ -25,6 +26,7 @@ pub(crate) use common::ClientArgs;
 use common::GLOBAL_HEADING;
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use http::StoreHttpArgs;
+pub(crate) use ids::{BucketFlag, IdCommand, IdStatsArgs};
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
@@ -124,6 +126,9 @@ pub(crate) enum CliCommand {
     Bench(BenchArgs),
     /// Check a recorded history of calls for duplicates and order.
     Check(CheckArgs),
+    /// Make and count ids that carry the time. No cluster is needed.
+    #[command(subcommand)]
+    Id(IdCommand),
     /// Check a configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),

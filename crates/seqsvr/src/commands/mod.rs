@@ -5,6 +5,7 @@ mod check;
 mod cli_client;
 mod completion;
 mod config;
+mod ids;
 mod member;
 mod namespace;
 mod recovery;
@@ -13,7 +14,7 @@ mod servers;
 mod slot;
 mod status;
 
-use crate::cli::{CliCommand, CommandLine, ConfigCommand};
+use crate::cli::{CliCommand, CommandLine, ConfigCommand, IdCommand};
 
 pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
     match cli.command {
@@ -33,6 +34,7 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Restore(args) => recovery::restore::run(args).await,
         CliCommand::Bench(args) => bench::run(args).await,
         CliCommand::Check(args) => check::run(&args),
+        CliCommand::Id(IdCommand::Stats(args)) => ids::stats::run(&args),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Config(ConfigCommand::Check(args)) => config::check_config(args, cli.config),
     }

@@ -1,0 +1,16 @@
+//! The command line of ids that carry the time. These commands call no server.
+
+mod scheme_flags;
+mod stats;
+
+use clap::Subcommand;
+
+use stats::STATS_HELP;
+pub(crate) use stats::{BucketFlag, IdStatsArgs};
+
+#[derive(Subcommand)]
+pub(crate) enum IdCommand {
+    /// Count the ids of a file by time and worker, and find duplicates.
+    #[command(after_help = STATS_HELP)]
+    Stats(IdStatsArgs),
+}

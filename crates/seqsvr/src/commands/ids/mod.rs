@@ -1,0 +1,3 @@
+//! The commands about ids that carry the time.
+
+pub(super) mod stats;
