@@ -13,7 +13,7 @@ pub struct Run {
 
 /// No id at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no id at present: {reason}; retry in {wait_ticks} ticks")]
+#[error("no id at present: {reason}; {}", reason.remedy(*wait_ticks))]
 pub struct Full {
     /// What stops it.
     pub reason: FullReason,
@@ -55,6 +55,20 @@ pub enum FullReason {
     /// The generator was sealed.
     #[error("the generator is sealed")]
     Sealed,
+}
+
+impl FullReason {
+    /// Returns what a caller can do.
+    fn remedy(self, wait_ticks: u64) -> String {
+        match self {
+            Self::Limit => String::from("renew it and widen the generator"),
+            Self::Ahead => format!("retry in {wait_ticks} ticks"),
+            Self::EndOfTime => {
+                String::from("use a later epoch, or a layout with more time, such as time:42")
+            }
+            Self::Sealed => String::from("take from the next generator of the worker"),
+        }
+    }
 }
 
 /// Time alone does not help.

@@ -157,6 +157,34 @@ fn sealed_generator_reports_no_tick_beyond_its_grant() {
     assert_eq!(empty.seal(), 9);
 }
 
+/// Only a caller that time helps is sent to retry.
+#[test]
+fn full_generator_says_what_helps() {
+    let text_of = |generator: &WorkerGenerator, now, ahead| {
+        let full = generator.take(NonZeroU32::MIN, now, ahead);
+        full.map_err(|full| full.to_string())
+    };
+    let generator = WorkerGenerator::new(grid(4, 1, 0), SequenceStart::Zero, 1, 0, 3);
+    assert!(text_of(&generator, 0, 0).is_ok());
+    for (now, ahead, until, text) in [
+        (0, 0, 3, "the tick is used up; retry in 1 ticks"),
+        (3, 0, 3, "the grant is used up; renew it"),
+        (
+            16,
+            0,
+            16,
+            "the time of the layout has ended; use a later epoch",
+        ),
+    ] {
+        generator.widen(1, until);
+        let error = text_of(&generator, now, ahead);
+        assert!(error.as_ref().is_err_and(|e| e.contains(text)), "{error:?}");
+    }
+    generator.seal();
+    let error = text_of(&generator, 0, 0);
+    assert!(error.is_err_and(|e| e.contains("is sealed; take from the next")));
+}
+
 /// Callers who find a tick full use up nothing of later ones: otherwise a holder that is asked
 /// again and again would run out of ticks, and out of the word.
 #[test]
