@@ -31,7 +31,8 @@ pub enum LayoutError {
     },
     /// A constant has more bits than its field.
     #[error(
-        "const is {value}: in {bits} bits it may be 0 to {max}; write for example const:{bits}={max}"
+        "const is {value}: in {bits} bits it may be 0 to {max}; write for example \
+         const:{bits}={max}"
     )]
     Constant {
         /// The constant.
@@ -56,7 +57,8 @@ pub enum LayoutError {
     },
     /// The fields have more than 64 bits.
     #[error(
-        "{sum} are {bits} bits: an id has 1 to 64; take {} away, as in 0:1,time:41,worker:10,seq:12",
+        "{sum} are {bits} bits: an id has 1 to 64; take {} away, as in \
+         0:1,time:41,worker:10,seq:12",
         bits - 64
     )]
     TooWide {

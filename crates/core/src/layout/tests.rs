@@ -220,7 +220,9 @@ fn utc_text_has_leap_days_and_far_years() {
 
 proptest! {
     #[test]
-    fn layout_of_any_text_is_read_or_rejected(text in "(unsigned,)?([0a-z~]{1,6}:[0-9=]{1,3},?){0,6}") {
+    fn layout_of_any_text_is_read_or_rejected(
+        text in "(unsigned,)?([0a-z~]{1,6}:[0-9=]{1,3},?){0,6}",
+    ) {
         if let Ok(layout) = parse(&text) {
             prop_assert_eq!(parse(&layout.to_string()).unwrap(), layout);
         }

@@ -46,8 +46,8 @@ pub enum ClockedError {
     Full(#[from] Full),
     /// The clock is a little behind: a retry after a wait may succeed.
     #[error(
-        "clock moved back by {behind_ticks} ticks: no id is made before it has caught up; wait {wait_ticks} \
-         ticks and read it again"
+        "clock moved back by {behind_ticks} ticks: no id is made before it has caught up; wait \
+         {wait_ticks} ticks and read it again"
     )]
     Behind {
         /// How far the clock is behind the last id.
@@ -57,8 +57,8 @@ pub enum ClockedError {
     },
     /// The policy rejects calls until the clock has caught up.
     #[error(
-        "clock moved back by {behind_ticks} ticks: ids are rejected until it has caught up; correct the \
-         clock, or use the policy `hold` or `ahead`"
+        "clock moved back by {behind_ticks} ticks: ids are rejected until it has caught up; \
+         correct the clock, or use the policy `hold` or `ahead`"
     )]
     MovedBack {
         /// How far the clock is behind the last id.
@@ -66,8 +66,8 @@ pub enum ClockedError {
     },
     /// No lane is left whose ticks at the reading are not used.
     #[error(
-        "clock moved back by {behind_ticks} ticks: none of the {lanes} lanes can continue there; wait until \
-         the clock has caught up"
+        "clock moved back by {behind_ticks} ticks: none of the {lanes} lanes can continue there; \
+         wait until the clock has caught up"
     )]
     NoLane {
         /// How far the clock is behind the last id.

@@ -29,7 +29,8 @@ pub struct TickGrid {
 pub enum TickGridError {
     /// A tick has no id, or too many.
     #[error(
-        "ids a tick out of range: {capacity} is not in 1 to 2^30; narrow the sequence, such as seq:12"
+        "ids a tick out of range: {capacity} is not in 1 to 2^30; change the sequence, such as \
+         seq:12"
     )]
     Capacity {
         /// Requested ids a tick.
@@ -43,8 +44,8 @@ pub enum TickGridError {
     },
     /// Time, lane and sequence do not fit.
     #[error(
-        "time, lane and sequence are too wide: {bits} bits, 1 to 63 with a time of at least 1 bit; narrow \
-         the time, such as time:41"
+        "time, lane and sequence are too wide: {bits} bits, 1 to 63 with a time of at least 1 bit; \
+         narrow the time, such as time:41"
     )]
     Width {
         /// Their bits together.

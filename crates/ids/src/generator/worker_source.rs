@@ -136,8 +136,8 @@ impl WorkerSource<'_> {
                 "the low bits of two addresses are equal, or two processes run on one host"
             }
             Self::HardwareAddress(_) => {
-                "the low bits of two hardware addresses are equal, as in containers, or two processes \
-                 run on one host"
+                "the low bits of two hardware addresses are equal, as in containers, or two \
+                 processes run on one host"
             }
         }
     }

@@ -243,7 +243,8 @@ fn preset_with_an_unknown_name_is_suggested() {
 /// Returns the table of the page of presets.
 fn render_table() -> String {
     let mut table = String::from(
-        "| Preset | Layout | Unit | Epoch | Ends | Packages | Note |\n|---|---|---|---|---|---|---|\n",
+        "| Preset | Layout | Unit | Epoch | Ends | Packages | Note |\n\
+         |---|---|---|---|---|---|---|\n",
     );
     for preset in PRESETS {
         let (epoch, end) = match preset.scheme(None) {
