@@ -185,8 +185,8 @@ fn full_generator_says_what_helps() {
     assert!(error.is_err_and(|e| e.contains("is sealed; take from the next")));
 }
 
-/// Callers who find a tick full use up nothing of later ones: otherwise a holder that is asked
-/// again and again would run out of ticks, and out of the word.
+/// Callers who find a tick full use up nothing of later ones: otherwise callers that retry without
+/// a pause would use up the later ticks, and then the word.
 #[test]
 fn full_tick_costs_no_later_positions() {
     let generator = adding_generator();
