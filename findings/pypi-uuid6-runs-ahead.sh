@@ -5,8 +5,8 @@
 # millisecond, and differ in a counter or in random bits.
 # Seen: when the clock shows the millisecond of the last UUID or less, the
 # package adds one millisecond to the time in the UUID. A burst of 100,000
-# UUIDs within one millisecond ends 100 s ahead of the clock. After the clock is set back by an hour, UUIDs continue at the greatest
-# time so far.
+# UUIDs within one millisecond ends 100 s ahead of the clock. After the clock is
+# set back by an hour, UUIDs continue at the greatest time so far.
 # Why it matters: the time in these UUIDs is not the time at which they were
 # made. Who extracts it after a bulk insert reads the future, and UUIDs of other
 # processes sort before them although they were made later.
