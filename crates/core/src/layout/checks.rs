@@ -117,7 +117,7 @@ pub(super) fn check_end(
     now_ms: u64,
     years_min: u32,
 ) -> Result<(), LayoutError> {
-    let needed_ms = now_ms.saturating_add(u64::from(years_min) * YEAR_MS);
+    let needed_ms = now_ms.saturating_add(YEAR_MS.saturating_mul(years_min.into()));
     let end_ms = layout.end_ms(scale);
     match needed_ms < end_ms {
         true => Ok(()),

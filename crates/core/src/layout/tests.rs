@@ -145,6 +145,8 @@ fn layout_life_is_that_of_its_ticks() {
     assert_eq!(twitter.check_life(scale, now, 10), Ok(()));
     let error = twitter.check_life(scale, now, 60).unwrap_err().to_string();
     assert!(error.contains("ends on 2080-07-10"), "{error}");
+    let error = twitter.check_life(scale, now, u32::MAX);
+    assert!(error.is_err_and(|e| e.to_string().contains("ends on 2080-07-10")));
     // The default of Baidu's generator.
     let seconds = parse("0:1,time:28,worker:22,seq:13").unwrap();
     let scale = TickScale::new(1_463_673_600_000, 1_000).unwrap();
