@@ -22,7 +22,8 @@ pub trait TickClock {
     /// Reads it.
     fn tick(&self) -> u64;
 
-    /// Waits about this many ticks; returns false to give up instead.
+    /// Waits this many ticks or a little longer; returns false to give up instead. After a shorter
+    /// wait the clock may still be behind, which some policies reject.
     fn wait(&self, ticks: u64) -> bool;
 }
 
