@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod config_file;
 mod output;
+mod secret_file;
 mod server;
 
 use std::path::{Path, PathBuf};
