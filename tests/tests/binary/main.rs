@@ -13,6 +13,7 @@ mod dev;
 #[path = "../../../crates/raft/src/tests/disk.rs"]
 mod disk;
 mod files;
+mod id_kinds;
 mod listen;
 mod log;
 mod memory;

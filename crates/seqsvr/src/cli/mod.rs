@@ -26,7 +26,8 @@ pub(crate) use common::ClientArgs;
 use common::GLOBAL_HEADING;
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use http::StoreHttpArgs;
-pub(crate) use ids::{BucketFlag, IdCommand, IdStatsArgs};
+use ids::OPAQUE_HELP;
+pub(crate) use ids::{BucketFlag, IdCommand, IdStatsArgs, OpaqueArgs};
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
@@ -129,6 +130,12 @@ pub(crate) enum CliCommand {
     /// Make and count ids that carry the time. No cluster is needed.
     #[command(subcommand)]
     Id(IdCommand),
+    /// Hide the order and volume of numbers by a key. No server is needed.
+    #[command(after_help = OPAQUE_HELP)]
+    Hide(OpaqueArgs),
+    /// Show the numbers that `hide` hid by the same key.
+    #[command(after_help = OPAQUE_HELP)]
+    Show(OpaqueArgs),
     /// Check a configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -35,6 +35,8 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Bench(args) => bench::run(args).await,
         CliCommand::Check(args) => check::run(&args),
         CliCommand::Id(IdCommand::Stats(args)) => ids::stats::run(&args),
+        CliCommand::Hide(args) => ids::opaque::hide(&args),
+        CliCommand::Show(args) => ids::opaque::show(&args),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Config(ConfigCommand::Check(args)) => config::check_config(args, cli.config),
     }

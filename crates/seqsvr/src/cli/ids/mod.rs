@@ -1,10 +1,13 @@
 //! The command line of ids that carry the time. These commands call no server.
 
+mod opaque;
 mod scheme_flags;
 mod stats;
 
 use clap::Subcommand;
 
+pub(super) use opaque::OPAQUE_HELP;
+pub(crate) use opaque::OpaqueArgs;
 use stats::STATS_HELP;
 pub(crate) use stats::{BucketFlag, IdStatsArgs};
 

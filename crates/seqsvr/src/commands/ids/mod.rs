@@ -1,3 +1,4 @@
 //! The commands about ids that carry the time.
 
+pub(super) mod opaque;
 pub(super) mod stats;

@@ -1,0 +1,48 @@
+//! `seqsvr hide` and `seqsvr show`.
+
+use anyhow::bail;
+use seqsvr_ids::opaque_numbers::{OpaqueError, OpaqueKey, OpaqueNumbers, OpaqueWidth};
+
+use crate::cli::OpaqueArgs;
+use crate::output::exit_code::BadInput;
+use crate::output::stdout;
+use crate::secret_file::{SecretFile, is_open_to_all, read_secret_file};
+
+/// Prints the hidden number of each number.
+pub(crate) fn hide(args: &OpaqueArgs) -> anyhow::Result<()> {
+    print_each(args, OpaqueNumbers::hide)
+}
+
+/// Prints the number of each hidden number.
+pub(crate) fn show(args: &OpaqueArgs) -> anyhow::Result<()> {
+    print_each(args, OpaqueNumbers::show)
+}
+
+fn print_each(
+    args: &OpaqueArgs,
+    map: impl Fn(&OpaqueNumbers, u64) -> Result<u64, OpaqueError>,
+) -> anyhow::Result<()> {
+    let file = args.key_file.display();
+    let SecretFile { secret, mode } = read_secret_file("--key-file", &args.key_file)?;
+    if is_open_to_all(mode) {
+        bail!(BadInput(format!(
+            "--key-file {file}: every user of this machine may read or write it (mode {mode:04o}); make \
+             a new key in a file of mode 0600, or run `chmod 600` on it as its owner"
+        )));
+    }
+    let key: OpaqueKey = secret
+        .parse()
+        .map_err(|error| BadInput(format!("--key-file {file}: {error}")))?;
+    let width = match &*args.bits {
+        "53" => OpaqueWidth::Bits53,
+        _ => OpaqueWidth::Bits64,
+    };
+    let opaque = OpaqueNumbers::new(&key, &args.name, width);
+    // Nothing is printed if one of them is wrong.
+    let mapped = args.numbers.iter().map(|number| map(&opaque, *number));
+    let mapped: Result<Vec<u64>, _> = mapped.collect();
+    for number in mapped.map_err(|error| BadInput(error.to_string()))? {
+        stdout::print_line(number)?;
+    }
+    Ok(())
+}
