@@ -184,6 +184,9 @@ impl<P: ClockPolicy> Clocked<P> {
             let judge = |mark, now| self.reach(mark, now, has_waited);
             match self.positions.take(count, &mut read_tick, judge) {
                 Ok(run) => return Ok(run),
+                Err(NotTaken::Full(full)) if P::USES_LAST_TICK => {
+                    return Err(self.with_whole_wait(full, read_tick(), has_waited).into());
+                }
                 Err(NotTaken::Full(full)) => return Err(full.into()),
                 Err(NotTaken::Other(Rejection::Error(error))) => return Err(error),
                 Err(NotTaken::Other(Rejection::ChangeLane(choice))) => {
@@ -191,6 +194,19 @@ impl<P: ClockPolicy> Clocked<P> {
                 }
             }
         }
+    }
+
+    /// Returns the answer with the whole wait. The last tick may be in front of the clock, and a
+    /// reach that is held there does not move before the clock has passed it.
+    #[cold]
+    fn with_whole_wait(&self, mut full: Full, now: u64, has_waited: bool) -> Full {
+        let mark = self.mark();
+        let reach_at = |now| self.reach(mark, now, has_waited).unwrap_or(now);
+        let (reach, later) = (reach_at(now), now.saturating_add(full.wait_ticks));
+        if full.wait_ticks > 0 && reach_at(later) <= reach {
+            full.wait_ticks += reach.saturating_sub(now);
+        }
+        full
     }
 
     /// Returns the last tick that may be stamped at a reading.

@@ -168,10 +168,7 @@ impl Positions {
             } else {
                 let reach = judge(mark, now).map_err(NotTaken::Other)?;
                 self.choose(mark, count, now, reach, limit)
-                    .map_err(|full| {
-                        let later = judge(mark, now.saturating_add(full.wait_ticks));
-                        NotTaken::Full(full.with_wait_from(now, reach, later.ok()))
-                    })?
+                    .map_err(NotTaken::Full)?
             };
             let to = word + (run.first + run.count - mark.position);
             if self.swap_words(word, to) {

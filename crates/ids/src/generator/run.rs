@@ -21,25 +21,6 @@ pub struct Full {
     pub wait_ticks: u64,
 }
 
-impl Full {
-    /// Returns the answer for a reading `now` by which ticks up to `reach` may be stamped;
-    /// `later_reach` is that after the wait. A reach in front of the clock that does not move with
-    /// it is the last tick, and the clock must pass it, so the wait is longer.
-    #[cold]
-    pub(super) fn with_wait_from(self, now: u64, reach: u64, later_reach: Option<u64>) -> Self {
-        let is_held = self.wait_ticks > 0 && later_reach.is_none_or(|later| later <= reach);
-        let held_ticks = if is_held {
-            reach.saturating_sub(now)
-        } else {
-            0
-        };
-        Self {
-            wait_ticks: self.wait_ticks.saturating_add(held_ticks),
-            ..self
-        }
-    }
-}
-
 /// What stops a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FullReason {

@@ -43,14 +43,11 @@ impl WorkerGenerator {
     /// [`seal`](Self::seal).
     #[inline]
     pub fn take(&self, count: NonZeroU32, now_tick: u64, ahead_ticks: u64) -> Result<Run, Full> {
-        let count = count.get().into();
-        let reach = |now: u64| now.saturating_add(ahead_ticks);
-        if let Some(run) = self.positions.add(count, now_tick, reach(now_tick)) {
+        let (count, reach) = (count.get().into(), now_tick.saturating_add(ahead_ticks));
+        if let Some(run) = self.positions.add(count, now_tick, reach) {
             return Ok(run);
         }
-        let taken = self
-            .positions
-            .take(count, || now_tick, |_, now| Ok(reach(now)));
+        let taken = self.positions.take(count, || now_tick, |_, _| Ok(reach));
         taken.map_err(|reason: NotTaken<Infallible>| match reason {
             NotTaken::Full(full) => full,
             NotTaken::Other(never) => match never {},
