@@ -110,6 +110,26 @@ fn sealed_generator_hands_out_nothing_at_or_above_its_report() {
     });
 }
 
+/// A caller who adds beyond the limit before the seal does not use what it got, though the grant is
+/// widened before it looks again: the report says that those ticks are not used.
+#[test]
+fn positions_added_beyond_the_limit_stay_unused_when_it_is_widened() {
+    check_schedules(|| {
+        let generator = worker_generator(1);
+        take_all(&generator, 1, 1);
+        let (a, b) = (generator.clone(), generator.clone());
+        let a = thread::spawn(move || take_all(&a, 1, 2));
+        let b = thread::spawn(move || b.widen(1, 2));
+        let used = generator.seal();
+        let all = a.join().unwrap();
+        assert!(b.join().unwrap());
+        assert!(
+            all.iter().all(|(_, position)| *position < used * 2),
+            "used at or above tick {used}: {all:?}"
+        );
+    });
+}
+
 /// Ids above the old limit are taken only after the wider one was durable; one of another epoch
 /// widens nothing.
 #[test]
@@ -262,5 +282,20 @@ fn callers_at_one_step_back_use_up_one_lane() {
         let mut all = positions_of([here, a.join().unwrap()]);
         all.sort_unstable();
         assert_eq!(all, [(1, 4), (1, 5)]);
+    });
+}
+
+/// A caller with a later reading takes ids of a lane while another one puts it aside: it continues
+/// above them.
+#[test]
+fn lane_put_aside_while_ids_are_taken_continues_above_them() {
+    check_schedules(|| {
+        let generator = clocked(Timelines { wait_ticks: 0 }, 1);
+        let first = generator.take(ONE, || 5).ok();
+        let other = generator.clone();
+        let a = thread::spawn(move || other.take(ONE, || 7).ok());
+        let mut runs: Vec<_> = [2, 9, 7].map(|now| generator.take(ONE, || now).ok()).into();
+        runs.extend([first, a.join().unwrap()]);
+        assert_no_repeat(positions_of(runs.into_iter().flatten()));
     });
 }
