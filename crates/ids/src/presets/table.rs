@@ -174,8 +174,8 @@ pub const PRESETS: &[IdPreset] = &[
         packages: &[("npm:sonyflake", "1.1.2")],
         layout: "unsigned,time:40,seq:8,worker:16",
         epoch_ms: Some(SONY_MS),
-        note: "milliseconds, not 10 ms; its 41 bits of time make ids of 65 bits from 2049 on, and \
-               with the Unix epoch always",
+        note: "milliseconds, not 10 ms; its own epoch is 1970, with which all ids have 65 bits; with \
+               this one, which its user gives, they have 65 from 2049 on",
         ..MILLISECONDS
     },
     IdPreset {
