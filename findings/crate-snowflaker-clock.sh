@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# crate snowflaker 0.3.6: a clock that is 5 ms behind is an error, one that is an
-# hour behind is not; threads repeat ids, and worker 40 is taken.
+# crate snowflaker 0.3.6: it waits for a clock that is 5 ms behind, and makes ids
+# of the past with one that is an hour behind; threads repeat ids.
 #
-# Guess: an error for each set-back beyond a tolerance of some milliseconds; a
-# generator of atomics behind `&self`, which can be shared, gives each caller an
-# id of its own; a worker number of 5 bits is checked.
-# Seen: the tolerance is the wrong way round: a set-back of up to 8 ms is waited
-# for and then an error, a greater one is not looked at. Two threads read and
-# write the sequence in separate steps: in 400,000 ids of two threads some are
-# equal. The constructor checks the data center twice and the worker never:
-# worker 40 of data center 1 stamps the bits of worker 8.
+# Guess: small set-backs are waited for and greater ones are an error, as the
+# message "Clock moved backwards. Refusing to generate id" says; a generator of
+# atomics behind `&self` gives each caller an id of its own; a worker number of 5
+# bits is checked.
+# Seen: a set-back of up to 8 ms is waited for, with an error if that does not
+# help; a greater one is not looked at. Two threads read and write the sequence
+# in separate steps: in 400,000 ids of two threads some are equal. The
+# constructor checks the data center twice and the worker never: worker 40 of
+# data center 1 stamps the bits of worker 8.
 # Why it matters: ids of an hour ago are made again after a large correction of
 # the clock, just the case that the error is there for.
 set -euo pipefail
@@ -46,16 +47,31 @@ pub extern "C" fn clock_gettime(_: i32, time: *mut Timespec) -> i32 {
     0
 }
 
+/// Takes the place of the function of the C library: a sleep moves the clock.
+#[no_mangle]
+pub extern "C" fn clock_nanosleep(_: i32, _: i32, time: &Timespec, _: *mut Timespec) -> i32 {
+    NOW_MS.fetch_add(time.seconds * 1000 + time.nanos / 1_000_000, Relaxed);
+    0
+}
+
+#[no_mangle]
+pub extern "C" fn nanosleep(time: &Timespec, rest: *mut Timespec) -> i32 {
+    clock_nanosleep(0, 0, time, rest)
+}
+
 use snowflaker::generator::{Generator, SnowflakeGenerator};
 use std::collections::HashSet;
 
 fn main() {
     let generator = SnowflakeGenerator::new(1, 5).unwrap();
     for back_ms in [5, 8, 9, 3_600_000] {
-        generator.next_id().unwrap();
+        let before = generator.next_id().unwrap() >> 22;
         NOW_MS.fetch_sub(back_ms, Relaxed);
-        let answer = generator.next_id().map(|_| "an id").map_err(|e| e.to_string());
-        println!("set back by {back_ms} ms: {answer:?}");
+        let behind = NOW_MS.load(Relaxed);
+        let after = generator.next_id().unwrap() >> 22;
+        let slept = NOW_MS.load(Relaxed) - behind;
+        let moved = after as i64 - before as i64;
+        println!("set back by {back_ms} ms: slept {slept} ms, the id moves {moved} ms");
         NOW_MS.fetch_add(back_ms, Relaxed);
     }
 
@@ -83,10 +99,10 @@ fn main() {
 END
 CARGO_TARGET_DIR="$dir/target" cargo run --quiet >seen.txt
 diff -u - seen.txt <<'END'
-set back by 5 ms: Err("Clock moved backwards. Refusing to generate id")
-set back by 8 ms: Err("Clock moved backwards. Refusing to generate id")
-set back by 9 ms: Ok("an id")
-set back by 3600000 ms: Ok("an id")
+set back by 5 ms: slept 10 ms, the id moves 5 ms
+set back by 8 ms: slept 16 ms, the id moves 8 ms
+set back by 9 ms: slept 0 ms, the id moves -9 ms
+set back by 3600000 ms: slept 0 ms, the id moves -3600000 ms
 data center 1, worker 40: 1, 8
 ids of two threads 400000, some are equal: true
 END
