@@ -8,7 +8,7 @@ use super::super::{
     Ahead, ClockPolicy, Clocked, ClockedError, FullReason, Hold, Progress, Refuse, RollbackBits,
     Run, SequenceStart, Timelines, Wait,
 };
-use super::{SeenPositions, grid};
+use super::{SeenPositions, grid, sequence_start};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -34,9 +34,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 const RESERVE: u64 = 5;
 
 /// Plays steps on a generator; fails if an id repeats or a tick is too far in front of the clock.
-fn play<P: ClockPolicy + Copy>(policy: P, ahead: u64, capacity: u64, steps: &[Step]) {
+fn play<P: ClockPolicy + Copy>(
+    policy: P,
+    ahead: u64,
+    (capacity, start): (u64, SequenceStart),
+    steps: &[Step],
+) {
     let grid = grid(7, capacity, 2);
-    let start = SequenceStart::Zero;
     let mut generator = Clocked::new(grid, start, policy, 0);
     let mut seen = SeenPositions::default();
     let mut kept = generator.progress().reserve(RESERVE);
@@ -84,13 +88,16 @@ fn play<P: ClockPolicy + Copy>(policy: P, ahead: u64, capacity: u64, steps: &[St
 
 proptest! {
     #[test]
-    fn ids_of_any_clock_never_repeat(steps in steps(), capacity in 1..9u64) {
-        play(Refuse, 0, capacity, &steps);
-        play(Wait { max_ticks: 5, factor: 2 }, 0, capacity, &steps);
-        play(Hold, 0, capacity, &steps);
-        play(Ahead { max_ticks: 6 }, 6, capacity, &steps);
-        play(RollbackBits { wait_ticks: 2 }, 0, capacity, &steps);
-        play(Timelines { wait_ticks: 2 }, 0, capacity, &steps);
+    fn ids_of_any_clock_never_repeat(
+        steps in steps(),
+        tick in (1..9u64, sequence_start()),
+    ) {
+        play(Refuse, 0, tick, &steps);
+        play(Wait { max_ticks: 5, factor: 2 }, 0, tick, &steps);
+        play(Hold, 0, tick, &steps);
+        play(Ahead { max_ticks: 6 }, 6, tick, &steps);
+        play(RollbackBits { wait_ticks: 2 }, 0, tick, &steps);
+        play(Timelines { wait_ticks: 2 }, 0, tick, &steps);
     }
 
     /// A process that kept only its last tick repeats nothing either.

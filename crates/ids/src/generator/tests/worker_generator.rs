@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 
 use super::super::{FullReason, SequenceStart, WorkerGenerator};
-use super::grid;
+use super::{grid, sequence_start};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -19,14 +19,6 @@ fn step() -> impl Strategy<Value = Step> {
     let take = take.prop_map(|(count, now, ahead)| Step::Take { count, now, ahead });
     let widen = (6..8u64, 0..120u64).prop_map(|(epoch, until)| Step::Widen { epoch, until });
     prop_oneof![20 => take, 4 => widen, 1 => Just(Step::Seal)]
-}
-
-fn sequence_start() -> impl Strategy<Value = SequenceStart> {
-    prop_oneof![
-        Just(SequenceStart::Zero),
-        Just(SequenceStart::Carry),
-        (1..20u32, any::<u64>()).prop_map(|(below, key)| SequenceStart::Random { below, key }),
-    ]
 }
 
 proptest! {
