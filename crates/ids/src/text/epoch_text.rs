@@ -24,8 +24,8 @@ pub struct EpochTextError {
 }
 
 /// Parses a date in UTC or a time of RFC 3339, from 1970 to 9999, or Unix milliseconds, which
-/// [`TickScale::new`](seqsvr_core::layout::TickScale::new) bounds. Returns Unix milliseconds; digits
-/// below a millisecond are dropped.
+/// [`TickScale::new`](seqsvr_core::layout::TickScale::new) bounds. Returns Unix milliseconds;
+/// digits below a millisecond are dropped.
 ///
 /// # Errors
 /// The text is none of these, or a part of it is out of bounds.
