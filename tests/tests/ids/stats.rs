@@ -112,9 +112,21 @@ out of order  4
 ";
     assert_eq!((code, &out[..]), (1, expected), "{errors}");
     assert!(errors.contains("3 ids repeat an earlier one"), "{errors}");
-    // A UUID in hexadecimal.
-    let wide = b"0192f3a04b5c7d8e9fa0b1c2d3e4f506\n0192f3a04b5c7d8e9fa0b1c2d3e4f506\n";
-    assert_eq!(run_with_input(&args, wide).0, 1);
+    for id in [
+        "0192f3a0-4b5c-7d8e-9fa0-b1c2d3e4f506",
+        "0192f3a04b5c7d8e9fa0b1c2d3e4f506",
+        "00000000000000ff",
+        "-17",
+    ] {
+        let (code, out, _) = run_with_input(&args, format!("{id}\n{id}\n").as_bytes());
+        let named = if id == "-17" {
+            "18446744073709551599"
+        } else {
+            id
+        };
+        let line = format!("\nduplicates    1: {named} (2 times)\n");
+        assert!(code == 1 && out.contains(&line), "{out}");
+    }
 }
 
 #[test]

@@ -12,11 +12,12 @@ A line has one id, or columns with commas, semicolons or tabs between them: the 
 id, maybe in quotes. Blank lines are ignored. A first line that is no id is a header, and the report
 names it. Any other line that is no id ends the command with the number of the line.
 
-Without --form the ids are decimal or hexadecimal, as the first one is. A name in front decides too,
-as in base36:1psf8zbrfl6o.
+Without --form the ids are decimal, hexadecimal or UUIDs, as the first one is. A name in front
+decides too, as in base36:1psf8zbrfl6o.
 
---check needs 100 MB of memory for any number of ids. Above 4 million ids it writes 8 bytes an id to
-an unnamed file in --tmp (16 for ids above 64 bits). The exit code is 1 if an id occurs twice.
+--check needs 100 MB of memory for any number of ids; a preset adds up to 250 MB if the ids are of
+millions of workers. Above 4 million ids it writes 8 bytes an id (16 above 64 bits) to an unnamed
+file in --tmp. The exit code is 1 if an id occurs twice.
 
 Examples:
   seqsvr id stats orders.csv --preset twitter --by hour

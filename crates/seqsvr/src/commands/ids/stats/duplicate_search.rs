@@ -5,7 +5,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -238,15 +237,14 @@ impl FoundDuplicates {
             }
         }
     }
-}
 
-impl fmt::Display for FoundDuplicates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.repeats)?;
+    /// Returns how many ids repeat an earlier one, and the smallest of them as `format` has it.
+    pub(super) fn describe(&self, format: impl Fn(u128) -> String) -> String {
+        let mut text = self.repeats.to_string();
         for (index, (id, times)) in self.named.iter().enumerate() {
-            let before = if index == 0 { ": " } else { ", " };
-            write!(f, "{before}{id} ({times} times)")?;
+            text.push_str(if index == 0 { ": " } else { ", " });
+            text.push_str(&format!("{} ({times} times)", format(*id)));
         }
-        Ok(())
+        text
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read};
 
 use seqsvr_ids::text::{IdForm, IdTextError, read_any_form};
+use seqsvr_ids::uuids::Uuid;
 
 use crate::output::exit_code::{BadInput, unreadable_input};
 
@@ -16,12 +17,20 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 pub(super) struct IdLines {
     input: BufReader<Box<dyn Read>>,
     name: String,
-    form: Option<IdForm>,
+    form: Option<LineForm>,
     line: Vec<u8>,
     /// Number of the line, from 1.
     number: u64,
     is_first: bool,
     header: Option<String>,
+}
+
+/// Form of an id.
+#[derive(Clone, Copy)]
+enum LineForm {
+    Number(IdForm),
+    /// With hyphens, maybe in braces or as a URN.
+    Uuid,
 }
 
 impl IdLines {
@@ -30,7 +39,7 @@ impl IdLines {
         IdLines {
             input: BufReader::with_capacity(BUFFER_BYTES, input),
             name,
-            form,
+            form: form.map(LineForm::Number),
             line: Vec::new(),
             number: 0,
             is_first: true,
@@ -41,6 +50,16 @@ impl IdLines {
     /// Returns the header and its line, if there was one.
     pub(super) fn header(&self) -> Option<&str> {
         self.header.as_deref()
+    }
+
+    /// Formats an id as the lines have it. Ids above 64 bits are decimal, hexadecimal or UUIDs.
+    pub(super) fn format(&self, id: u128) -> String {
+        match (self.form, u64::try_from(id)) {
+            (Some(LineForm::Uuid), _) => Uuid::from_u128(id).to_string(),
+            (Some(LineForm::Number(form)), Ok(id)) => form.format(id),
+            (Some(LineForm::Number(IdForm::Hex)), Err(_)) => format!("{id:032x}"),
+            _ => id.to_string(),
+        }
     }
 
     /// Returns the error of the line that was read last.
@@ -98,30 +117,40 @@ fn first_column(line: &str) -> &str {
     column.trim()
 }
 
-/// Parses an id in a form. If there is none yet, the text decides: only decimal and hexadecimal are
-/// recognized, because a name of a column can be an id in the others.
-fn parse_id(text: &str, form: &mut Option<IdForm>) -> Result<u128, anyhow::Error> {
-    if let Ok(id) = text.parse::<u64>()
-        && matches!(form, Some(IdForm::Decimal))
-    {
-        return Ok(id.into());
-    }
-    if let Some(form) = form {
-        let prefix = text.strip_prefix(form.name());
-        let bare = prefix
-            .and_then(|rest| rest.strip_prefix(':'))
-            .unwrap_or(text);
-        let parsed = form.parse(bare);
-        return parsed.map_err(|cause| anyhow::anyhow!("{cause}; --form names another form"));
-    }
-    let readings = read_any_form(text)?;
-    match readings[..] {
-        [(found, id), ..]
-            if text.contains(':') || matches!(found, IdForm::Decimal | IdForm::Hex) =>
-        {
-            *form = Some(found);
+/// Parses an id in a form. If there is none yet, the text decides: only decimal, hexadecimal and
+/// UUIDs are recognized, because a name of a column can be an id in the other forms.
+fn parse_id(text: &str, form: &mut Option<LineForm>) -> Result<u128, anyhow::Error> {
+    match *form {
+        Some(LineForm::Uuid) => {
+            let parsed = Uuid::try_parse(text);
+            parsed.map(|uuid| uuid.as_u128()).map_err(|cause| {
+                let example = "6bd19fe7-7b3d-45a0-bb07-41e46df9242d";
+                anyhow::anyhow!("{text:?} is no UUID: {cause}; write for example {example}")
+            })
+        }
+        Some(LineForm::Number(form)) => {
+            if form == IdForm::Decimal
+                && let Ok(id) = text.parse::<u64>()
+            {
+                return Ok(id.into());
+            }
+            let prefix = text.strip_prefix(form.name());
+            let bare = prefix.and_then(|rest| rest.strip_prefix(':'));
+            let parsed = form.parse(bare.unwrap_or(text));
+            parsed.map_err(|cause| anyhow::anyhow!("{cause}; --form names another form"))
+        }
+        None => {
+            if let (Ok(uuid), true) = (Uuid::try_parse(text), text.contains('-')) {
+                *form = Some(LineForm::Uuid);
+                return Ok(uuid.as_u128());
+            }
+            let (found, id) = read_any_form(text)?[0];
+            let is_certain = matches!(found, IdForm::Decimal | IdForm::Hex) || text.contains(':');
+            if !is_certain {
+                return Err(IdTextError::NoForm(text.to_owned()).into());
+            }
+            *form = Some(LineForm::Number(found));
             Ok(id)
         }
-        _ => Err(IdTextError::NoForm(text.to_owned()).into()),
     }
 }

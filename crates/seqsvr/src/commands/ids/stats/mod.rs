@@ -89,7 +89,8 @@ pub(crate) fn run(args: &IdStatsArgs) -> anyhow::Result<()> {
     }
     let mut repeats = 0;
     if let Some((found, order)) = checked {
-        stdout::print_line(format_args!("duplicates    {found}"))?;
+        let duplicates = found.describe(|id| lines.format(id));
+        stdout::print_line(format_args!("duplicates    {duplicates}"))?;
         stdout::print_line(format_args!("out of order  {order}"))?;
         repeats = found.repeats;
     }

@@ -39,8 +39,14 @@ fn form_of_the_first_id_is_that_of_all() {
             Some("\"subscription\" (line 1)")
         )
     );
+    let uuids = b"{6bd19fe7-7b3d-45a0-bb07-41e46df9242d}\n6BD19FE7-7B3D-45A0-BB07-41E46DF9242D";
+    assert_eq!(
+        read_ids(uuids).unwrap().0,
+        [0x6bd19fe7_7b3d_45a0_bb07_41e46df9242d; 2]
+    );
     for (text, line) in [
         (&b"1\nten"[..], 2),
+        (b"6bd19fe7-7b3d-45a0-bb07-41e46df9242d\n17", 2),
         (b"id\n\nother\n1", 3),
         (b"1\n\xff\xfe", 2),
         (b"17\n03229a1924045000", 2),
@@ -86,7 +92,8 @@ fn duplicates_are_those_of_a_map() {
             assert_eq!(search_on_disk(&ids), expected, "{ids:?}");
         }
     }
-    assert_eq!(search_on_disk(&[4; 20]).to_string(), "19: 4 (20 times)");
+    let found = search_on_disk(&[4; 20]);
+    assert_eq!(found.describe(|id| id.to_string()), "19: 4 (20 times)");
 }
 
 #[test]
