@@ -42,17 +42,17 @@ header        \"order\" (line 1)
 ids           160
 first         2026-01-01T00:00:00.000Z
 last          2026-01-01T00:00:59.000Z
-full ticks    1 (ids with seq 4095, the last of a tick)
+full ticks    1 (ids with seq 4095)
 duplicates    0
 out of order  100, at most 48.500 s behind one before
 
-ids in each 10 s; most in 10 s: 110, from 2026-01-01T00:00:10Z on:
-2026-01-01T00:00:00Z           10 #####
-2026-01-01T00:00:10Z          110 ##################################################
-2026-01-01T00:00:20Z           10 #####
-2026-01-01T00:00:30Z           10 #####
-2026-01-01T00:00:40Z           10 #####
-2026-01-01T00:00:50Z           10 #####
+ids in each 10 s; most in 10 s: 110, from 2026-01-01T00:00:10.000Z on:
+2026-01-01T00:00:00.000Z           10 #####
+2026-01-01T00:00:10.000Z          110 ##################################################
+2026-01-01T00:00:20.000Z           10 #####
+2026-01-01T00:00:30.000Z           10 #####
+2026-01-01T00:00:40.000Z           10 #####
+2026-01-01T00:00:50.000Z           10 #####
 
 ids of 3 workers:
 dc 3 worker 7             62.5 %          100
@@ -66,8 +66,8 @@ dc 0 worker 1             18.8 %           30
     );
     assert_eq!(code, 0);
     let chart = "\
-ids in each 2 s; most in 1 s: 101, from 2026-01-01T00:00:10Z on:
-2026-01-01T00:00:00Z            2 #
+ids in each 2 s; most in 1 s: 101, from 2026-01-01T00:00:10.000Z on:
+2026-01-01T00:00:00.000Z            2 #
 ";
     assert!(out.contains(chart), "{out}");
 }
@@ -162,12 +162,12 @@ fn unusable_input_is_named() {
         (
             &["id", "stats", "-", "--check", "--by", "day"],
             b"1\n",
-            "--by needs the times",
+            "only --check alone",
         ),
         (
             &["id", "stats", path, "--check"],
             b"",
-            "cannot be read: is a directory",
+            "cannot be read: Is a directory",
         ),
         (
             &["id", "stats", "/no/such", "--check"],

@@ -15,9 +15,9 @@ names it. Any other line that is no id ends the command with the number of the l
 Without --form the ids are decimal, hexadecimal or UUIDs, as the first one is. A name in front
 decides too, as in base36:1psf8zbrfl6o.
 
---check needs 100 MB of memory for any number of ids; a preset adds up to 250 MB if the ids are of
-millions of workers. Above 4 million ids it writes 8 bytes an id (16 above 64 bits) to an unnamed
-file in --tmp. The exit code is 1 if an id occurs twice.
+--check needs 100 MB of memory up to a billion ids; a preset adds up to 250 MB if the ids are of
+millions of workers. Above 4 million ids it writes 16 bytes an id to unnamed files in --tmp. The
+exit code is 1 if an id occurs twice.
 
 Examples:
   seqsvr id stats orders.csv --preset twitter --by hour

@@ -5,10 +5,9 @@ use std::io;
 
 use seqsvr_core::layout::format_utc_ms;
 
-use crate::output::exit_code::BadInput;
 use crate::output::stdout;
 
-/// Periods that are counted one by one.
+/// Periods that are counted one by one; with more the periods get longer.
 const PERIODS_MAX: usize = 1 << 20;
 /// Rows of the chart.
 const ROWS_MAX: u64 = 40;
@@ -29,38 +28,21 @@ pub(super) struct BusyCurve {
 }
 
 impl BusyCurve {
-    /// Makes a curve whose periods have this length, or a length that fits the ids and is at least
-    /// `unit_ms`.
-    pub(super) fn new(width_ms: Option<u64>, unit_ms: u64) -> BusyCurve {
-        let mut fitting = 1;
-        while fitting < unit_ms {
-            fitting = next_width(fitting);
-        }
+    /// Makes a curve whose periods have this length, or else one that fits the ids.
+    pub(super) fn new(width_ms: Option<u64>) -> BusyCurve {
         BusyCurve {
-            width_ms: width_ms.unwrap_or(fitting),
+            width_ms: width_ms.unwrap_or(1),
             is_width_given: width_ms.is_some(),
             ids: HashMap::new(),
         }
     }
 
     /// Adds the time of an id.
-    ///
-    /// # Errors
-    /// The ids lie in too many periods of the given length.
-    pub(super) fn add(&mut self, time_ms: u64) -> Result<(), BadInput> {
+    pub(super) fn add(&mut self, time_ms: u64) {
         *self.ids.entry(time_ms / self.width_ms).or_default() += 1;
-        if self.ids.len() <= PERIODS_MAX {
-            return Ok(());
+        if self.ids.len() > PERIODS_MAX {
+            self.widen();
         }
-        if self.is_width_given {
-            let width = describe_ms(self.width_ms);
-            return Err(BadInput(format!(
-                "the ids lie in more than {PERIODS_MAX} periods of {width}; use a longer --by, or \
-                 none, and check that the preset is the one of the ids"
-            )));
-        }
-        self.widen();
-        Ok(())
     }
 
     /// Makes the periods longer.
@@ -86,6 +68,7 @@ impl BusyCurve {
             self.widen();
         }
         let (first, periods) = self.span();
+        let start_of = |period: u64| format_utc_ms(period.saturating_mul(self.width_ms));
         let periods_a_row = periods.div_ceil(ROWS_MAX);
         let mut rows = vec![0; periods.div_ceil(periods_a_row) as usize];
         for (period, ids) in &self.ids {
@@ -96,35 +79,22 @@ impl BusyCurve {
             .iter()
             .map(|(period, ids)| (*ids, u64::MAX - period));
         let (busiest_ids, busiest) = busiest.max().unwrap_or_default();
-        let start = self.format_start(u64::MAX - busiest);
-        let width = describe_ms(self.width_ms);
         stdout::print_text(format_args!(
-            "\nids in each {}; most in {width}: {busiest_ids}, from {start} on:",
-            describe_ms(self.width_ms.saturating_mul(periods_a_row))
+            "\nids in each {}; most in {}: {busiest_ids}, from {} on:",
+            describe_ms(self.width_ms.saturating_mul(periods_a_row)),
+            describe_ms(self.width_ms),
+            start_of(u64::MAX - busiest)
         ))?;
         let most = rows.iter().copied().max().unwrap_or(1);
-        for (row, ids) in rows.into_iter().enumerate() {
-            let start = self.format_start(first + row as u64 * periods_a_row);
+        for (row, ids) in (0..).zip(rows) {
             let length = (u128::from(ids) * u128::from(BAR_WIDTH)).div_ceil(most.into());
-            let bar = "#".repeat(length as usize);
-            let line = format!("{start} {ids:>12} {bar}");
-            stdout::print_line(line.trim_end())?;
+            let (start, bar) = (
+                start_of(first + row * periods_a_row),
+                "#".repeat(length as usize),
+            );
+            stdout::print_line(format!("{start} {ids:>12} {bar}").trim_end())?;
         }
         Ok(())
-    }
-
-    /// Formats the start of a period, as exactly as its length needs.
-    fn format_start(&self, period: u64) -> String {
-        let time = format_utc_ms(period.saturating_mul(self.width_ms));
-        let is_whole = |unit| self.width_ms >= unit;
-        let (zeros, end) = match (is_whole(SECOND_MS), is_whole(MINUTE_MS), is_whole(DAY_MS)) {
-            (_, _, true) => ("T00:00:00.000Z", ""),
-            (_, true, _) => (":00.000Z", "Z"),
-            (true, ..) => (".000Z", "Z"),
-            _ => ("Z", "Z"),
-        };
-        time.strip_suffix(zeros)
-            .map_or(time.clone(), |t| format!("{t}{end}"))
     }
 }
 
@@ -132,7 +102,6 @@ impl BusyCurve {
 fn next_width(width_ms: u64) -> u64 {
     match width_ms {
         10_000 | HOUR_MS => width_ms * 6,
-        MINUTE_MS => width_ms * 10,
         600_000 => HOUR_MS,
         21_600_000 => DAY_MS,
         _ => width_ms.saturating_mul(10),
@@ -147,9 +116,7 @@ fn describe_ms(ms: u64) -> String {
         (MINUTE_MS, "min"),
         (SECOND_MS, "s"),
     ];
-    let fitting = units
-        .into_iter()
-        .find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit));
+    let fitting = units.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit));
     let (unit, name) = fitting.unwrap_or((1, "ms"));
     format!("{} {name}", ms / unit)
 }
