@@ -49,6 +49,14 @@ impl FieldKind {
         matches!(self, FieldKind::Zero | FieldKind::Constant(_))
     }
 
+    /// Returns whether all bits are inverted.
+    pub(super) fn is_inverted(self) -> bool {
+        matches!(
+            self,
+            FieldKind::Time { inverted: true } | FieldKind::Sequence { inverted: true }
+        )
+    }
+
     /// Returns whether a layout may have several of these.
     pub(super) fn may_repeat(self) -> bool {
         self.is_fixed() || self == FieldKind::Random
@@ -80,13 +88,11 @@ pub struct LayoutField {
 
 impl fmt::Display for LayoutField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, bits) = (self.kind.name(), self.bits);
+        let mark = if self.kind.is_inverted() { "~" } else { "" };
+        write!(f, "{}{mark}:{}", self.kind.name(), self.bits)?;
         match self.kind {
-            FieldKind::Time { inverted: true } | FieldKind::Sequence { inverted: true } => {
-                write!(f, "{name}~:{bits}")
-            }
-            FieldKind::Constant(value) => write!(f, "{name}:{bits}={value}"),
-            _ => write!(f, "{name}:{bits}"),
+            FieldKind::Constant(value) => write!(f, "={value}"),
+            _ => Ok(()),
         }
     }
 }

@@ -52,7 +52,13 @@ impl fmt::Display for IdLayout {
 }
 
 fn parse_field(text: &str) -> Result<LayoutField, LayoutError> {
-    let bad = || LayoutError::BadField(text.to_owned());
+    let bad = || {
+        LayoutError(format!(
+            "{text:?} is no field of a layout: a field is name:bits, and the names are 0, time, \
+             time~, dc, worker, lane, seq, seq~, const and rand; write for example time:41 or \
+             const:4=9"
+        ))
+    };
     let (name, width) = text.split_once(':').ok_or_else(bad)?;
     let (width, value) = match width.split_once('=') {
         Some((width, value)) => (width, Some(value)),

@@ -85,8 +85,7 @@ impl IdLayout {
 
     /// Returns whether ids fall with time.
     pub fn is_inverted(&self) -> bool {
-        let inverted = FieldKind::Time { inverted: true };
-        self.fields.iter().any(|field| field.kind == inverted)
+        self.fields.iter().any(|field| field.kind.is_inverted())
     }
 
     /// Returns whether ids of different makers are ordered by time: nothing that varies lies above
@@ -97,38 +96,9 @@ impl IdLayout {
         above.all(|field| field.kind.is_fixed() || field.bits == 0)
     }
 
-    /// Checks that a generator can count positions and lanes of this layout in 63 bits.
-    ///
-    /// # Errors
-    /// `time`, `lane` and `seq` have more than 63 bits together.
-    pub fn check_for_generator(&self) -> Result<(), LayoutError> {
-        checks::check_positions(self)
-    }
-
-    /// Checks that JavaScript reads every id exactly.
-    ///
-    /// # Errors
-    /// The layout has more than 53 bits.
-    pub fn check_for_javascript(&self) -> Result<(), LayoutError> {
-        checks::check_exact_doubles(self)
-    }
-
     /// Returns the Unix time in milliseconds at which the ticks of this layout are used up.
     pub fn end_ms(&self, scale: TickScale) -> u64 {
         scale.unix_ms_of(1 << self.bits_of("time"))
-    }
-
-    /// Checks that ids can be made for `years_min` years from `now_ms` on.
-    ///
-    /// # Errors
-    /// The time of the layout is over, or ends before.
-    pub fn check_life(
-        &self,
-        scale: TickScale,
-        now_ms: u64,
-        years_min: u32,
-    ) -> Result<(), LayoutError> {
-        checks::check_end(self, scale, now_ms, years_min)
     }
 }
 

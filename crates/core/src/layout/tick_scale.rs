@@ -24,11 +24,14 @@ impl TickScale {
     /// The unit is 0 or above [`UNIT_MS_MAX`], or the epoch is after the year 9999.
     pub fn new(epoch_ms: u64, unit_ms: u64) -> Result<TickScale, LayoutError> {
         if unit_ms == 0 || unit_ms > UNIT_MS_MAX {
-            return Err(LayoutError::Unit(format!("{unit_ms}ms")));
+            return Err(bad_unit(&format!("{unit_ms}ms")));
         }
         match epoch_ms <= EPOCH_MS_MAX {
             true => Ok(TickScale { epoch_ms, unit_ms }),
-            false => Err(LayoutError::Epoch(epoch_ms)),
+            false => Err(LayoutError(format!(
+                "the epoch {epoch_ms} ms is after the year 9999: it is a Unix time in \
+                 milliseconds; write for example 1767225600000"
+            ))),
         }
     }
 
@@ -37,7 +40,7 @@ impl TickScale {
     /// # Errors
     /// The text is not a number with `ms` or `s`, or is out of bounds.
     pub fn parse_unit(text: &str) -> Result<u64, LayoutError> {
-        let bad = || LayoutError::Unit(text.to_owned());
+        let bad = || bad_unit(text);
         let (digits, factor) = match text.strip_suffix("ms") {
             Some(digits) => (digits, 1),
             None => (text.strip_suffix('s').ok_or_else(bad)?, 1_000),
@@ -71,6 +74,12 @@ impl TickScale {
         let since_epoch = tick.saturating_mul(self.unit_ms);
         since_epoch.saturating_add(self.epoch_ms)
     }
+}
+
+fn bad_unit(text: &str) -> LayoutError {
+    LayoutError(format!(
+        "the unit {text:?} is no unit of time: it is 1ms to 3600000ms; write for example 10ms or 1s"
+    ))
 }
 
 impl TryFrom<(u64, u64)> for TickScale {

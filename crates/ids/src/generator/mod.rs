@@ -50,6 +50,6 @@ pub use progress::Progress;
 pub use run::{Full, FullReason, Run};
 pub use sequence_start::SequenceStart;
 pub use splicer::{Splicer, SplicerError};
-pub use tick_grid::{TickGrid, TickGridError};
+pub use tick_grid::TickGrid;
 pub use worker_generator::WorkerGenerator;
 pub use worker_source::{WorkerError, WorkerSource};

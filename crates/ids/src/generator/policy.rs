@@ -79,23 +79,16 @@ pub struct Timelines {
 impl ClockPolicy for Refuse {
     #[inline]
     fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, _: bool) -> ClockVerdict {
-        if now < last_tick() {
-            return ClockVerdict::Reject;
-        }
-        ClockVerdict::UpTo(now)
+        judge_distance(now, last_tick(), (0, 1), ClockVerdict::Reject)
     }
 }
 
 impl ClockPolicy for Wait {
     #[inline]
     fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict {
-        match last_tick().saturating_sub(now) {
-            0 => ClockVerdict::UpTo(now),
-            behind if behind <= self.max_ticks && !has_waited => {
-                ClockVerdict::Wait(behind.saturating_mul(self.factor.max(1)))
-            }
-            _ => ClockVerdict::Reject,
-        }
+        let max = if has_waited { 0 } else { self.max_ticks };
+        let wait = (max, self.factor.max(1));
+        judge_distance(now, last_tick(), wait, ClockVerdict::Reject)
     }
 }
 
@@ -118,42 +111,33 @@ impl ClockPolicy for Ahead {
 impl ClockPolicy for RollbackBits {
     #[inline]
     fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict {
-        let behind = last_tick().saturating_sub(now);
-        judge_with_lanes(
-            now,
-            behind,
-            self.wait_ticks,
-            has_waited,
-            LaneChoice::NextAbove,
-        )
+        let max = if has_waited { 0 } else { self.wait_ticks };
+        let otherwise = ClockVerdict::ChangeLane(LaneChoice::NextAbove);
+        judge_distance(now, last_tick(), (max, 1), otherwise)
     }
 }
 
 impl ClockPolicy for Timelines {
     #[inline]
     fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict {
-        let behind = last_tick().saturating_sub(now);
-        judge_with_lanes(
-            now,
-            behind,
-            self.wait_ticks,
-            has_waited,
-            LaneChoice::LeastFar,
-        )
+        let max = if has_waited { 0 } else { self.wait_ticks };
+        let otherwise = ClockVerdict::ChangeLane(LaneChoice::LeastFar);
+        judge_distance(now, last_tick(), (max, 1), otherwise)
     }
 }
 
+/// Stamps a reading that is not behind. Waits for one that is at most `max` behind, `factor` times
+/// as long.
 #[inline]
-fn judge_with_lanes(
+fn judge_distance(
     now: u64,
-    behind: u64,
-    wait_ticks: u64,
-    has_waited: bool,
-    choice: LaneChoice,
+    last_tick: u64,
+    (max, factor): (u64, u64),
+    otherwise: ClockVerdict,
 ) -> ClockVerdict {
-    match behind {
+    match last_tick.saturating_sub(now) {
         0 => ClockVerdict::UpTo(now),
-        behind if behind <= wait_ticks && !has_waited => ClockVerdict::Wait(behind),
-        _ => ClockVerdict::ChangeLane(choice),
+        behind if behind <= max => ClockVerdict::Wait(behind.saturating_mul(factor)),
+        _ => otherwise,
     }
 }

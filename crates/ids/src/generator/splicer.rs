@@ -6,9 +6,9 @@
 
 use std::ops::RangeInclusive;
 
-use seqsvr_core::layout::IdLayout;
+use seqsvr_core::layout::{IdLayout, LayoutError};
 
-use super::{Run, TickGrid, TickGridError};
+use super::{Run, TickGrid};
 use crate::codec::{IdCodec, IdPart, IdParts, PartTooLarge};
 
 /// Makes ids of positions, by shifts.
@@ -33,7 +33,7 @@ pub enum SplicerError {
     Part(#[from] PartTooLarge),
     /// Positions of the layout do not fit the word of a generator.
     #[error(transparent)]
-    Grid(#[from] TickGridError),
+    Layout(#[from] LayoutError),
     /// The range of the sequence is empty.
     #[error(
         "sequence range is empty: {least} to {greatest}; use a least number that is not above the \
@@ -83,7 +83,9 @@ impl Splicer {
         codec.encode(&parts)?;
         parts.seq = 0;
         let capacity = u64::from(greatest - least) + 1;
-        let grid = TickGrid::new(layout.bits_of("time"), capacity, layout.bits_of("lane"))?;
+        layout.check_for_generator()?;
+        let grid = TickGrid::new(layout.bits_of("time"), capacity, layout.bits_of("lane"));
+        let grid = grid.unwrap_or_else(|| unreachable!("the layout was checked"));
         let shift_of = |name| {
             let mut fields = layout.fields_with_shifts();
             let named = fields.find(|(field, _)| field.kind.name() == name);

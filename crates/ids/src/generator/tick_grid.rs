@@ -24,60 +24,24 @@ pub struct TickGrid {
     end: u64,
 }
 
-/// Why a grid of positions is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TickGridError {
-    /// A tick has no id, or too many.
-    #[error(
-        "ids a tick out of range: {capacity} is not in 1 to 2^30; change the sequence, such as \
-         seq:12"
-    )]
-    Capacity {
-        /// Requested ids a tick.
-        capacity: u64,
-    },
-    /// Too many lanes.
-    #[error("lane is too wide: {lane_bits} bits, at most 3; narrow it, such as lane:2")]
-    Lanes {
-        /// Requested bits.
-        lane_bits: u32,
-    },
-    /// Time, lane and sequence do not fit.
-    #[error(
-        "time, lane and sequence are too wide: {bits} bits, 1 to 63 with a time of at least 1 bit; \
-         narrow the time, such as time:41"
-    )]
-    Width {
-        /// Their bits together.
-        bits: u32,
-    },
-}
-
 impl TickGrid {
     /// Makes a grid of `2^time_bits` ticks of `capacity` ids each, in `2^lane_bits` lanes.
     ///
-    /// If the fields use all 63 bits, the last 2^32 positions are not handed out.
-    ///
-    /// # Errors
-    ///
-    /// If a field is out of its range or all together are wider than 63 bits.
-    pub fn new(time_bits: u32, capacity: u64, lane_bits: u32) -> Result<Self, TickGridError> {
-        if capacity == 0 || capacity > 1 << SEQUENCE_BITS_MAX {
-            return Err(TickGridError::Capacity { capacity });
-        }
-        if lane_bits > LANE_BITS_MAX {
-            return Err(TickGridError::Lanes { lane_bits });
-        }
-        let sequence_bits = u64::BITS - (capacity - 1).leading_zeros();
+    /// None if a tick has no id or more than 2^30, if there are more than 3 bits of lanes, if there
+    /// is no time, or if all are wider than 63 bits. If they use all 63 bits, the last 2^32
+    /// positions are not handed out.
+    pub fn new(time_bits: u32, capacity: u64, lane_bits: u32) -> Option<Self> {
+        let sequence_bits = u64::BITS - capacity.checked_sub(1)?.leading_zeros();
         let bits = time_bits
-            .saturating_add(lane_bits)
-            .saturating_add(sequence_bits);
-        if time_bits == 0 || bits > WORD_BITS {
-            return Err(TickGridError::Width { bits });
+            .checked_add(lane_bits)?
+            .checked_add(sequence_bits)?;
+        let fits = bits <= WORD_BITS && capacity <= 1 << SEQUENCE_BITS_MAX;
+        if !fits || time_bits == 0 || lane_bits > LANE_BITS_MAX {
+            return None;
         }
         let ticks = 1 << time_bits;
         let word_end = 1u64 << (WORD_BITS - lane_bits);
-        Ok(Self {
+        Some(Self {
             capacity,
             shift: capacity
                 .is_power_of_two()
