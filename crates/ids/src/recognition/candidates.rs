@@ -29,6 +29,11 @@ pub struct IdCandidate {
     pub reason: String,
 }
 
+/// Returns whether an id may be of this time: between 2006 and a day after `now_ms`.
+pub fn is_plausible_time(time_ms: u64, now_ms: u64) -> bool {
+    (OLDEST_MS..=now_ms.saturating_add(DAY_MS)).contains(&time_ms)
+}
+
 /// Returns the readings whose time lies between 2006 and a day after `now_ms`, the most plausible
 /// first. Presets without an epoch of their own are left out. A signed id is given by its bits.
 ///
@@ -60,8 +65,7 @@ pub fn find_candidates(id: u64, now_ms: u64) -> Vec<IdCandidate> {
 fn read_by(preset: &'static IdPreset, id: u64, now_ms: u64) -> Option<IdCandidate> {
     let scheme = preset.scheme(None).ok()?;
     let reading = scheme.read(id).ok()?;
-    let is_plausible = (OLDEST_MS..=now_ms.saturating_add(DAY_MS)).contains(&reading.time_ms);
-    is_plausible.then(|| IdCandidate {
+    is_plausible_time(reading.time_ms, now_ms).then(|| IdCandidate {
         presets: vec![preset],
         reading,
         surprise_bits: count_surprise(preset, &scheme, &reading, now_ms),

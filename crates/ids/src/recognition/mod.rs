@@ -5,10 +5,12 @@
 
 mod candidates;
 mod javascript;
+mod uuid_reading;
 mod wide_id;
 
-pub use candidates::{IdCandidate, OLDEST_MS, find_candidates};
+pub use candidates::{IdCandidate, OLDEST_MS, find_candidates, is_plausible_time};
 pub use javascript::is_maybe_rounded;
+pub use uuid_reading::{UuidMeaning, UuidReading, read_uuid};
 pub use wide_id::WideId;
 
 #[cfg(test)]

@@ -176,7 +176,213 @@ fn rounded_ids_of_javascript_are_noticed() {
     }
 }
 
+/// Rows B10 and E2: the examples of RFC 9562, appendix A, and the UUID of the founding text.
+#[test]
+fn b10_e2_uuid_of_each_version_is_read() {
+    let time_ms = Some(1_645_557_742_000);
+    for (text, version, time_ms, content) in [
+        (
+            "C232AB00-9414-11EC-B3C8-9F6BDECED846",
+            Some(1),
+            time_ms,
+            "node",
+        ),
+        (
+            "5df41881-3aed-3515-88a7-2f4a814cf09e",
+            Some(3),
+            None,
+            "MD5 hash of a name",
+        ),
+        (
+            "919108f7-52d1-4320-9bac-f847db4148a8",
+            Some(4),
+            None,
+            "random bits",
+        ),
+        (
+            "6bd19fe7-7b3d-45a0-bb07-41e46df9242d",
+            Some(4),
+            None,
+            "random bits",
+        ),
+        (
+            "2ed6657d-e927-568b-95e1-2665a8aea6a2",
+            Some(5),
+            None,
+            "SHA-1 hash of a name",
+        ),
+        (
+            "1EC9414C-232A-6B00-B3C8-9F6BDECED846",
+            Some(6),
+            time_ms,
+            "sorted by time",
+        ),
+        (
+            "017F22E2-79B0-7CC3-98C4-DC0C0C07398F",
+            Some(7),
+            time_ms,
+            "Unix time",
+        ),
+        (
+            "2489E9AD-2EE2-8E00-8EC9-32D5F69181C0",
+            Some(8),
+            None,
+            "maker's own",
+        ),
+        (
+            "2489E9AD-2EE2-9E00-8EC9-32D5F69181C0",
+            Some(9),
+            None,
+            "no standard",
+        ),
+        ("00000000-0000-0000-0000-000000000000", None, None, "nil"),
+        ("ffffffff-ffff-ffff-ffff-ffffffffffff", None, None, "max"),
+        (
+            "919108f7-52d1-4320-1bac-f847db4148a8",
+            None,
+            None,
+            "has no version",
+        ),
+    ] {
+        let reading = read_uuid(text, NOW_MS).unwrap();
+        let meaning = reading.meaning;
+        assert_eq!(reading.id, text.to_lowercase());
+        assert_eq!(
+            (meaning.version, meaning.time_ms),
+            (version, time_ms),
+            "{text}"
+        );
+        assert!(
+            meaning.content.contains(content),
+            "{text}: {}",
+            meaning.content
+        );
+        assert_eq!(reading.others, [], "{text}");
+        assert_eq!(meaning.variant == "RFC 9562", version.is_some(), "{text}");
+    }
+}
+
+/// Rows D8 and E2: versions 1 and 2, whose time is that of RFC 9562's example.
+#[test]
+fn d8_e2_uuid_of_time_and_node_has_parts() {
+    let parts_of = |text| read_uuid(text, NOW_MS).unwrap().meaning.parts;
+    let node = [("node", "9f:6b:de:ce:d8:46"), ("node_kind", "random")];
+    let expected = [[("clock_sequence", "13256")].as_slice(), &node].concat();
+    let own = |parts: Vec<(&'static str, String)>, expected: &[(&str, &str)]| {
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|(name, value)| (*name, &**value))
+            .collect();
+        assert_eq!(parts, expected);
+    };
+    own(parts_of("c232ab00-9414-11ec-b3c8-9f6bdeced846"), &expected);
+    own(parts_of("1ec9414c-232a-6b00-b3c8-9f6bdeced846"), &expected);
+    let dce = "000003e8-9414-21ec-b301-9c6bdeced846";
+    let card = [
+        ("local_id", "1000"),
+        ("domain", "1 (POSIX group)"),
+        ("clock_sequence", "51"),
+        ("node", "9c:6b:de:ce:d8:46"),
+        ("node_kind", "address of a network card"),
+    ];
+    own(parts_of(dce), &card);
+    // The local id replaces 32 bits of 100 ns.
+    let from_ms = read_uuid(dce, NOW_MS).unwrap().meaning.time_ms.unwrap();
+    assert!(
+        (from_ms..from_ms + 429_497).contains(&1_645_557_742_000),
+        "{from_ms}"
+    );
+    // The Gregorian epoch, 1582-10-15, and the last millisecond before 1970.
+    for text in [
+        "00000000-0000-1000-8000-000000000000",
+        "13813fff-1dd2-11b2-8000-000000000000",
+    ] {
+        assert_eq!(read_uuid(text, NOW_MS).unwrap().meaning.time_ms, None);
+    }
+    let unix_epoch = read_uuid("13814000-1dd2-11b2-8000-000000000000", NOW_MS).unwrap();
+    assert_eq!(unix_epoch.meaning.time_ms, Some(0));
+}
+
+/// Row D4: a GUID in each form, and as Windows keeps its bytes.
+#[test]
+fn d4_guid_is_read_in_each_form_and_byte_order() {
+    for (text, form) in [
+        ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "hyphenated"),
+        ("017f22e279b07cc398c4dc0c0c07398f", "simple"),
+        (" {017F22E2-79B0-7CC3-98C4-DC0C0C07398F} ", "braced"),
+        ("URN:uuid:017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "urn"),
+    ] {
+        let reading = read_uuid(text, NOW_MS).unwrap();
+        assert_eq!(reading.form, form);
+        assert_eq!(reading.id, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
+    }
+    for text in [
+        "00ab32c2-1494-ec11-b3c8-9f6bdeced846",
+        "e2227f01-b079-c37c-98c4-dc0c0c07398f",
+    ] {
+        let others = read_uuid(text, NOW_MS).unwrap().others;
+        assert_eq!(others.len(), 1, "{text}");
+        assert_eq!(others[0].time_ms, Some(1_645_557_742_000), "{text}");
+        assert!(others[0].how.contains("little-endian"), "{text}");
+    }
+    for text in [
+        "",
+        "017f22e2",
+        "{017f22e279b07cc398c4dc0c0c07398f}",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398",
+    ] {
+        assert_eq!(read_uuid(text, NOW_MS), None, "{text}");
+    }
+}
+
+/// Ids that PyPI `uuid7` 0.1.0 made at these times.
+#[test]
+fn uuid_of_version_7_far_ahead_is_one_of_the_draft() {
+    for (text, time_ms, seq) in [
+        (
+            "06955b90-01f9-7add-8000-c68a49d9abe4",
+            1_767_225_600_123,
+            "0",
+        ),
+        (
+            "06b09a32-18f3-750a-8000-77115e8e2999",
+            1_795_793_697_559,
+            "0",
+        ),
+        (
+            "06955b90-01f9-7add-8001-c68a49d9abe4",
+            1_767_225_600_123,
+            "1",
+        ),
+    ] {
+        let reading = read_uuid(text, 1_795_793_700_000).unwrap();
+        assert!(reading.meaning.time_ms > Some(4_102_444_800_000), "{text}");
+        assert_eq!(reading.others.len(), 1, "{text}");
+        let draft = &reading.others[0];
+        assert_eq!(draft.time_ms, Some(time_ms), "{text}");
+        assert_eq!(draft.parts, [("seq", seq.to_owned())]);
+        assert!(draft.how.contains("PyPI uuid7 0.1.0"), "{}", draft.how);
+    }
+}
+
 proptest! {
+    #[test]
+    fn any_uuid_is_read_in_each_form(bits: u128, now_ms: u64) {
+        let uuid = uuid::Uuid::from_u128(bits);
+        let reading = read_uuid(&uuid.to_string(), now_ms).unwrap();
+        for (text, form) in [
+            (uuid.simple().to_string(), "simple"),
+            (uuid.braced().to_string(), "braced"),
+            (uuid.urn().to_string(), "urn"),
+        ] {
+            let other = read_uuid(&text, now_ms).unwrap();
+            prop_assert_eq!(other, UuidReading { form, ..reading.clone() });
+        }
+        for other in &reading.others {
+            prop_assert!(is_plausible_time(other.time_ms.unwrap(), now_ms));
+        }
+    }
+
     #[test]
     fn rounded_id_of_javascript_is_always_noticed(id in (1u64 << 53) + 1..1 << 63) {
         let rounded = id as f64;

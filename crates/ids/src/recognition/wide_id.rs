@@ -5,6 +5,8 @@ use std::fmt;
 use seqsvr_core::layout::format_utc_ms;
 
 use super::OLDEST_MS;
+use crate::codec::IdParts;
+use crate::presets::IdReading;
 
 /// Widths of the parts below the time of npm `sonyflake`.
 const SEQ_BITS: u32 = 8;
@@ -30,12 +32,17 @@ impl WideId {
         self.0
     }
 
-    /// Returns the Unix time in milliseconds, the worker and the sequence, if npm `sonyflake` with
-    /// the Unix epoch can have made the id.
-    pub fn as_sonyflake(self) -> Option<(u64, u16, u8)> {
+    /// Returns the parts and the time, if npm `sonyflake` with the Unix epoch can have made the id.
+    pub fn as_sonyflake(self) -> Option<IdReading> {
         let time_ms = (self.0 >> (SEQ_BITS + WORKER_BITS)) as u64;
+        let parts = IdParts {
+            tick: time_ms,
+            worker: u32::from(self.0 as u16),
+            seq: u32::from((self.0 >> WORKER_BITS) as u8),
+            ..IdParts::default()
+        };
         let is_one = self.bits() == SONYFLAKE_BITS && time_ms >= OLDEST_MS;
-        is_one.then_some((time_ms, self.0 as u16, (self.0 >> WORKER_BITS) as u8))
+        is_one.then_some(IdReading { parts, time_ms })
     }
 
     fn bits(self) -> u32 {
@@ -48,11 +55,13 @@ impl fmt::Display for WideId {
         let (number, bits) = (self.0, self.bits());
         write!(f, "{number} has {bits} bits: an id has at most 64; ")?;
         match self.as_sonyflake() {
-            Some((time_ms, worker, seq)) => write!(
+            Some(IdReading { parts, time_ms }) => write!(
                 f,
                 "npm sonyflake 1.1.2 makes such ids, with 41 bits of milliseconds since 1970, 8 of \
-                 seq and 16 of worker: it would be of {}, worker {worker}, seq {seq}",
-                format_utc_ms(time_ms)
+                 seq and 16 of worker: it would be of {}, worker {}, seq {}",
+                format_utc_ms(time_ms),
+                parts.worker,
+                parts.seq
             ),
             None => f.write_str("write for example 225912364091068416, or a UUID with its hyphens"),
         }
