@@ -40,13 +40,18 @@ impl IdPreset {
 
     /// Returns whether the preset or one of its packages has this name.
     pub fn has_name(&self, name: &str) -> bool {
-        self.name == name || self.packages.iter().any(|(package, _)| *package == name)
+        self.names().any(|own| own == name)
+    }
+
+    /// Returns the name and those of the packages.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let packages = self.packages.iter().map(|(package, _)| *package);
+        std::iter::once(self.name).chain(packages)
     }
 
     /// Returns whether a text about the preset contains these letters.
     pub(super) fn mentions(&self, text: &str) -> bool {
-        let packages = self.packages.iter().map(|(package, _)| *package);
-        let mut texts = packages.chain([self.name, self.note]);
+        let mut texts = self.names().chain([self.note]);
         texts.any(|about| about.to_lowercase().contains(text))
     }
 }

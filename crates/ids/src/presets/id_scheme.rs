@@ -1,6 +1,6 @@
 //! A layout together with its epoch and unit: all that an id needs to be read.
 
-use seqsvr_core::layout::{IdLayout, TickScale};
+use seqsvr_core::layout::{FieldKind, IdLayout, TickScale};
 
 use crate::codec::{IdCodec, IdParts, NotOfLayout};
 
@@ -55,5 +55,31 @@ impl IdScheme {
         let parts = self.codec.decode(id)?;
         let time_ms = self.scale.unix_ms_of(parts.tick);
         Ok(IdReading { parts, time_ms })
+    }
+
+    /// Reads an id that [`read`](IdScheme::read) rejects because its maker did not check the time:
+    /// the ticks were negative, or used up before `now_ms`. Negative ticks are those of an `i64`.
+    /// Returns None if neither can be, or the time is before 1970.
+    pub fn read_unchecked_time(&self, id: u64, now_ms: u64) -> Option<IdReading> {
+        let mut fields = self.layout.fields_with_shifts();
+        let (top, shift) = fields.find(|(field, _)| field.kind != FieldKind::Zero)?;
+        if top.kind != (FieldKind::Time { inverted: false }) {
+            return None;
+        }
+        let parts = self.codec.decode(id & ((1 << shift) - 1)).ok()?;
+        let (after_end, before_epoch) = (id >> shift, (id as i64) >> shift);
+        let (tick, time_ms) = match self.scale.unix_ms_of(after_end) {
+            time_ms if time_ms <= now_ms => (after_end, time_ms),
+            _ if before_epoch >= 0 => return None,
+            _ => {
+                let ms = before_epoch.checked_mul(self.scale.unit_ms() as i64)?;
+                (
+                    before_epoch as u64,
+                    self.scale.epoch_ms().checked_add_signed(ms)?,
+                )
+            }
+        };
+        let parts = IdParts { tick, ..parts };
+        Some(IdReading { parts, time_ms })
     }
 }

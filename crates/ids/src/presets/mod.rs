@@ -10,7 +10,7 @@ mod table;
 
 pub use id_preset::{EpochRequired, IdPreset};
 pub use id_scheme::{IdReading, IdScheme};
-pub use preset_search::{UnknownPreset, find_preset};
+pub use preset_search::{UnknownPreset, find_namesakes, find_preset};
 pub use table::PRESETS;
 
 #[cfg(test)]

@@ -19,6 +19,23 @@ pub fn find_preset(name: &str) -> Result<&'static IdPreset, UnknownPreset> {
     })
 }
 
+/// Returns presets and packages whose name has this word and whose ids are read in another way than
+/// those of the preset with this name: a user of one of them may have meant it.
+pub fn find_namesakes(word: &str) -> Vec<&'static str> {
+    let Ok(preset) = find_preset(word) else {
+        return Vec::new();
+    };
+    let key = |p: &IdPreset| (p.epoch_ms, p.unit_ms, p.layout.rsplit(',').next());
+    let others = PRESETS.iter().filter(|other| key(other) != key(preset));
+    let mut names: Vec<&str> = others.flat_map(IdPreset::names).collect();
+    names.retain(|name| {
+        name.split(|c: char| !c.is_alphanumeric())
+            .any(|part| part == word)
+    });
+    names.dedup();
+    names
+}
+
 /// No preset has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no preset is named {name:?}: {}", suggest(similar))]
@@ -37,7 +54,7 @@ fn suggest(similar: &[&str]) -> String {
         ),
         [one] => format!("use {one}"),
         several => format!(
-            "it may mean {}; use the one of the package",
+            "it may mean {}, which differ; use the one of the package",
             several.join(", ")
         ),
     }

@@ -240,6 +240,56 @@ fn preset_with_an_unknown_name_is_suggested() {
     );
 }
 
+#[test]
+fn preset_of_a_word_has_namesakes_that_differ() {
+    assert_eq!(
+        find_namesakes("sonyflake"),
+        ["npm:sonyflake", "pypi:sonyflake-turbo"]
+    );
+    let snowflake = find_namesakes("snowflake");
+    for name in ["npm:nodejs-snowflake", "pypi:snowflake-id"] {
+        assert!(snowflake.contains(&name), "{snowflake:?}");
+    }
+    // Those of Twitter's epoch agree in time and number.
+    for name in ["twitter", "js", "uidgenerator", "crate:sonyflake", "yitter"] {
+        assert!(find_namesakes(name).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn id_of_an_unchecked_time_is_read() {
+    const NOW_MS: u64 = 1_795_737_600_000;
+    let scheme_of = |name, epoch_ms| find_preset(name).unwrap().scheme(epoch_ms).unwrap();
+    // UidGenerator after the end of its time: the seconds reach the sign.
+    let uid = scheme_of("uidgenerator", Some(1_463_673_600_000));
+    let id = (1_795_737_000 - 1_463_673_600) << 35 | 4 << 13 | 9;
+    assert!((id as i64) < 0 && uid.read(id).is_err());
+    let reading = uid.read_unchecked_time(id, NOW_MS).unwrap();
+    assert_eq!(reading.time_ms, 1_795_737_000_000);
+    assert_eq!((reading.parts.worker, reading.parts.seq), (4, 9));
+    // A clock before the epoch, in 64 and in 53 bits.
+    for name in ["twitter", "js"] {
+        let scheme = scheme_of(name, None);
+        let below = scheme.layout().bits_of("dc") + scheme.layout().bits_of("worker");
+        let id = (-5i64 << (below + scheme.layout().bits_of("seq"))) as u64 | 7;
+        let reading = scheme.read_unchecked_time(id, NOW_MS).unwrap();
+        assert_eq!(reading.time_ms, scheme.scale().epoch_ms() - 5, "{name}");
+        assert_eq!((reading.parts.tick as i64, reading.parts.seq), (-5, 7));
+    }
+    // Before 1970, beyond the end in the future, another field on top.
+    assert_eq!(
+        scheme_of("twitter", None).read_unchecked_time(1 << 63, NOW_MS),
+        None
+    );
+    assert_eq!(
+        scheme_of("js", None).read_unchecked_time(1 << 62, NOW_MS),
+        None
+    );
+    let layout = "0:1,worker:10,time~:41,seq~:12".parse().unwrap();
+    let other = IdScheme::new(layout, uid.scale());
+    assert_eq!(other.read_unchecked_time(1 << 63, NOW_MS), None);
+}
+
 /// Returns the table of the page of presets.
 fn render_table() -> String {
     let mut table = String::from(

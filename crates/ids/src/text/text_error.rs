@@ -50,7 +50,7 @@ pub enum IdTextError {
     /// The text can be no form.
     #[error(
         "{0:?} is no id in any form: dec has digits, hex 16 characters, base32 13, base62 11, \
-         base58 9 to 11, base36 10 to 13; name the form in front, as in base36:1psf8zbrfl6o"
+         base58 9 to 11, base36 10 to 13, a UUID 32 and hyphens; name the form in front, as in base36:1psf8zbrfl6o"
     )]
     NoForm(String),
 }
