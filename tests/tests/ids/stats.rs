@@ -205,7 +205,7 @@ fn unusable_input_is_named() {
         (
             &["id", "stats", "-", "--check", "--epoch", "2026-01-01"],
             b"",
-            "add --preset or",
+            "--epoch needs --preset or --layout",
         ),
     ] {
         let (code, out, errors) = run_with_input(args, input);

@@ -26,8 +26,8 @@ pub(crate) use common::ClientArgs;
 use common::GLOBAL_HEADING;
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use http::StoreHttpArgs;
-use ids::OPAQUE_HELP;
-pub(crate) use ids::{BucketFlag, IdCommand, IdStatsArgs, OpaqueArgs};
+pub(crate) use ids::{BucketFlag, DecodeArgs, IdCommand, IdStatsArgs, OpaqueArgs};
+use ids::{DECODE_HELP, OPAQUE_HELP};
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
@@ -136,6 +136,9 @@ pub(crate) enum CliCommand {
     /// Show the numbers that `hide` hid by the same key.
     #[command(after_help = OPAQUE_HELP)]
     Show(OpaqueArgs),
+    /// Read the time, maker and number out of ids. No server is needed.
+    #[command(after_help = DECODE_HELP)]
+    Decode(DecodeArgs),
     /// Check a configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -37,6 +37,7 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Id(IdCommand::Stats(args)) => ids::stats::run(&args),
         CliCommand::Hide(args) => ids::opaque::hide(&args),
         CliCommand::Show(args) => ids::opaque::show(&args),
+        CliCommand::Decode(args) => ids::decode::run(&args),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Config(ConfigCommand::Check(args)) => config::check_config(args, cli.config),
     }

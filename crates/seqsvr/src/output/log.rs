@@ -158,6 +158,15 @@ pub(crate) fn print_error(text: impl Display) {
     write_line(&error_line(&text, &printable(&text)));
 }
 
+/// Prints a warning about a result.
+pub(crate) fn print_warning(text: impl Display) {
+    let text = text.to_string();
+    match is_json() {
+        true => write_line(&json_line("WARN", json!({ "message": text }))),
+        false => write_line(&format!("warning: {}", printable(&text))),
+    }
+}
+
 /// Prints why the process ends, as its last line, and ends it. In a text log, escapes line ends and
 /// other unprintable characters: a server may have sent the text.
 pub(crate) fn exit_with_error(error: impl Display, code: i32) -> ! {

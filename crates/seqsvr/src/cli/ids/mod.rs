@@ -1,11 +1,14 @@
 //! The command line of ids that carry the time. These commands call no server.
 
+mod decode;
 mod opaque;
 mod scheme_flags;
 mod stats;
 
 use clap::Subcommand;
 
+pub(super) use decode::DECODE_HELP;
+pub(crate) use decode::DecodeArgs;
 pub(super) use opaque::OPAQUE_HELP;
 pub(crate) use opaque::OpaqueArgs;
 use stats::STATS_HELP;
