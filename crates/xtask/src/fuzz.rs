@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: runs the parsers of callers' bytes under libFuzzer, which is guided by the
-//! code that an input reaches.
+//! `cargo xtask fuzz`: runs the parsers of callers' bytes and of ids under libFuzzer, which is
+//! guided by the code that an input reaches.
 //!
 //! The ordinary toolchain builds the targets, with a C++ compiler for libFuzzer: rustc contains the
 //! passes that count reached code. `tests/fuzz/corpus` keeps inputs of earlier runs, and
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Names of the fuzz targets.
-pub const TARGETS: [&str; 3] = ["redis", "http", "grpc"];
+pub const TARGETS: [&str; 4] = ["redis", "http", "grpc", "ids"];
 
 /// Longest input, in bytes.
 const INPUT_BYTES_MAX: &str = "-max_len=4096";
