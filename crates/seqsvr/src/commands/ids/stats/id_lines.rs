@@ -41,11 +41,12 @@ impl IdLines {
         }
     }
 
-    /// Formats an id as the lines have it; one above 64 bits as a UUID.
+    /// Formats an id as the lines have it; one above 64 bits in decimal, in hex or as a UUID.
     pub(super) fn format(&self, id: u128) -> String {
         match (self.form, u64::try_from(id)) {
             (Some(form), Ok(id)) => form.format(id),
             (Some(IdForm::Decimal), Err(_)) => id.to_string(),
+            (Some(IdForm::Hex), Err(_)) => format!("{id:032x}"),
             _ => Uuid::from_u128(id).to_string(),
         }
     }
