@@ -5,13 +5,13 @@ use seqsvr_core::layout::{LayoutError, TickScale};
 use super::IdScheme;
 
 /// How a system or a package lays out its ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdPreset {
     /// Name: a word, or a package as `registry:package`, with `:variant` where the package has
     /// several.
     pub name: &'static str,
     /// Packages that make such ids, with the version that was seen to do so.
-    pub packages: &'static [(&'static str, &'static str)],
+    pub packages: Vec<(&'static str, &'static str)>,
     /// Layout in its text form.
     pub layout: &'static str,
     /// Unix time of tick 0 in milliseconds; None if each user chooses one.
@@ -44,7 +44,7 @@ impl IdPreset {
     }
 
     /// Returns the name and those of the packages.
-    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let packages = self.packages.iter().map(|(package, _)| *package);
         std::iter::once(self.name).chain(packages)
     }

@@ -74,18 +74,23 @@ fn preset_reads_and_makes_the_ids_of_its_package() {
 fn preset_of_a_package_has_an_id_of_each_package() {
     let rows = package_ids();
     let made: BTreeSet<&str> = rows.iter().map(|row| row.package).collect();
-    let packages = PRESETS.iter().flat_map(|preset| preset.packages);
+    let packages = PRESETS.iter().flat_map(|preset| &preset.packages);
     let named: BTreeSet<&str> = packages.map(|(package, _)| *package).collect();
     assert_eq!(made, named);
 }
 
 #[test]
 fn preset_table_is_sound() {
+    let rows = include_str!("presets.tsv").lines();
+    assert_eq!(
+        PRESETS.len(),
+        rows.filter(|row| !row.starts_with('#')).count()
+    );
     let mut names = BTreeSet::new();
     let mut schemes = BTreeSet::new();
-    for preset in PRESETS {
+    for preset in PRESETS.iter() {
         assert!(!preset.note.is_empty(), "{}", preset.name);
-        for (package, version) in preset.packages {
+        for (package, version) in &preset.packages {
             assert!(names.insert(*package), "{package}");
             assert!(!version.is_empty(), "{package}");
         }
@@ -296,7 +301,7 @@ fn render_table() -> String {
         "| Preset | Layout | Unit | Epoch | Ends | Packages | Note |\n\
          |---|---|---|---|---|---|---|\n",
     );
-    for preset in PRESETS {
+    for preset in PRESETS.iter() {
         let (epoch, end) = match preset.scheme(None) {
             Ok(scheme) => (
                 format_utc_ms(scheme.scale().epoch_ms()),

@@ -41,7 +41,7 @@ pub fn is_plausible_time(time_ms: u64, now_ms: u64) -> bool {
 /// small numbers, and most ids are among the first of their tick.
 pub fn find_candidates(id: u64, now_ms: u64) -> Vec<IdCandidate> {
     let mut candidates: Vec<IdCandidate> = Vec::new();
-    for preset in PRESETS {
+    for preset in PRESETS.iter() {
         let Some(candidate) = read_by(preset, id, now_ms) else {
             continue;
         };
