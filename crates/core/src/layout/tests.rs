@@ -79,6 +79,17 @@ fn layout_error_names_field_bounds_and_example() {
             "time:42,worker:10,seq:12",
             ["64 bits", "signed id has 63", "unsigned,"],
         ),
+        // Zeros elsewhere leave the sign in use.
+        (
+            "time:42,0:1,worker:9,seq:12",
+            ["64 bits", "signed id has 63", "unsigned,"],
+        ),
+        (
+            "unsigned,time:42,worker:10,seq:13",
+            ["are 65 bits", "take 1 away", "time:41"],
+        ),
+        ("time:41,dc:23,seq:0", ["dc has 23 bits", "0 to 22", "dc:5"]),
+        ("0:45,time:20,seq:0", ["0 has 45 bits", "1 to 44", "0:1"]),
         ("time~:41,seq:12", ["only one", "both are", "seq~:12"]),
     ] {
         let error = error_of(text);
@@ -109,6 +120,8 @@ fn layout_purposes_have_their_bounds() {
     );
     let full = parse("0:1,time:50,lane:1,seq:12").unwrap();
     assert_eq!(full.check_for_generator(), Ok(()));
+    let wide = parse("time:41,worker:3,seq:10").unwrap();
+    assert!(wide.check_for_javascript().is_err());
     let short = parse("time:41,worker:3,seq:9").unwrap();
     assert_eq!(short.check_for_generator(), Ok(()));
     assert_eq!(short.check_for_javascript(), Ok(()));
@@ -143,6 +156,9 @@ fn layout_life_is_that_of_its_ticks() {
     );
     let now = 1_767_225_600_000;
     assert_eq!(twitter.check_life(scale, now, 10), Ok(()));
+    let end_ms = twitter.end_ms(scale);
+    assert_eq!(twitter.check_life(scale, end_ms - 1, 0), Ok(()));
+    assert!(twitter.check_life(scale, end_ms, 0).is_err());
     let error = twitter.check_life(scale, now, 60).unwrap_err().to_string();
     assert!(error.contains("ends on 2080-07-10"), "{error}");
     let error = twitter.check_life(scale, now, u32::MAX);
@@ -190,7 +206,9 @@ fn scale_bounds_are_checked() {
     }
     assert!(TickScale::new(0, 0).is_err());
     assert!(TickScale::new(0, UNIT_MS_MAX + 1).is_err());
-    let error = TickScale::new(u64::MAX, 1).unwrap_err().to_string();
+    let last_ms = 253_402_300_799_999;
+    assert!(TickScale::new(last_ms, 1).is_ok());
+    let error = TickScale::new(last_ms + 1, 1).unwrap_err().to_string();
     assert!(error.contains("year 9999"), "{error}");
 }
 

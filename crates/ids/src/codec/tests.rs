@@ -81,6 +81,18 @@ fn codec_unsigned_id_is_a_negative_signed_one() {
 }
 
 #[test]
+fn codec_first_random_field_is_the_highest() {
+    let codec = codec_of("rand:3,time:20,rand:2,seq:1");
+    let parts = IdParts {
+        rand: 0b10101,
+        ..IdParts::default()
+    };
+    let id = 0b101 << 23 | 0b01 << 1;
+    assert_eq!(codec.encode(&parts), Ok(id));
+    assert_eq!(codec.decode(id), Ok(parts));
+}
+
+#[test]
 fn codec_inverted_ids_fall_with_time() {
     let codec = codec_of("0:1,time~:41,worker:10,seq~:12");
     let id_at = |tick, seq| {

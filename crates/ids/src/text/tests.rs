@@ -224,6 +224,14 @@ fn b11_long_form_has_time_number_maker_and_bits() {
         "2017-09-15T09:35:04.893Z, #1, @(2,5) => id: 225912364279812097, hex: 03229A192F445001, \
          bin: 0|00000110010001010011010000110010010111101|00010|00101|000000000001"
     );
+    // A field of no bits has no mark.
+    let layout = "0:1,time:41,dc:0,worker:10,seq:12".parse().unwrap();
+    let narrow = crate::presets::IdScheme::new(layout, scheme.scale());
+    let line = format_long(&narrow, id, &narrow.read(id).unwrap());
+    assert!(
+        line.ends_with("101|0001000101|000000000001") && line.contains("@(69)"),
+        "{line}"
+    );
     let js = crate::presets::find_preset("js")
         .unwrap()
         .scheme(None)
