@@ -13,7 +13,7 @@ mod dev;
 #[path = "../../../crates/raft/src/tests/disk.rs"]
 mod disk;
 mod files;
-mod id_kinds;
+mod ids;
 mod listen;
 mod log;
 mod memory;
@@ -21,4 +21,3 @@ mod metrics;
 mod namespace;
 mod simulation;
 mod supervisor;
-mod trace;

@@ -4,6 +4,7 @@
 //! Runs servers and commands that fail or wait, and parses every line.
 
 mod hung_reader;
+mod trace;
 
 use std::net::TcpListener;
 use std::process::Command;

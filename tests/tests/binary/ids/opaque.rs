@@ -1,10 +1,11 @@
-//! Hidden numbers, and ids that need no server.
+//! Hidden numbers.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::dev::{clean_command, expect_failure};
+use super::{assert_bad_input, run_ok};
+use crate::dev::clean_command;
 
 /// Writes a file of this content and mode.
 fn write_key(dir: &Path, content: &str, mode: u32) -> String {
@@ -12,20 +13,6 @@ fn write_key(dir: &Path, content: &str, mode: u32) -> String {
     fs::write(&path, content).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
     path.display().to_string()
-}
-
-fn run_ok(args: &[&str]) -> String {
-    let output = clean_command(args).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn assert_bad_input(args: &[&str], words: &[&str]) {
-    let text = expect_failure(clean_command(args), 2);
-    for word in words {
-        assert!(text.contains(word), "{args:?} says {text:?}");
-    }
 }
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
