@@ -34,6 +34,7 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Restore(args) => recovery::restore::run(args).await,
         CliCommand::Bench(args) => bench::run(args).await,
         CliCommand::Check(args) => check::run(&args),
+        CliCommand::Id(IdCommand::New(args)) => ids::new::run(&args),
         CliCommand::Id(IdCommand::Stats(args)) => ids::stats::run(&args),
         CliCommand::Hide(args) => ids::opaque::hide(&args),
         CliCommand::Show(args) => ids::opaque::show(&args),

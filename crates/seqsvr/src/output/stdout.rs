@@ -26,6 +26,11 @@ pub(crate) fn print_text(text: impl Display) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
 }
 
+/// Prints lines that this process made, each with its end.
+pub(crate) fn print_lines(lines: &str) -> io::Result<()> {
+    io::stdout().lock().write_all(lines.as_bytes())
+}
+
 /// Prints a JSON document on one line or several. Escapes unprintable characters as JSON does.
 pub(crate) fn print_json(json: impl Display) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{}", escape_in_json(&json.to_string()))

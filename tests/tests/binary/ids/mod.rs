@@ -1,5 +1,6 @@
 //! Commands about ids, which need no server.
 
+mod new;
 mod opaque;
 
 use crate::dev::{clean_command, expect_failure};

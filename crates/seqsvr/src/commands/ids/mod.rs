@@ -2,5 +2,6 @@
 
 pub(super) mod decode;
 mod decoded_id;
+pub(super) mod new;
 pub(super) mod opaque;
 pub(super) mod stats;

@@ -1,0 +1,163 @@
+//! Ids of a preset by the clock of the system, for one process.
+
+use std::num::NonZeroU32;
+use std::thread;
+use std::time::Duration;
+
+use seqsvr_core::layout::TickScale;
+use seqsvr_ids::codec::IdPart;
+use seqsvr_ids::generator::{
+    Ahead, ClockPolicy, ClockVerdict, Clocked, Hold, Refuse, RollbackBits, SequenceStart, Splicer,
+    TickClock, Timelines, Wait,
+};
+use seqsvr_ids::presets::IdPreset;
+
+use super::now;
+use super::worker_number::find_worker;
+use crate::cli::{NewIdArgs, PolicyFlag};
+use crate::output::exit_code::BadInput;
+
+/// Ids taken at once; a lesser count takes no more than it needs.
+const RUN_LENGTH: u64 = 1_000;
+/// Ticks that policies wait for: 5 ms in Leaf.
+const WAIT_TICKS: u64 = 5;
+const WAIT: Wait = Wait {
+    max_ticks: WAIT_TICKS,
+    factor: 2,
+};
+const AHEAD: Ahead = Ahead { max_ticks: 1_000 };
+const ROLLBACK_BITS: RollbackBits = RollbackBits {
+    wait_ticks: WAIT_TICKS,
+};
+const TIMELINES: Timelines = Timelines {
+    wait_ticks: WAIT_TICKS,
+};
+/// Leaf begins a millisecond at a number below this.
+const LEAF_START_BELOW: u32 = 100;
+
+/// Ids of one worker of a preset.
+pub(super) struct LayoutIds {
+    generator: Clocked<PolicyFlag>,
+    splicer: Splicer,
+    clock: SystemTicks,
+    run_length: NonZeroU32,
+    /// Ids that were taken and not used, the next one last.
+    ids: Vec<u64>,
+}
+
+impl LayoutIds {
+    /// Makes the generator that the flags describe.
+    ///
+    /// # Errors
+    /// A flag does not fit the preset, or the clock is before its epoch: [`BadInput`].
+    pub(super) fn new(args: &NewIdArgs, preset: &IdPreset) -> anyhow::Result<Self> {
+        let scheme = preset.scheme(args.epoch).map_err(bad_input)?;
+        let layout = scheme.layout();
+        layout.check_for_generator().map_err(bad_input)?;
+        let worker = find_worker(args, layout.bits_of("worker"))?;
+        let sequences = preset.seq_min..=scheme.codec().max_of(IdPart::Sequence) as u32;
+        let splicer =
+            Splicer::with_sequences(layout, args.dc.unwrap_or_default(), worker, sequences)
+                .map_err(bad_input)?;
+        let clock = SystemTicks(scheme.scale());
+        if clock.read().is_none() {
+            return Err(
+                bad_input("--epoch is after the time now; use for example 2026-01-01").into(),
+            );
+        }
+        let policy = args.policy.unwrap_or(default_policy(preset.name));
+        let start = match preset.name {
+            "leaf" => SequenceStart::Random {
+                below: LEAF_START_BELOW,
+                key: worker.into(),
+            },
+            _ => SequenceStart::Zero,
+        };
+        let first_lane = match policy {
+            PolicyFlag::Timelines => rand::random(),
+            _ => 0,
+        };
+        Ok(Self {
+            generator: Clocked::new(splicer.grid(), start, policy, first_lane),
+            splicer,
+            clock,
+            run_length: NonZeroU32::new(args.count.min(RUN_LENGTH) as u32)
+                .unwrap_or(NonZeroU32::MIN),
+            ids: Vec::new(),
+        })
+    }
+
+    /// Returns the next id; waits for the clock as the policy has it.
+    ///
+    /// # Errors
+    /// The policy rejects the clock, or the time of the layout has ended.
+    pub(super) fn next(&mut self) -> anyhow::Result<u64> {
+        if let Some(id) = self.ids.pop() {
+            return Ok(id);
+        }
+        let run = self.generator.take_waiting(self.run_length, &self.clock)?;
+        self.ids.resize(run.count as usize, 0);
+        self.splicer.fill(run, &mut self.ids);
+        let mask = self.splicer.random_mask();
+        if mask != 0 {
+            self.ids
+                .iter_mut()
+                .for_each(|id| *id ^= rand::random::<u64>() & mask);
+        }
+        self.ids.reverse();
+        self.ids
+            .pop()
+            .ok_or_else(|| anyhow::anyhow!("a run has no id"))
+    }
+}
+
+fn bad_input(error: impl std::fmt::Display) -> BadInput {
+    BadInput(error.to_string())
+}
+
+/// Returns what the system of a preset does while its clock is behind.
+fn default_policy(preset: &str) -> PolicyFlag {
+    match preset {
+        "twitter" | "uidgenerator" => PolicyFlag::Refuse,
+        "leaf" => PolicyFlag::Wait,
+        "uidgenerator-cached" => PolicyFlag::Ahead,
+        "rollbacks" => PolicyFlag::RollbackBits,
+        "timelines" => PolicyFlag::Timelines,
+        _ => PolicyFlag::Hold,
+    }
+}
+
+impl ClockPolicy for PolicyFlag {
+    fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict {
+        match self {
+            Self::Refuse => Refuse.judge(now, last_tick, has_waited),
+            Self::Wait => WAIT.judge(now, last_tick, has_waited),
+            Self::Hold => Hold.judge(now, last_tick, has_waited),
+            Self::Ahead => AHEAD.judge(now, last_tick, has_waited),
+            Self::RollbackBits => ROLLBACK_BITS.judge(now, last_tick, has_waited),
+            Self::Timelines => TIMELINES.judge(now, last_tick, has_waited),
+        }
+    }
+}
+
+/// The clock of the system in ticks.
+struct SystemTicks(TickScale);
+
+impl SystemTicks {
+    fn read(&self) -> Option<u64> {
+        self.0.tick_at(now().as_millis() as u64)
+    }
+}
+
+impl TickClock for SystemTicks {
+    fn tick(&self) -> u64 {
+        self.read().unwrap_or_default()
+    }
+
+    fn wait(&self, ticks: u64) -> bool {
+        thread::sleep(Duration::from_millis(
+            ticks.saturating_mul(self.0.unit_ms()),
+        ));
+        true
+    }
+}

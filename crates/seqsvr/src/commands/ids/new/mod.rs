@@ -1,0 +1,163 @@
+//! `seqsvr id new`.
+
+mod layout_ids;
+mod worker_number;
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::bail;
+use seqsvr_ids::presets::find_preset;
+use seqsvr_ids::stamp::{StampForm, StampMaker};
+use seqsvr_ids::text::IdForm;
+use seqsvr_ids::uuids::{GregorianUuids, Uuid, UuidV7Generator, make_v4, make_v8, parse_namespace};
+
+use crate::cli::NewIdArgs;
+use crate::output::exit_code::BadInput;
+use crate::output::{log, stdout};
+use layout_ids::LayoutIds;
+
+/// Bytes of one write to stdout, which bounds the memory.
+const WRITE_BYTES: usize = 1 << 16;
+/// Random digits of a stamp, as in the founding text.
+const STAMP_DIGITS: u32 = 4;
+/// Preset of the ids in a `uuid8`.
+const V8_PRESET: &str = "snowflake";
+
+/// Appends the text of the next id.
+type IdSource = Box<dyn FnMut(&mut String) -> anyhow::Result<()>>;
+
+/// Prints ids that need no server.
+pub(crate) fn run(args: &NewIdArgs) -> anyhow::Result<()> {
+    check_flags(args)?;
+    let mut append = id_source(args)?;
+    let mut text = String::new();
+    for _ in 0..args.count {
+        if let Err(error) = append(&mut text) {
+            stdout::print_lines(&text)?;
+            return Err(error);
+        }
+        text.push('\n');
+        if text.len() >= WRITE_BYTES {
+            stdout::print_lines(&text)?;
+            text.clear();
+        }
+    }
+    Ok(stdout::print_lines(&text)?)
+}
+
+/// Rejects flags that mean nothing for the kind.
+fn check_flags(args: &NewIdArgs) -> Result<(), BadInput> {
+    let kind = &*args.kind;
+    let is_named = matches!(kind, "uuid3" | "uuid5");
+    let is_preset = find_preset(kind).is_ok();
+    let has_worker = is_preset || kind == "uuid8";
+    let flags = [
+        ("NAMESPACE", args.namespace.is_some(), is_named),
+        ("--count", args.count > 1, !is_named),
+        ("--worker", args.worker.is_some(), has_worker),
+        ("--worker-from", args.worker_from.is_some(), has_worker),
+        ("--dc", args.dc.is_some(), has_worker),
+        ("--policy", args.policy.is_some(), has_worker),
+        ("--epoch", args.epoch.is_some(), is_preset),
+        ("--form", args.form.is_some(), is_preset),
+        ("--digits", args.digits.is_some(), kind == "stamp"),
+        ("--falling", args.falling, kind == "stamp"),
+    ];
+    match flags
+        .iter()
+        .find(|(_, is_given, has_use)| *is_given && !has_use)
+    {
+        Some((flag, ..)) => Err(BadInput(format!(
+            "{flag} has no meaning for {kind}: `seqsvr id new --help` lists what each kind takes; leave it out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns what makes the ids of the kind.
+fn id_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
+    Ok(match &*args.kind {
+        "uuid1" => {
+            let uuids = GregorianUuids::new(rand::random::<u64>);
+            uuid_source(move || uuids.make_v1(now()))
+        }
+        "uuid2" => bail!(BadInput(
+            "uuid2 is not made: it tells the id of a user and repeats within seven minutes; use uuid4 \
+             or uuid7"
+                .to_owned()
+        )),
+        "uuid3" => named_source(args, Uuid::new_v3)?,
+        "uuid4" => uuid_source(|| make_v4(rand::random::<u64>)),
+        "uuid5" => named_source(args, Uuid::new_v5)?,
+        "uuid6" => {
+            let uuids = GregorianUuids::new(rand::random::<u64>);
+            uuid_source(move || uuids.make_v6(now()))
+        }
+        "uuid7" => {
+            let uuids = UuidV7Generator::default();
+            uuid_source(move || uuids.make(now(), rand::random::<u64>))
+        }
+        "uuid8" => {
+            let mut ids = LayoutIds::new(args, find_preset(V8_PRESET)?)?;
+            Box::new(move |text| Ok(write!(text, "{}", make_v8(0, ids.next()?))?))
+        }
+        "guid" => Box::new(|text| {
+            let uuid = make_v4(rand::random::<u64>);
+            Ok(write!(text, "{:X}", uuid.braced())?)
+        }),
+        "stamp" => stamp_source(args)?,
+        preset => {
+            let preset = find_preset(preset).map_err(|error| BadInput(format!(
+                "{:?} is no kind: it is none of uuid1, uuid3 to uuid8, guid and stamp, and {error}",
+                args.kind
+            )))?;
+            let mut ids = LayoutIds::new(args, preset)?;
+            let form = args.form.unwrap_or(IdForm::Decimal);
+            Box::new(move |text| {
+                text.push_str(&form.format(ids.next()?));
+                Ok(())
+            })
+        }
+    })
+}
+
+fn uuid_source(mut make: impl FnMut() -> Uuid + 'static) -> IdSource {
+    Box::new(move |text| Ok(write!(text, "{}", make())?))
+}
+
+fn named_source(args: &NewIdArgs, make: fn(&Uuid, &[u8]) -> Uuid) -> anyhow::Result<IdSource> {
+    let (Some(namespace), Some(name)) = (&args.namespace, &args.name) else {
+        bail!(BadInput(format!(
+            "{0} needs a namespace and a name: they are all that it is made of; write for example \
+             `seqsvr id new {0} dns example.com`",
+            args.kind
+        )));
+    };
+    let namespace = parse_namespace(namespace).map_err(|error| BadInput(error.to_string()))?;
+    let uuid = make(&namespace, name.as_bytes());
+    Ok(uuid_source(move || uuid))
+}
+
+fn stamp_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
+    let form = StampForm::new(args.digits.unwrap_or(STAMP_DIGITS), args.falling);
+    let form = form.map_err(|error| BadInput(error.to_string()))?;
+    log::print_warning(format_args!(
+        "another process may make the same stamp: a share of {} if 100 cores make 2 in a tick of 100 ns; \
+         insert stamps under a unique key, and make another if one is taken",
+        form.collision_share(200.0)
+    ));
+    let stamps = StampMaker::new(form);
+    Ok(Box::new(move |text| {
+        text.push_str(&stamps.make(now(), rand::random::<u64>));
+        Ok(())
+    }))
+}
+
+/// Returns the time since the Unix epoch.
+#[expect(clippy::disallowed_methods, reason = "ids carry the wall time")]
+pub(super) fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
