@@ -1,6 +1,6 @@
 //! Checks of the command line and of all help texts.
 
-use clap::CommandFactory;
+use clap::{CommandFactory, Parser};
 
 use super::CommandLine;
 use super::common::{CONNECTION_HEADING, GLOBAL_HEADING, LIMITS_HEADING};
@@ -154,4 +154,41 @@ fn help_first_line_is_short_and_imperative() {
             assert!(!line.contains('\n'), "{what}: {line:?} is more than a line");
         }
     }
+}
+
+/// Returns the commands between backticks in a line of Markdown.
+fn commands_in(line: &str) -> impl Iterator<Item = &str> {
+    let spans = line.split('`').skip(1).step_by(2);
+    spans.filter(|span| span.starts_with("seqsvr "))
+}
+
+#[test]
+fn page_of_ids_has_each_row_once_and_only_accepted_commands() {
+    let page = include_str!("../../../../docs/guide/ids.md");
+    let expected = [('A', 13), ('B', 13), ('C', 5), ('D', 10), ('E', 20)];
+    let expected = expected.map(|(letter, rows)| (1..=rows).map(move |n| format!("{letter}{n}")));
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
+    let rows = rows.iter().filter_map(|line| {
+        let name = line.split(' ').nth(1)?;
+        let number: Option<u32> = name.get(1..)?.parse().ok();
+        number.map(|_| (name, line.split(" | ").nth(2).unwrap_or_default()))
+    });
+    let rows: Vec<(&str, &str)> = rows.collect();
+    let names: Vec<&str> = rows.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, expected.into_iter().flatten().collect::<Vec<_>>());
+    for (name, how) in rows {
+        let has_answer = how.contains('`') || how.contains("](") || how.contains("not yet");
+        assert!(has_answer, "{name}: {how:?}");
+    }
+    let mut commands = 0;
+    for line in page.lines() {
+        // In a block of a shell, or between backticks.
+        let shell = line.strip_prefix("$ target/release/");
+        for command in shell.into_iter().chain(commands_in(line)) {
+            commands += 1;
+            let parsed = CommandLine::try_parse_from(command.split(' '));
+            assert!(parsed.is_ok(), "{command}: {}", parsed.err().unwrap());
+        }
+    }
+    assert!(commands > 40, "{commands}");
 }
