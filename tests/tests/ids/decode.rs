@@ -391,7 +391,11 @@ fn decode_bad_input_names_the_fault_and_an_example() {
         ),
         (
             &["5", "--preset", "js", "--epoch", "2026-13-01"],
-            &["--epoch", "month is 01 to 12", "2026-01-01"],
+            &[
+                "--epoch",
+                "a date of 1970-01-01 to 9999-12-31",
+                "2026-01-01",
+            ],
         ),
         (
             &["5", "--preset", "js", "--epoch", "253402300800000"],
