@@ -50,7 +50,7 @@ impl FieldKind {
     }
 
     /// Returns whether all bits are inverted.
-    pub(super) fn is_inverted(self) -> bool {
+    pub fn is_inverted(self) -> bool {
         matches!(
             self,
             FieldKind::Time { inverted: true } | FieldKind::Sequence { inverted: true }

@@ -22,20 +22,6 @@ impl FromStr for IdLayout {
     }
 }
 
-impl TryFrom<String> for IdLayout {
-    type Error = LayoutError;
-
-    fn try_from(text: String) -> Result<IdLayout, LayoutError> {
-        text.parse()
-    }
-}
-
-impl From<IdLayout> for String {
-    fn from(layout: IdLayout) -> String {
-        layout.to_string()
-    }
-}
-
 impl fmt::Display for IdLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";

@@ -23,16 +23,13 @@ mod layout_error;
 mod tick_scale;
 mod utc_text;
 
-use serde::{Deserialize, Serialize};
-
 pub use field::{FieldKind, LayoutField};
 pub use layout_error::LayoutError;
 pub use tick_scale::{TickScale, UNIT_MS_MAX};
 pub use utc_text::format_utc_ms;
 
 /// A checked list of fields. Its text form is that of the grammar.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdLayout {
     fields: Vec<LayoutField>,
     is_unsigned: bool,

@@ -1,7 +1,5 @@
 //! How ticks are counted: from an epoch, in a unit.
 
-use serde::{Deserialize, Serialize};
-
 use super::LayoutError;
 
 /// Longest tick: one hour.
@@ -10,8 +8,7 @@ pub const UNIT_MS_MAX: u64 = 3_600_000;
 const EPOCH_MS_MAX: u64 = 253_402_300_799_999;
 
 /// The epoch and the unit of ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "(u64, u64)", into = "(u64, u64)")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TickScale {
     epoch_ms: u64,
     unit_ms: u64,
@@ -80,18 +77,4 @@ fn bad_unit(text: &str) -> LayoutError {
     LayoutError(format!(
         "the unit {text:?} is no unit of time: it is 1ms to 3600000ms; write for example 10ms or 1s"
     ))
-}
-
-impl TryFrom<(u64, u64)> for TickScale {
-    type Error = LayoutError;
-
-    fn try_from((epoch_ms, unit_ms): (u64, u64)) -> Result<TickScale, LayoutError> {
-        TickScale::new(epoch_ms, unit_ms)
-    }
-}
-
-impl From<TickScale> for (u64, u64) {
-    fn from(scale: TickScale) -> (u64, u64) {
-        (scale.epoch_ms, scale.unit_ms)
-    }
 }

@@ -18,16 +18,16 @@ pub struct IdParts {
 }
 
 impl IdParts {
+    /// Returns the values in the order of [`IdPart::ALL`].
+    #[inline]
+    pub fn values(&self) -> [u64; 6] {
+        let [dc, worker, lane, seq] = [self.dc, self.worker, self.lane, self.seq].map(u64::from);
+        [self.tick, dc, worker, lane, seq, self.rand]
+    }
+
     /// Returns the value of one part.
     pub fn value_of(&self, part: IdPart) -> u64 {
-        match part {
-            IdPart::Tick => self.tick,
-            IdPart::DataCenter => self.dc.into(),
-            IdPart::Worker => self.worker.into(),
-            IdPart::Lane => self.lane.into(),
-            IdPart::Sequence => self.seq.into(),
-            IdPart::Random => self.rand,
-        }
+        self.values()[part as usize]
     }
 }
 

@@ -15,11 +15,8 @@ pub use id_parts::{IdPart, IdParts};
 /// Shifts and masks of a layout, computed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdCodec {
-    time: BitSpan,
-    dc: BitSpan,
-    worker: BitSpan,
-    lane: BitSpan,
-    seq: BitSpan,
+    /// Of each [`IdPart`] but the random bits.
+    spans: [BitSpan; IdPart::Random as usize],
     /// Random fields from the least significant up.
     rand: Box<[BitSpan]>,
     rand_mask: u64,
@@ -59,11 +56,7 @@ impl IdCodec {
     /// Makes the codec of a layout.
     pub fn new(layout: &IdLayout) -> IdCodec {
         let mut codec = IdCodec {
-            time: BitSpan::default(),
-            dc: BitSpan::default(),
-            worker: BitSpan::default(),
-            lane: BitSpan::default(),
-            seq: BitSpan::default(),
+            spans: Default::default(),
             rand: Box::default(),
             rand_mask: BitSpan::new(layout.bits_of("rand"), 0).mask,
             fixed_mask: 0,
@@ -75,22 +68,28 @@ impl IdCodec {
             let span = BitSpan::new(field.bits, shift);
             let in_place = span.mask << span.shift;
             varying |= if field.kind.is_fixed() { 0 } else { in_place };
-            match field.kind {
-                FieldKind::Zero => {}
-                FieldKind::Constant(value) => codec.fixed |= value << shift,
-                FieldKind::Time { inverted } => {
-                    codec.time = span;
-                    codec.inverted |= if inverted { in_place } else { 0 };
+            codec.inverted |= if field.kind.is_inverted() {
+                in_place
+            } else {
+                0
+            };
+            let part = match field.kind {
+                FieldKind::Zero => continue,
+                FieldKind::Constant(value) => {
+                    codec.fixed |= value << shift;
+                    continue;
                 }
-                FieldKind::Sequence { inverted } => {
-                    codec.seq = span;
-                    codec.inverted |= if inverted { in_place } else { 0 };
+                FieldKind::Random => {
+                    rand.push(span);
+                    continue;
                 }
-                FieldKind::DataCenter => codec.dc = span,
-                FieldKind::Worker => codec.worker = span,
-                FieldKind::Lane => codec.lane = span,
-                FieldKind::Random => rand.push(span),
-            }
+                FieldKind::Time { .. } => IdPart::Tick,
+                FieldKind::DataCenter => IdPart::DataCenter,
+                FieldKind::Worker => IdPart::Worker,
+                FieldKind::Lane => IdPart::Lane,
+                FieldKind::Sequence { .. } => IdPart::Sequence,
+            };
+            codec.spans[part as usize] = span;
         }
         rand.reverse();
         codec.rand = rand.into();
@@ -105,22 +104,18 @@ impl IdCodec {
     /// A part has more bits than its field.
     #[inline]
     pub fn encode(&self, parts: &IdParts) -> Result<u64, PartTooLarge> {
-        let (dc, worker) = (u64::from(parts.dc), u64::from(parts.worker));
-        let (lane, seq) = (u64::from(parts.lane), u64::from(parts.seq));
-        let excess = (parts.tick & !self.time.mask)
-            | (dc & !self.dc.mask)
-            | (worker & !self.worker.mask)
-            | (lane & !self.lane.mask)
-            | (seq & !self.seq.mask)
-            | (parts.rand & !self.rand_mask);
+        let values = parts.values();
+        let mut excess = parts.rand & !self.rand_mask;
+        for (value, span) in values.iter().zip(&self.spans) {
+            excess |= value & !span.mask;
+        }
         if excess != 0 {
             return Err(self.find_too_large(parts));
         }
-        let mut id = parts.tick << self.time.shift
-            | dc << self.dc.shift
-            | worker << self.worker.shift
-            | lane << self.lane.shift
-            | seq << self.seq.shift;
+        let mut id = 0;
+        for (value, span) in values.iter().zip(&self.spans) {
+            id |= value << span.shift;
+        }
         let mut rand = parts.rand;
         for span in &self.rand {
             id |= (rand & span.mask) << span.shift;
@@ -144,26 +139,21 @@ impl IdCodec {
             rand |= span.extract(bits) << width;
             width += span.mask.count_ones();
         }
+        let [tick, dc, worker, lane, seq] = self.spans.map(|span| span.extract(bits));
         Ok(IdParts {
-            tick: self.time.extract(bits),
-            dc: self.dc.extract(bits) as u32,
-            worker: self.worker.extract(bits) as u32,
-            lane: self.lane.extract(bits) as u32,
-            seq: self.seq.extract(bits) as u32,
+            tick,
+            dc: dc as u32,
+            worker: worker as u32,
+            lane: lane as u32,
+            seq: seq as u32,
             rand,
         })
     }
 
     /// Returns the greatest value of a part: 0 if the layout has no such field.
     pub fn max_of(&self, part: IdPart) -> u64 {
-        match part {
-            IdPart::Tick => self.time.mask,
-            IdPart::DataCenter => self.dc.mask,
-            IdPart::Worker => self.worker.mask,
-            IdPart::Lane => self.lane.mask,
-            IdPart::Sequence => self.seq.mask,
-            IdPart::Random => self.rand_mask,
-        }
+        let span = self.spans.get(part as usize);
+        span.map_or(self.rand_mask, |span| span.mask)
     }
 
     #[cold]

@@ -4,8 +4,6 @@
 //! center, worker and the range of the sequence are checked here against the layout. Tick, lane and
 //! sequence of a position fit because the grid is made of the widths of these fields.
 
-use std::ops::RangeInclusive;
-
 use seqsvr_core::layout::{IdLayout, LayoutError};
 
 use super::{Run, TickGrid};
@@ -34,55 +32,30 @@ pub enum SplicerError {
     /// Positions of the layout do not fit the word of a generator.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The range of the sequence is empty.
-    #[error(
-        "sequence range is empty: {least} to {greatest}; use a least number that is not above the \
-         greatest, such as 5 to 63"
-    )]
-    Sequences {
-        /// Least number.
-        least: u32,
-        /// Greatest number.
-        greatest: u32,
-    },
 }
 
 impl Splicer {
-    /// Makes the splicer of one worker of a layout, with all sequence numbers.
+    /// Makes the splicer of one worker of a layout. Sequence numbers below `seq_min` are not used.
     ///
     /// # Errors
     ///
     /// If a part does not fit its field, or time, lane and sequence are wider than 63 bits.
-    pub fn new(layout: &IdLayout, dc: u32, worker: u32) -> Result<Self, SplicerError> {
-        let greatest = IdCodec::new(layout).max_of(IdPart::Sequence) as u32;
-        Self::with_sequences(layout, dc, worker, 0..=greatest)
-    }
-
-    /// Makes the splicer of one worker of a layout that uses only these sequence numbers.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new), or if the range is empty.
-    pub fn with_sequences(
+    pub fn new(
         layout: &IdLayout,
         dc: u32,
         worker: u32,
-        sequences: RangeInclusive<u32>,
+        seq_min: u32,
     ) -> Result<Self, SplicerError> {
-        let (least, greatest) = sequences.into_inner();
-        if least > greatest {
-            return Err(SplicerError::Sequences { least, greatest });
-        }
         let codec = IdCodec::new(layout);
         let mut parts = IdParts {
             dc,
             worker,
-            seq: greatest,
+            seq: seq_min,
             ..IdParts::default()
         };
         codec.encode(&parts)?;
         parts.seq = 0;
-        let capacity = u64::from(greatest - least) + 1;
+        let capacity = codec.max_of(IdPart::Sequence) + 1 - u64::from(seq_min);
         layout.check_for_generator()?;
         let grid = TickGrid::new(layout.bits_of("time"), capacity, layout.bits_of("lane"));
         let grid = grid.unwrap_or_else(|| unreachable!("the layout was checked"));
@@ -102,7 +75,7 @@ impl Splicer {
             lane_shift: shift_of("lane"),
             // A field of no bits may lie at bit 64.
             sequence_shift: shift_of("seq").min(u64::BITS - 1),
-            least_sequence: least.into(),
+            least_sequence: seq_min.into(),
             origin: codec.encode(&parts)?,
             random_mask,
         })

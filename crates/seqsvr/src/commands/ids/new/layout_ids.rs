@@ -5,7 +5,6 @@ use std::thread;
 use std::time::Duration;
 
 use seqsvr_core::layout::TickScale;
-use seqsvr_ids::codec::IdPart;
 use seqsvr_ids::generator::{
     Ahead, ClockPolicy, ClockVerdict, Clocked, Hold, Refuse, RollbackBits, SequenceStart, Splicer,
     TickClock, Timelines, Wait,
@@ -53,12 +52,9 @@ impl LayoutIds {
     pub(super) fn new(args: &NewIdArgs, preset: &IdPreset) -> anyhow::Result<Self> {
         let scheme = preset.scheme(args.epoch).map_err(bad_input)?;
         let layout = scheme.layout();
-        layout.check_for_generator().map_err(bad_input)?;
         let worker = find_worker(args, layout.bits_of("worker"))?;
-        let sequences = preset.seq_min..=scheme.codec().max_of(IdPart::Sequence) as u32;
-        let splicer =
-            Splicer::with_sequences(layout, args.dc.unwrap_or_default(), worker, sequences)
-                .map_err(bad_input)?;
+        let dc = args.dc.unwrap_or_default();
+        let splicer = Splicer::new(layout, dc, worker, preset.seq_min).map_err(bad_input)?;
         let clock = SystemTicks(scheme.scale());
         if clock.read().is_none() {
             return Err(
