@@ -15,7 +15,9 @@ use std::num::NonZeroU32;
 
 use super::positions::{Mark, NotTaken, Positions};
 use super::sync::{Mutex, MutexGuard, lock_ignoring_poison};
-use super::{ClockPolicy, ClockVerdict, Full, LaneChoice, Progress, Run, SequenceStart, TickGrid};
+use super::{
+    ClockPolicy, ClockedError, Full, LaneChoice, Progress, Rejection, Run, SequenceStart, TickGrid,
+};
 
 /// A clock that counts in ticks of the layout since its epoch.
 pub trait TickClock {
@@ -37,51 +39,6 @@ pub struct Clocked<P> {
     positions: Positions,
     policy: P,
     aside: Mutex<[u64; Progress::LANES_MAX]>,
-}
-
-/// Why a generator with a clock gives no id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ClockedError {
-    /// All ids that may be stamped now are used up.
-    #[error(transparent)]
-    Full(#[from] Full),
-    /// The clock is a little behind: a retry after a wait may succeed.
-    #[error(
-        "clock moved back by {behind_ticks} ticks: no id is made before it has caught up; wait \
-         {wait_ticks} ticks and read it again"
-    )]
-    Behind {
-        /// How far the clock is behind the last id.
-        behind_ticks: u64,
-        /// How long the policy waits.
-        wait_ticks: u64,
-    },
-    /// The policy rejects calls until the clock has caught up.
-    #[error(
-        "clock moved back by {behind_ticks} ticks: ids are rejected until it has caught up; \
-         correct the clock, or use the policy `hold` or `ahead`"
-    )]
-    MovedBack {
-        /// How far the clock is behind the last id.
-        behind_ticks: u64,
-    },
-    /// No lane is left whose ticks at the reading are not used.
-    #[error(
-        "clock moved back by {behind_ticks} ticks: none of the {lanes} lanes can continue there; \
-         wait until the clock has caught up"
-    )]
-    NoLane {
-        /// How far the clock is behind the last id.
-        behind_ticks: u64,
-        /// Lanes of the layout.
-        lanes: usize,
-    },
-}
-
-/// What a policy makes of a call that takes nothing.
-enum Rejection {
-    Error(ClockedError),
-    ChangeLane(LaneChoice),
 }
 
 impl<P: ClockPolicy> Clocked<P> {
@@ -172,14 +129,37 @@ impl<P: ClockPolicy> Clocked<P> {
         has_waited: bool,
     ) -> Result<Run, ClockedError> {
         let count = count.get().into();
-        if !P::USES_LAST_TICK {
-            let now = read_tick();
-            if let ClockVerdict::UpTo(reach) = self.policy.judge(now, || 0, has_waited)
-                && let Some(run) = self.positions.add(count, now, reach)
-            {
-                return Ok(run);
-            }
+        if P::USES_LAST_TICK {
+            return self.swap(count, read_tick, has_waited);
         }
+        let now = read_tick();
+        if let Ok(reach) = self.policy.reach(now, 0, has_waited)
+            && let Some(run) = self.positions.add(count, now, reach)
+        {
+            return Ok(run);
+        }
+        self.swap_after_addition(count, read_tick, has_waited)
+    }
+
+    /// Takes by a compare-and-swap what an addition could not take. Out of line, so that the
+    /// addition has the registers to itself.
+    #[cold]
+    fn swap_after_addition(
+        &self,
+        count: u64,
+        read_tick: impl FnMut() -> u64,
+        has_waited: bool,
+    ) -> Result<Run, ClockedError> {
+        self.swap(count, read_tick, has_waited)
+    }
+
+    #[inline]
+    fn swap(
+        &self,
+        count: u64,
+        mut read_tick: impl FnMut() -> u64,
+        has_waited: bool,
+    ) -> Result<Run, ClockedError> {
         loop {
             let judge = |mark, now| self.reach(mark, now, has_waited);
             match self.positions.take(count, &mut read_tick, judge) {
@@ -210,23 +190,8 @@ impl<P: ClockPolicy> Clocked<P> {
     }
 
     /// Returns the last tick that may be stamped at a reading.
-    #[inline]
     fn reach(&self, mark: Mark, now: u64, has_waited: bool) -> Result<u64, Rejection> {
-        let last_tick = || self.last_tick(mark);
-        match self.policy.judge(now, last_tick, has_waited) {
-            ClockVerdict::UpTo(tick) => Ok(tick),
-            ClockVerdict::ChangeLane(choice) => Err(Rejection::ChangeLane(choice)),
-            verdict => {
-                let behind_ticks = last_tick().saturating_sub(now);
-                Err(Rejection::Error(match verdict {
-                    ClockVerdict::Wait(wait_ticks) => ClockedError::Behind {
-                        behind_ticks,
-                        wait_ticks,
-                    },
-                    _ => ClockedError::MovedBack { behind_ticks },
-                }))
-            }
-        }
+        self.policy.reach(now, self.last_tick(mark), has_waited)
     }
 
     /// Returns the last tick that may have been stamped in the lane of a mark.

@@ -28,6 +28,7 @@
 //! allocation. Only a change of the lane takes a lock.
 
 mod clocked;
+mod clocked_error;
 mod policy;
 mod positions;
 mod progress;
@@ -42,9 +43,10 @@ mod worker_source;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use clocked::{Clocked, ClockedError, TickClock};
+pub use clocked::{Clocked, TickClock};
+pub use clocked_error::ClockedError;
 pub use policy::{
-    Ahead, ClockPolicy, ClockVerdict, Hold, LaneChoice, Refuse, RollbackBits, Timelines, Wait,
+    Ahead, ClockPolicy, Hold, LaneChoice, Refuse, Rejection, RollbackBits, Timelines, Wait,
 };
 pub use progress::Progress;
 pub use run::{Full, FullReason, Run};

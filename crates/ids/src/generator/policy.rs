@@ -1,16 +1,14 @@
 //! What a generator without a store does when its clock is behind.
 
-/// What a policy decides about a reading of the clock.
+use super::ClockedError;
+
+/// Why a policy stamps no tick at a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClockVerdict {
-    /// Stamp ticks up to and including this one.
-    UpTo(u64),
-    /// Wait this many ticks, then read the clock again.
-    Wait(u64),
-    /// Continue in a lane whose ticks at the reading are not used.
+pub enum Rejection {
+    /// The caller receives this error.
+    Error(ClockedError),
+    /// A lane whose ticks at the reading are not used may continue there.
     ChangeLane(LaneChoice),
-    /// Reject the call.
-    Reject,
 }
 
 /// Which lane a generator continues in.
@@ -28,9 +26,13 @@ pub trait ClockPolicy {
     /// which makes it faster; then `last_tick` may be any tick.
     const USES_LAST_TICK: bool = true;
 
-    /// Judges a reading. `last_tick` returns the last tick that may have been stamped in the
-    /// present lane; `has_waited` is true if the call has already waited for the clock.
-    fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict;
+    /// Returns the last tick that may be stamped at a reading. `last_tick` is the last one that may
+    /// have been stamped in the present lane; `has_waited` is true if the call has already waited
+    /// for the clock.
+    ///
+    /// # Errors
+    /// The policy stamps none.
+    fn reach(&self, now: u64, last_tick: u64, has_waited: bool) -> Result<u64, Rejection>;
 }
 
 /// Rejects calls while the clock is behind, and waits for the next tick when one is used up
@@ -77,25 +79,21 @@ pub struct Timelines {
 }
 
 impl ClockPolicy for Refuse {
-    #[inline]
-    fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, _: bool) -> ClockVerdict {
-        judge_distance(now, last_tick(), (0, 1), ClockVerdict::Reject)
+    fn reach(&self, now: u64, last_tick: u64, _: bool) -> Result<u64, Rejection> {
+        reach_or_wait(now, last_tick, (0, 1), None)
     }
 }
 
 impl ClockPolicy for Wait {
-    #[inline]
-    fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict {
-        let max = if has_waited { 0 } else { self.max_ticks };
-        let wait = (max, self.factor.max(1));
-        judge_distance(now, last_tick(), wait, ClockVerdict::Reject)
+    fn reach(&self, now: u64, last_tick: u64, has_waited: bool) -> Result<u64, Rejection> {
+        let wait_max = if has_waited { 0 } else { self.max_ticks };
+        reach_or_wait(now, last_tick, (wait_max, self.factor.max(1)), None)
     }
 }
 
 impl ClockPolicy for Hold {
-    #[inline]
-    fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, _: bool) -> ClockVerdict {
-        ClockVerdict::UpTo(now.max(last_tick()))
+    fn reach(&self, now: u64, last_tick: u64, _: bool) -> Result<u64, Rejection> {
+        Ok(now.max(last_tick))
     }
 }
 
@@ -103,41 +101,41 @@ impl ClockPolicy for Ahead {
     const USES_LAST_TICK: bool = false;
 
     #[inline]
-    fn judge(&self, now: u64, _: impl FnOnce() -> u64, _: bool) -> ClockVerdict {
-        ClockVerdict::UpTo(now.saturating_add(self.max_ticks))
+    fn reach(&self, now: u64, _: u64, _: bool) -> Result<u64, Rejection> {
+        Ok(now.saturating_add(self.max_ticks))
     }
 }
 
 impl ClockPolicy for RollbackBits {
-    #[inline]
-    fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict {
-        let max = if has_waited { 0 } else { self.wait_ticks };
-        let otherwise = ClockVerdict::ChangeLane(LaneChoice::NextAbove);
-        judge_distance(now, last_tick(), (max, 1), otherwise)
+    fn reach(&self, now: u64, last_tick: u64, has_waited: bool) -> Result<u64, Rejection> {
+        let wait_max = if has_waited { 0 } else { self.wait_ticks };
+        reach_or_wait(now, last_tick, (wait_max, 1), Some(LaneChoice::NextAbove))
     }
 }
 
 impl ClockPolicy for Timelines {
-    #[inline]
-    fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict {
-        let max = if has_waited { 0 } else { self.wait_ticks };
-        let otherwise = ClockVerdict::ChangeLane(LaneChoice::LeastFar);
-        judge_distance(now, last_tick(), (max, 1), otherwise)
+    fn reach(&self, now: u64, last_tick: u64, has_waited: bool) -> Result<u64, Rejection> {
+        let wait_max = if has_waited { 0 } else { self.wait_ticks };
+        reach_or_wait(now, last_tick, (wait_max, 1), Some(LaneChoice::LeastFar))
     }
 }
 
-/// Stamps a reading that is not behind. Waits for one that is at most `max` behind, `factor` times
-/// as long.
-#[inline]
-fn judge_distance(
+/// Stamps a reading that is not behind. Waits for one that is at most `wait_max` behind, `factor`
+/// times as long; further behind another lane may continue.
+fn reach_or_wait(
     now: u64,
     last_tick: u64,
-    (max, factor): (u64, u64),
-    otherwise: ClockVerdict,
-) -> ClockVerdict {
-    match last_tick.saturating_sub(now) {
-        0 => ClockVerdict::UpTo(now),
-        behind if behind <= max => ClockVerdict::Wait(behind.saturating_mul(factor)),
-        _ => otherwise,
+    (wait_max, factor): (u64, u64),
+    lane: Option<LaneChoice>,
+) -> Result<u64, Rejection> {
+    let behind_ticks = last_tick.saturating_sub(now);
+    match lane {
+        _ if behind_ticks == 0 => Ok(now),
+        _ if behind_ticks <= wait_max => Err(Rejection::Error(ClockedError::Behind {
+            behind_ticks,
+            wait_ticks: behind_ticks.saturating_mul(factor),
+        })),
+        Some(lane) => Err(Rejection::ChangeLane(lane)),
+        None => Err(Rejection::Error(ClockedError::MovedBack { behind_ticks })),
     }
 }

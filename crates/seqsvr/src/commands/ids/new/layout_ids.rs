@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seqsvr_core::layout::TickScale;
 use seqsvr_ids::generator::{
-    Ahead, ClockPolicy, ClockVerdict, Clocked, Hold, Refuse, RollbackBits, SequenceStart, Splicer,
+    Ahead, ClockPolicy, Clocked, Hold, Refuse, Rejection, RollbackBits, SequenceStart, Splicer,
     TickClock, Timelines, Wait,
 };
 use seqsvr_ids::presets::IdPreset;
@@ -124,14 +124,14 @@ fn default_policy(preset: &str) -> PolicyFlag {
 }
 
 impl ClockPolicy for PolicyFlag {
-    fn judge(&self, now: u64, last_tick: impl FnOnce() -> u64, has_waited: bool) -> ClockVerdict {
+    fn reach(&self, now: u64, last_tick: u64, has_waited: bool) -> Result<u64, Rejection> {
         match self {
-            Self::Refuse => Refuse.judge(now, last_tick, has_waited),
-            Self::Wait => WAIT.judge(now, last_tick, has_waited),
-            Self::Hold => Hold.judge(now, last_tick, has_waited),
-            Self::Ahead => AHEAD.judge(now, last_tick, has_waited),
-            Self::RollbackBits => ROLLBACK_BITS.judge(now, last_tick, has_waited),
-            Self::Timelines => TIMELINES.judge(now, last_tick, has_waited),
+            Self::Refuse => Refuse.reach(now, last_tick, has_waited),
+            Self::Wait => WAIT.reach(now, last_tick, has_waited),
+            Self::Hold => Hold.reach(now, last_tick, has_waited),
+            Self::Ahead => AHEAD.reach(now, last_tick, has_waited),
+            Self::RollbackBits => ROLLBACK_BITS.reach(now, last_tick, has_waited),
+            Self::Timelines => TIMELINES.reach(now, last_tick, has_waited),
         }
     }
 }
