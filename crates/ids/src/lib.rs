@@ -9,6 +9,7 @@
 
 pub mod codec;
 pub mod generator;
+mod input_error;
 pub mod opaque_numbers;
 pub mod presets;
 pub mod recognition;
@@ -16,3 +17,5 @@ mod rising_counter;
 pub mod stamp;
 pub mod text;
 pub mod uuids;
+
+pub use input_error::InputError;

@@ -1,8 +1,9 @@
 //! One preset.
 
-use seqsvr_core::layout::{LayoutError, TickScale};
+use seqsvr_core::layout::TickScale;
 
 use super::IdScheme;
+use crate::InputError;
 
 /// How a system or a package lays out its ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +30,16 @@ impl IdPreset {
     ///
     /// # Errors
     /// The preset has no epoch and none is given, or the given one is after the year 9999.
-    pub fn scheme(&self, epoch_ms: Option<u64>) -> Result<IdScheme, EpochRequired> {
-        let epoch_ms = epoch_ms.or(self.epoch_ms).ok_or(EpochRequired::Missing {
-            preset: self.name,
-            why: self.note,
+    pub fn scheme(&self, epoch_ms: Option<u64>) -> Result<IdScheme, InputError> {
+        let epoch_ms = epoch_ms.or(self.epoch_ms).ok_or_else(|| {
+            let (name, why) = (self.name, self.note);
+            InputError(format!(
+                "preset {name} needs an epoch: {why}; give one, such as 2026-01-01 or \
+                 1767225600000"
+            ))
         })?;
         let scale = TickScale::new(epoch_ms, self.unit_ms)?;
         Ok(IdScheme::new(self.layout.parse()?, scale))
-    }
-
-    /// Returns whether the preset or one of its packages has this name.
-    pub fn has_name(&self, name: &str) -> bool {
-        self.names().any(|own| own == name)
     }
 
     /// Returns the name and those of the packages.
@@ -54,20 +53,4 @@ impl IdPreset {
         let mut texts = self.names().chain([self.note]);
         texts.any(|about| about.to_lowercase().contains(text))
     }
-}
-
-/// A preset cannot be used with this epoch.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EpochRequired {
-    /// The preset has no epoch of its own, and none was given.
-    #[error("preset {preset} needs an epoch: {why}; give one, such as 2026-01-01 or 1767225600000")]
-    Missing {
-        /// Name of the preset.
-        preset: &'static str,
-        /// Why there is none.
-        why: &'static str,
-    },
-    /// The epoch is out of bounds.
-    #[error(transparent)]
-    Bad(#[from] LayoutError),
 }

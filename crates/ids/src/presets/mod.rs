@@ -8,9 +8,9 @@ mod id_scheme;
 mod preset_search;
 mod table;
 
-pub use id_preset::{EpochRequired, IdPreset};
+pub use id_preset::IdPreset;
 pub use id_scheme::{IdReading, IdScheme};
-pub use preset_search::{UnknownPreset, find_namesakes, find_preset};
+pub use preset_search::{find_namesakes, find_preset};
 pub use table::PRESETS;
 
 #[cfg(test)]

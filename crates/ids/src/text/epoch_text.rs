@@ -2,22 +2,10 @@
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Timelike};
 
+use crate::InputError;
+
 /// Nanoseconds from which on a second is a leap second, which has no Unix time of its own.
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
-
-/// A text that is no time.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is no epoch: {why}; write a date of 1970-01-01 to 9999-12-31, alone or with a time \
-     of RFC 3339 (00:00:00 to 23:59:59, then Z or a distance from UTC), or Unix milliseconds, for \
-     example 2026-01-01, 2026-01-01T08:00:00+08:00 or 1767225600000"
-)]
-pub struct EpochTextError {
-    /// The text.
-    pub text: String,
-    /// What is wrong with it.
-    pub why: String,
-}
 
 /// Parses a date in UTC or a time of RFC 3339, from 1970 to 9999, or Unix milliseconds, which
 /// [`TickScale::new`](seqsvr_core::layout::TickScale::new) bounds. Returns Unix milliseconds;
@@ -25,10 +13,13 @@ pub struct EpochTextError {
 ///
 /// # Errors
 /// The text is none of these, or a part of it is out of bounds.
-pub fn parse_epoch(text: &str) -> Result<u64, EpochTextError> {
-    let bad = |why: &str| EpochTextError {
-        text: text.to_owned(),
-        why: why.to_owned(),
+pub fn parse_epoch(text: &str) -> Result<u64, InputError> {
+    let bad = |why: &str| {
+        InputError(format!(
+            "{text:?} is no epoch: {why}; write a date of 1970-01-01 to 9999-12-31, alone or with \
+             a time of RFC 3339 (00:00:00 to 23:59:59, then Z or a distance from UTC), or Unix \
+             milliseconds, for example 2026-01-01, 2026-01-01T08:00:00+08:00 or 1767225600000"
+        ))
     };
     if !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) {
         // Four digits are a year to a person.

@@ -1,6 +1,6 @@
 //! One form of text.
 
-use super::IdTextError;
+use crate::InputError;
 
 /// A way to write an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,43 +93,45 @@ impl IdForm {
     ///
     /// # Errors
     /// The text is empty, has a character that the form does not have, or more than 128 bits.
-    pub fn parse(self, text: &str) -> Result<u128, IdTextError> {
+    pub fn parse(self, text: &str) -> Result<u128, InputError> {
         match (self, text.strip_prefix('-'), text.strip_prefix("0x")) {
             (IdForm::Decimal, Some(digits), _) => {
-                let magnitude = self.parse_digits(digits)?;
-                let too_small = || IdTextError::TooSmall(text.to_owned());
-                let id = 0i64.checked_sub_unsigned(u64::try_from(magnitude).unwrap_or(u64::MAX));
-                id.map(|id| u128::from(id as u64)).ok_or_else(too_small)
+                let magnitude = u64::try_from(self.parse_digits(digits)?).unwrap_or(u64::MAX);
+                let id = 0i64.checked_sub_unsigned(magnitude);
+                id.map(|id| u128::from(id as u64)).ok_or_else(|| {
+                    InputError(format!(
+                        "{text:?} is too small: a signed id is -9223372036854775808 or greater; \
+                         write for example -9223372036854771712"
+                    ))
+                })
             }
             (IdForm::Hex, _, Some(digits)) => self.parse_digits(digits),
             _ => self.parse_digits(text),
         }
     }
 
-    fn parse_digits(self, text: &str) -> Result<u128, IdTextError> {
-        let form = self.name();
-        let (characters, example) = self.describe();
+    fn parse_digits(self, text: &str) -> Result<u128, InputError> {
+        let (form, (characters, example)) = (self.name(), self.describe());
+        let bad = |why| InputError(format!("{why}; write in {form} for example {example}"));
         if text.is_empty() {
-            return Err(IdTextError::Empty { form, example });
+            return Err(bad(format!(
+                "the id is empty: {form} has at least one character"
+            )));
         }
         let base = self.alphabet().len() as u128;
         let mut number = 0u128;
         for (index, character) in text.chars().enumerate() {
-            let bad = || IdTextError::Character {
-                form,
-                character,
-                place: index + 1,
-                characters,
-                example,
-            };
-            let digit = self.digit_of(character).ok_or_else(bad)?;
+            let digit = self.digit_of(character).ok_or_else(|| {
+                let place = index + 1;
+                bad(format!(
+                    "{character:?} is no character of {form}: character {place} must be one of \
+                     {characters}"
+                ))
+            })?;
             let shifted = number.checked_mul(base);
             let sum = shifted.and_then(|number| number.checked_add(digit));
-            number = sum.ok_or_else(|| IdTextError::TooLarge {
-                form,
-                text: text.to_owned(),
-                example,
-            })?;
+            let too_large = || format!("{text:?} is too large: an id has at most 128 bits");
+            number = sum.ok_or_else(|| bad(too_large()))?;
         }
         Ok(number)
     }

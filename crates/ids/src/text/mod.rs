@@ -5,12 +5,12 @@
 mod epoch_text;
 mod id_form;
 mod long_form;
-mod text_error;
 
-pub use epoch_text::{EpochTextError, parse_epoch};
+pub use epoch_text::parse_epoch;
 pub use id_form::IdForm;
 pub use long_form::format_long;
-pub use text_error::IdTextError;
+
+use crate::InputError;
 
 /// Reads a text without knowing its form. Returns each form that it can be, with the number; the
 /// likely ones first. A form in front decides, as in `base36:1psf8zbrfl6o`, and so does `0x`.
@@ -18,37 +18,40 @@ pub use text_error::IdTextError;
 ///
 /// # Errors
 /// The text has no form.
-pub fn read_any_form(text: &str) -> Result<Vec<(IdForm, u128)>, IdTextError> {
+pub fn read_any_form(text: &str) -> Result<Vec<(IdForm, u128)>, InputError> {
     let text = text.trim();
-    let of_prefix = text.split_once(':').and_then(|(name, rest)| {
+    let named = text.split_once(':').and_then(|(name, rest)| {
         let form = IdForm::ALL.into_iter().find(|form| form.name() == name)?;
         Some((form, rest))
     });
-    if let Some((form, rest)) = of_prefix {
-        return Ok(vec![(form, form.parse(rest)?)]);
-    }
     let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.bytes().all(|c| c.is_ascii_digit()) {
-        return Ok(vec![(IdForm::Decimal, IdForm::Decimal.parse(text)?)]);
+    let certain = match named {
+        None if digits.bytes().all(|c| c.is_ascii_digit()) => Some((IdForm::Decimal, text)),
+        None if text.starts_with("0x") => Some((IdForm::Hex, text)),
+        named => named,
+    };
+    if let Some((form, text)) = certain {
+        return Ok(vec![(form, form.parse(text)?)]);
     }
-    if text.starts_with("0x") {
-        return Ok(vec![(IdForm::Hex, IdForm::Hex.parse(text)?)]);
-    }
-    let mut readings = Vec::new();
-    for form in IdForm::ALL
-        .into_iter()
-        .filter(|form| form.may_have(text.len()))
-    {
-        if let Ok(number) = form.parse(text) {
-            readings.push((form, number));
-        }
-    }
+    let likely = IdForm::ALL.into_iter();
+    let likely = likely.filter(|form| form.may_have(text.len()));
+    let read = |form: IdForm| Some((form, form.parse(text).ok()?));
+    let mut readings: Vec<_> = likely.filter_map(read).collect();
     // Few ids are wider than 64 bits.
     readings.sort_by_key(|(_, number)| *number > u64::MAX.into());
     match readings.is_empty() {
-        true => Err(IdTextError::NoForm(text.to_owned())),
+        true => Err(no_form(text)),
         false => Ok(readings),
     }
+}
+
+/// Returns the error of a text that can be no form.
+pub fn no_form(text: &str) -> InputError {
+    InputError(format!(
+        "{text:?} is no id in any form: dec has digits, hex 16 characters, base32 13, base62 11, \
+         base58 9 to 11, base36 10 to 13, a UUID 32 and hyphens; name the form in front, as in \
+         base36:1psf8zbrfl6o"
+    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use seqsvr_core::layout::{IdLayout, TickScale};
-use seqsvr_ids::presets::{IdPreset, IdScheme, UnknownPreset, find_namesakes, find_preset};
+use seqsvr_ids::InputError;
+use seqsvr_ids::presets::{IdPreset, IdScheme, find_namesakes, find_preset};
 use seqsvr_ids::text::parse_epoch;
 
 use crate::output::exit_code::BadInput;
@@ -32,7 +33,7 @@ pub(crate) struct PresetFlag {
     pub(crate) namesakes: Vec<&'static str>,
 }
 
-fn parse_preset(name: &str) -> Result<PresetFlag, UnknownPreset> {
+fn parse_preset(name: &str) -> Result<PresetFlag, InputError> {
     Ok(PresetFlag {
         preset: find_preset(name)?,
         namesakes: find_namesakes(name),

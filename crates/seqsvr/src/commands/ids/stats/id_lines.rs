@@ -3,7 +3,8 @@
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read};
 
-use seqsvr_ids::text::{IdForm, IdTextError, read_any_form};
+use seqsvr_ids::InputError;
+use seqsvr_ids::text::{IdForm, no_form, read_any_form};
 use seqsvr_ids::uuids::Uuid;
 
 use crate::output::exit_code::{BadInput, unreadable_input};
@@ -105,7 +106,7 @@ fn first_column(line: &str) -> &str {
 
 /// Parses an id. If there is no form yet, the text decides: only decimal and hexadecimal are
 /// recognized, because a name of a column can be an id in the other forms.
-fn parse_id(text: &str, form: &mut Option<IdForm>) -> Result<u128, IdTextError> {
+fn parse_id(text: &str, form: &mut Option<IdForm>) -> Result<u128, InputError> {
     if let (Some(IdForm::Decimal), Ok(id)) = (*form, text.parse::<u64>()) {
         return Ok(id.into());
     }
@@ -119,7 +120,7 @@ fn parse_id(text: &str, form: &mut Option<IdForm>) -> Result<u128, IdTextError> 
     }
     let (found, id) = read_any_form(text)?[0];
     if !matches!(found, IdForm::Decimal | IdForm::Hex) && !text.contains(':') {
-        return Err(IdTextError::NoForm(text.to_owned()));
+        return Err(no_form(text));
     }
     *form = Some(found);
     Ok(id)
