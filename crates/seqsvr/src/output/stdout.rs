@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 
 use seqsvr_proto::printable::{is_unprintable, printable};
 
@@ -26,9 +26,15 @@ pub(crate) fn print_text(text: impl Display) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
 }
 
-/// Prints lines that this process made, each with its end.
-pub(crate) fn print_lines(lines: &str) -> io::Result<()> {
-    io::stdout().lock().write_all(lines.as_bytes())
+/// Prints lines that this process makes, many at once. The first error ends it, after the lines
+/// before.
+pub(crate) fn print_lines(
+    mut lines: impl Iterator<Item = anyhow::Result<String>>,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let printed = lines.try_for_each(|line| Ok(writeln!(out, "{}", line?)?));
+    out.flush()?;
+    printed
 }
 
 /// Prints a JSON document on one line or several. Escapes unprintable characters as JSON does.

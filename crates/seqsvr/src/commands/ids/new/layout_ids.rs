@@ -1,8 +1,8 @@
 //! Ids of a preset by the clock of the system, for one process.
 
 use std::num::NonZeroU32;
-use std::thread;
 use std::time::Duration;
+use std::{thread, vec};
 
 use seqsvr_core::layout::TickScale;
 use seqsvr_ids::generator::{
@@ -11,10 +11,9 @@ use seqsvr_ids::generator::{
 };
 use seqsvr_ids::presets::IdPreset;
 
-use super::now;
 use super::worker_number::find_worker;
+use super::{bad_input, now};
 use crate::cli::{NewIdArgs, PolicyFlag};
-use crate::output::exit_code::BadInput;
 
 /// Ids taken at once; a lesser count takes no more than it needs.
 const RUN_LENGTH: u64 = 1_000;
@@ -40,15 +39,15 @@ pub(super) struct LayoutIds {
     splicer: Splicer,
     clock: SystemTicks,
     run_length: NonZeroU32,
-    /// Ids that were taken and not used, the next one last.
-    ids: Vec<u64>,
+    /// Ids that were taken and not used.
+    ids: vec::IntoIter<u64>,
 }
 
 impl LayoutIds {
     /// Makes the generator that the flags describe.
     ///
     /// # Errors
-    /// A flag does not fit the preset, or the clock is before its epoch: [`BadInput`].
+    /// A flag does not fit the preset, or the clock is before its epoch.
     pub(super) fn new(args: &NewIdArgs, preset: &IdPreset) -> anyhow::Result<Self> {
         let scheme = preset.scheme(args.epoch).map_err(bad_input)?;
         let layout = scheme.layout();
@@ -79,7 +78,7 @@ impl LayoutIds {
             clock,
             run_length: NonZeroU32::new(args.count.min(RUN_LENGTH) as u32)
                 .unwrap_or(NonZeroU32::MIN),
-            ids: Vec::new(),
+            ids: Vec::new().into_iter(),
         })
     }
 
@@ -88,27 +87,19 @@ impl LayoutIds {
     /// # Errors
     /// The policy rejects the clock, or the time of the layout has ended.
     pub(super) fn next(&mut self) -> anyhow::Result<u64> {
-        if let Some(id) = self.ids.pop() {
-            return Ok(id);
+        loop {
+            if let Some(id) = self.ids.next() {
+                return Ok(id);
+            }
+            let run = self.generator.take_waiting(self.run_length, &self.clock)?;
+            let mut ids = vec![0; run.count as usize];
+            self.splicer.fill(run, &mut ids);
+            for id in &mut ids {
+                *id ^= rand::random::<u64>() & self.splicer.random_mask();
+            }
+            self.ids = ids.into_iter();
         }
-        let run = self.generator.take_waiting(self.run_length, &self.clock)?;
-        self.ids.resize(run.count as usize, 0);
-        self.splicer.fill(run, &mut self.ids);
-        let mask = self.splicer.random_mask();
-        if mask != 0 {
-            self.ids
-                .iter_mut()
-                .for_each(|id| *id ^= rand::random::<u64>() & mask);
-        }
-        self.ids.reverse();
-        self.ids
-            .pop()
-            .ok_or_else(|| anyhow::anyhow!("a run has no id"))
     }
-}
-
-fn bad_input(error: impl std::fmt::Display) -> BadInput {
-    BadInput(error.to_string())
 }
 
 /// Returns what the system of a preset does while its clock is behind.

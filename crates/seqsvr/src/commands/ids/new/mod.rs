@@ -3,7 +3,7 @@
 mod layout_ids;
 mod worker_number;
 
-use std::fmt::Write as _;
+use std::iter;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
@@ -17,33 +17,19 @@ use crate::output::exit_code::BadInput;
 use crate::output::{log, stdout};
 use layout_ids::LayoutIds;
 
-/// Bytes of one write to stdout, which bounds the memory.
-const WRITE_BYTES: usize = 1 << 16;
 /// Random digits of a stamp, as in the founding text.
 const STAMP_DIGITS: u32 = 4;
 /// Preset of the ids in a `uuid8`.
 const V8_PRESET: &str = "snowflake";
 
-/// Appends the text of the next id.
-type IdSource = Box<dyn FnMut(&mut String) -> anyhow::Result<()>>;
+/// Makes the text of the next id.
+type IdSource = Box<dyn FnMut() -> anyhow::Result<String>>;
 
 /// Prints ids that need no server.
 pub(crate) fn run(args: &NewIdArgs) -> anyhow::Result<()> {
     check_flags(args)?;
-    let mut append = id_source(args)?;
-    let mut text = String::new();
-    for _ in 0..args.count {
-        if let Err(error) = append(&mut text) {
-            stdout::print_lines(&text)?;
-            return Err(error);
-        }
-        text.push('\n');
-        if text.len() >= WRITE_BYTES {
-            stdout::print_lines(&text)?;
-            text.clear();
-        }
-    }
-    Ok(stdout::print_lines(&text)?)
+    let ids = iter::repeat_with(id_source(args)?);
+    stdout::print_lines(ids.take(args.count as usize))
 }
 
 /// Rejects flags that mean nothing for the kind.
@@ -64,15 +50,15 @@ fn check_flags(args: &NewIdArgs) -> Result<(), BadInput> {
         ("--digits", args.digits.is_some(), kind == "stamp"),
         ("--falling", args.falling, kind == "stamp"),
     ];
-    match flags
+    let unused = flags
         .iter()
-        .find(|(_, is_given, has_use)| *is_given && !has_use)
-    {
-        Some((flag, ..)) => Err(BadInput(format!(
-            "{flag} has no meaning for {kind}: `seqsvr id new --help` lists what each kind takes; leave it out"
-        ))),
-        None => Ok(()),
-    }
+        .find(|(_, is_given, has_use)| *is_given && !has_use);
+    unused.map_or(Ok(()), |(flag, ..)| {
+        Err(BadInput(format!(
+            "{flag} has no meaning for {kind}: `seqsvr id new --help` lists what each kind takes; \
+             leave it out"
+        )))
+    })
 }
 
 /// Returns what makes the ids of the kind.
@@ -80,7 +66,7 @@ fn id_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
     Ok(match &*args.kind {
         "uuid1" => {
             let uuids = GregorianUuids::new(rand::random::<u64>);
-            uuid_source(move || uuids.make_v1(now()))
+            source_of(move || uuids.make_v1(now()))
         }
         "uuid2" => bail!(BadInput(
             "uuid2 is not made: it tells the id of a user and repeats within seven minutes; use uuid4 \
@@ -88,42 +74,38 @@ fn id_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
                 .to_owned()
         )),
         "uuid3" => named_source(args, Uuid::new_v3)?,
-        "uuid4" => uuid_source(|| make_v4(rand::random::<u64>)),
+        "uuid4" => source_of(|| make_v4(rand::random::<u64>)),
         "uuid5" => named_source(args, Uuid::new_v5)?,
         "uuid6" => {
             let uuids = GregorianUuids::new(rand::random::<u64>);
-            uuid_source(move || uuids.make_v6(now()))
+            source_of(move || uuids.make_v6(now()))
         }
         "uuid7" => {
             let uuids = UuidV7Generator::default();
-            uuid_source(move || uuids.make(now(), rand::random::<u64>))
+            source_of(move || uuids.make(now(), rand::random::<u64>))
         }
         "uuid8" => {
             let mut ids = LayoutIds::new(args, find_preset(V8_PRESET)?)?;
-            Box::new(move |text| Ok(write!(text, "{}", make_v8(0, ids.next()?))?))
+            Box::new(move || Ok(make_v8(0, ids.next()?).to_string()))
         }
-        "guid" => Box::new(|text| {
-            let uuid = make_v4(rand::random::<u64>);
-            Ok(write!(text, "{:X}", uuid.braced())?)
-        }),
+        "guid" => source_of(|| format!("{:X}", make_v4(rand::random::<u64>).braced())),
         "stamp" => stamp_source(args)?,
         preset => {
-            let preset = find_preset(preset).map_err(|error| BadInput(format!(
-                "{:?} is no kind: it is none of uuid1, uuid3 to uuid8, guid and stamp, and {error}",
-                args.kind
-            )))?;
+            let preset = find_preset(preset).map_err(|error| {
+                bad_input(format!(
+                    "{preset:?} is no kind: it is none of uuid1, uuid3 to uuid8, guid and stamp, \
+                     and {error}"
+                ))
+            })?;
             let mut ids = LayoutIds::new(args, preset)?;
             let form = args.form.unwrap_or(IdForm::Decimal);
-            Box::new(move |text| {
-                text.push_str(&form.format(ids.next()?));
-                Ok(())
-            })
+            Box::new(move || Ok(form.format(ids.next()?)))
         }
     })
 }
 
-fn uuid_source(mut make: impl FnMut() -> Uuid + 'static) -> IdSource {
-    Box::new(move |text| Ok(write!(text, "{}", make())?))
+fn source_of<T: ToString>(mut make: impl FnMut() -> T + 'static) -> IdSource {
+    Box::new(move || Ok(make().to_string()))
 }
 
 fn named_source(args: &NewIdArgs, make: fn(&Uuid, &[u8]) -> Uuid) -> anyhow::Result<IdSource> {
@@ -134,24 +116,25 @@ fn named_source(args: &NewIdArgs, make: fn(&Uuid, &[u8]) -> Uuid) -> anyhow::Res
             args.kind
         )));
     };
-    let namespace = parse_namespace(namespace).map_err(|error| BadInput(error.to_string()))?;
+    let namespace = parse_namespace(namespace).map_err(bad_input)?;
     let uuid = make(&namespace, name.as_bytes());
-    Ok(uuid_source(move || uuid))
+    Ok(source_of(move || uuid))
 }
 
 fn stamp_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
     let form = StampForm::new(args.digits.unwrap_or(STAMP_DIGITS), args.falling);
-    let form = form.map_err(|error| BadInput(error.to_string()))?;
+    let form = form.map_err(bad_input)?;
     log::print_warning(format_args!(
         "another process may make the same stamp: a share of {} if 100 cores make 2 in a tick of 100 ns; \
          insert stamps under a unique key, and make another if one is taken",
         form.collision_share(200.0)
     ));
     let stamps = StampMaker::new(form);
-    Ok(Box::new(move |text| {
-        text.push_str(&stamps.make(now(), rand::random::<u64>));
-        Ok(())
-    }))
+    Ok(source_of(move || stamps.make(now(), rand::random::<u64>)))
+}
+
+fn bad_input(error: impl ToString) -> BadInput {
+    BadInput(error.to_string())
 }
 
 /// Returns the time since the Unix epoch.
