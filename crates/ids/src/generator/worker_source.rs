@@ -23,56 +23,14 @@ pub enum WorkerSource<'a> {
     HostOrdinal(&'a str),
     /// The low bits of an IP address: 16 bits are its last two bytes.
     Address(IpAddr),
-    /// The low bits of a hardware address (MAC).
-    HardwareAddress([u8; 6]),
+    /// The low bits of a hardware address (MAC), which is a number of 48 bits.
+    HardwareAddress(u64),
 }
 
-/// Why a source gives no worker number.
+/// A source that gives no worker number: what is wrong, the bounds, and what to write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WorkerError {
-    /// The variable is not set.
-    #[error("worker is missing: the variable {variable} is not set; set it, such as {variable}=7")]
-    NotSet {
-        /// Its name.
-        variable: String,
-    },
-    /// A text is no number.
-    #[error(
-        "worker is not a number: {field} is {text:?}; use a decimal of at most {max}, such as 7"
-    )]
-    NotANumber {
-        /// Where the text is from.
-        field: String,
-        /// The text.
-        text: String,
-        /// Greatest worker of the layout.
-        max: u64,
-    },
-    /// A host name has no number at its end.
-    #[error(
-        "worker is missing: the host name {host:?} does not end in `-` and a number, such as ids-7"
-    )]
-    NoOrdinal {
-        /// The host name.
-        host: String,
-    },
-    /// The number does not fit the field.
-    #[error(
-        "worker out of range: {worker} is above {max}; use a number of 0 to {max}, such as {max}"
-    )]
-    TooLarge {
-        /// The number.
-        worker: u64,
-        /// Greatest worker of the layout.
-        max: u64,
-    },
-    /// The layout has no such field.
-    #[error("worker is too wide: {bits} bits, at most 22; narrow it, such as worker:10")]
-    Width {
-        /// Bits of the field.
-        bits: u32,
-    },
-}
+#[error("worker {0}")]
+pub struct WorkerError(String);
 
 impl WorkerSource<'_> {
     /// Returns the worker number for a field of `bits` bits.
@@ -82,45 +40,47 @@ impl WorkerSource<'_> {
     /// If the source has no number, or one that does not fit. Low bits of addresses always fit.
     pub fn worker(&self, bits: u32) -> Result<u64, WorkerError> {
         if bits > WORKER_BITS_MAX {
-            return Err(WorkerError::Width { bits });
+            return Err(WorkerError(format!(
+                "is too wide: {bits} bits, at most {WORKER_BITS_MAX}; narrow it, such as worker:10"
+            )));
         }
         let max = (1 << bits) - 1;
         let worker = match *self {
             Self::Fixed(worker) => worker,
             Self::Environment { variable, value } => {
-                let Some(text) = value else {
-                    return Err(WorkerError::NotSet {
-                        variable: variable.to_owned(),
-                    });
-                };
-                parse_worker(variable, text, max)?
+                let text = value.ok_or_else(|| {
+                    WorkerError(format!(
+                        "is missing: the variable {variable} is not set; set it, such as \
+                         {variable}=7"
+                    ))
+                })?;
+                parse_decimal(text.trim()).ok_or_else(|| {
+                    WorkerError(format!(
+                        "is not a number: {variable} is {text:?}; use a decimal of at most {max}, \
+                         such as 7"
+                    ))
+                })?
             }
             Self::HostOrdinal(host) => {
                 let name = host.split('.').next().unwrap_or_default();
-                match name.rsplit_once('-') {
-                    Some((_, ordinal)) if is_decimal(ordinal) => {
-                        parse_worker("the host name's number", ordinal, max)?
-                    }
-                    _ => {
-                        return Err(WorkerError::NoOrdinal {
-                            host: host.to_owned(),
-                        });
-                    }
-                }
+                let ordinal = name.rsplit_once('-').map(|(_, ordinal)| ordinal);
+                ordinal.and_then(parse_decimal).ok_or_else(|| {
+                    WorkerError(format!(
+                        "is missing: the host name {host:?} does not end in `-` and a number of \
+                         at most {max}, such as ids-7"
+                    ))
+                })?
             }
             Self::Address(IpAddr::V4(address)) => u64::from(address.to_bits()) & max,
-            Self::Address(IpAddr::V6(address)) => (address.to_bits() as u64) & max,
-            Self::HardwareAddress(bytes) => {
-                bytes
-                    .iter()
-                    .fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
-                    & max
-            }
+            Self::Address(IpAddr::V6(address)) => address.to_bits() as u64 & max,
+            Self::HardwareAddress(address) => address & max,
         };
-        if worker > max {
-            return Err(WorkerError::TooLarge { worker, max });
+        match worker <= max {
+            true => Ok(worker),
+            false => Err(WorkerError(format!(
+                "out of range: {worker} is above {max}; use a number of 0 to {max}, such as {max}"
+            ))),
         }
-        Ok(worker)
     }
 
     /// Returns when two processes receive the same number from this source, so that their ids
@@ -143,18 +103,7 @@ impl WorkerSource<'_> {
     }
 }
 
-fn is_decimal(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn parse_worker(field: &str, text: &str, max: u64) -> Result<u64, WorkerError> {
-    let digits = text.trim();
-    match digits.parse() {
-        Ok(worker) if is_decimal(digits) => Ok(worker),
-        _ => Err(WorkerError::NotANumber {
-            field: field.to_owned(),
-            text: text.to_owned(),
-            max,
-        }),
-    }
+/// Parses digits alone; None for a sign or more than 64 bits.
+fn parse_decimal(digits: &str) -> Option<u64> {
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }

@@ -15,7 +15,7 @@ fn environment(value: Option<&str>) -> WorkerSource<'_> {
 fn b4_worker_comes_from_setting_host_or_address() {
     let address = IpAddr::V4(Ipv4Addr::new(10, 1, 3, 200));
     let v6 = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0xffff, 0x0102));
-    let hardware = WorkerSource::HardwareAddress([0x02, 0x42, 0xac, 0x11, 0x07, 0xff]);
+    let hardware = WorkerSource::HardwareAddress(0x0242_ac11_07ff);
     for (source, bits, worker) in [
         (WorkerSource::Fixed(1_023), 10, 1_023),
         (environment(Some(" 17\n")), 10, 17),
