@@ -3,15 +3,13 @@
 //! Runs of sorted ids are written to unnamed files and merged. Nothing remains of such a file if
 //! the process is killed.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use indicatif::ProgressBar;
+use itertools::Itertools as _;
 
 /// Ids that are sorted at once: 64 MiB.
 const RUN_IDS: usize = 1 << 22;
@@ -19,8 +17,6 @@ const RUN_IDS: usize = 1 << 22;
 const BUFFER_BYTES: usize = 64 << 10;
 /// Duplicates that are named, the smallest first.
 const NAMED_MAX: usize = 10;
-/// Ids between two movements of the bar.
-const BAR_STEP_IDS: u64 = 1 << 16;
 
 /// Collects ids and finds duplicates.
 pub(super) struct DuplicateSearch {
@@ -99,7 +95,16 @@ impl DuplicateSearch {
             .map(|file| Box::new(read_run(file)) as IdRun)
             .collect();
         runs.push(Box::new(self.run.into_iter().map(Ok)));
-        merge(&mut runs, bar).context(failure)
+        // An error is before every id.
+        let merged = runs
+            .into_iter()
+            .kmerge_by(|a, b| a.as_ref().ok() < b.as_ref().ok());
+        let is_same = |a: &_, b: &_| matches!((a, b), (Ok(a), Ok(b)) if a == b);
+        let mut found = FoundDuplicates::default();
+        for (times, id) in bar.wrap_iter(merged).dedup_by_with_count(is_same) {
+            found.count(id.with_context(|| failure.clone())?, times as u64);
+        }
+        Ok(found)
     }
 
     fn describe_failure(&self) -> String {
@@ -123,33 +128,6 @@ fn read_run(file: File) -> impl Iterator<Item = io::Result<u128>> {
             read => Some(read.map(|()| u128::from_le_bytes(id))),
         }
     })
-}
-
-fn merge(runs: &mut [IdRun], bar: &ProgressBar) -> io::Result<FoundDuplicates> {
-    let mut found = FoundDuplicates::default();
-    let mut heads = BinaryHeap::new();
-    for (index, run) in runs.iter_mut().enumerate() {
-        heads.extend(run.next().transpose()?.map(|id| Reverse((id, index))));
-    }
-    let (mut current, mut times, mut merged) = (0, 0, 0u64);
-    while let Some(mut head) = heads.peek_mut() {
-        let Reverse((id, index)) = *head;
-        if id != current {
-            found.count(current, times);
-            (current, times) = (id, 0);
-        }
-        times += 1;
-        match runs[index].next().transpose()? {
-            Some(next) => *head = Reverse((next, index)),
-            None => _ = PeekMut::pop(head),
-        }
-        merged += 1;
-        if merged.is_multiple_of(BAR_STEP_IDS) {
-            bar.set_position(merged);
-        }
-    }
-    found.count(current, times);
-    Ok(found)
 }
 
 impl FoundDuplicates {
