@@ -26,10 +26,8 @@ pub(crate) use common::ClientArgs;
 use common::GLOBAL_HEADING;
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use http::StoreHttpArgs;
-pub(crate) use ids::{
-    BucketFlag, DecodeArgs, IdCommand, IdStatsArgs, NewIdArgs, OpaqueArgs, PolicyFlag,
-};
 use ids::{DECODE_HELP, OPAQUE_HELP};
+pub(crate) use ids::{DecodeArgs, IdCommand, IdStatsArgs, NewIdArgs, OpaqueArgs, PolicyFlag};
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};

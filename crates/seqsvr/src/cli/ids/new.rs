@@ -4,6 +4,8 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use seqsvr_ids::text::{IdForm, parse_epoch};
 
+use super::parse_form;
+
 /// Most ids of one call; a larger count is rejected.
 const COUNT_MAX: u64 = 1_000_000_000;
 
@@ -88,9 +90,4 @@ pub(crate) enum PolicyFlag {
 
 fn parse_count() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(1..=COUNT_MAX)
-}
-
-fn parse_form(text: &str) -> Result<IdForm, String> {
-    let form = IdForm::ALL.into_iter().find(|form| form.name() == text);
-    form.ok_or_else(|| "use dec, hex, base32, base36, base58 or base62".to_owned())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use seqsvr_ids::text::IdForm;
 
+use super::parse_form;
 use super::scheme_flags::SchemeFlags;
 
 pub(super) const STATS_HELP: &str = "\
@@ -45,28 +46,11 @@ pub(crate) struct IdStatsArgs {
     pub(crate) tmp: Option<PathBuf>,
 }
 
-/// Period in which ids are counted.
+/// Period in which ids are counted, in milliseconds.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum BucketFlag {
-    Second,
-    Minute,
-    Hour,
-    Day,
-}
-
-impl BucketFlag {
-    /// Returns the length in milliseconds.
-    pub(crate) fn width_ms(self) -> u64 {
-        match self {
-            BucketFlag::Second => 1_000,
-            BucketFlag::Minute => 60_000,
-            BucketFlag::Hour => 3_600_000,
-            BucketFlag::Day => 86_400_000,
-        }
-    }
-}
-
-fn parse_form(name: &str) -> Result<IdForm, String> {
-    let form = IdForm::ALL.into_iter().find(|form| form.name() == name);
-    form.ok_or_else(|| "forms are dec, hex, base32, base36, base58 and base62".into())
+    Second = 1_000,
+    Minute = 60_000,
+    Hour = 3_600_000,
+    Day = 86_400_000,
 }

@@ -1,11 +1,10 @@
 //! How many ids were made when, as rows of text.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::io;
+use std::fmt::{self, Write as _};
 
 use seqsvr_core::layout::format_utc_ms;
-
-use crate::output::stdout;
 
 /// Periods that are counted one by one; with more the periods get longer.
 const PERIODS_MAX: usize = 1 << 20;
@@ -14,10 +13,14 @@ const ROWS_MAX: u64 = 40;
 /// Characters of the longest bar.
 const BAR_WIDTH: u64 = 50;
 
-const SECOND_MS: u64 = 1_000;
-const MINUTE_MS: u64 = 60_000;
-const HOUR_MS: u64 = 3_600_000;
-const DAY_MS: u64 = 86_400_000;
+/// Units of time in milliseconds, the longest first.
+const UNITS: [(u64, &str); 5] = [
+    (86_400_000, "d"),
+    (3_600_000, "h"),
+    (60_000, "min"),
+    (1_000, "s"),
+    (1, "ms"),
+];
 
 /// Counts of ids by period.
 pub(super) struct BusyCurve {
@@ -62,8 +65,8 @@ impl BusyCurve {
         (first, last - first + 1)
     }
 
-    /// Prints a row for each period, or for several if there are more than rows.
-    pub(super) fn print(mut self) -> io::Result<()> {
+    /// Appends a row for each period, or for several if there are more than rows.
+    pub(super) fn describe(mut self, report: &mut String) -> fmt::Result {
         while !self.is_width_given && self.span().1 > ROWS_MAX {
             self.widen();
         }
@@ -74,17 +77,15 @@ impl BusyCurve {
         for (period, ids) in &self.ids {
             rows[((period - first) / periods_a_row) as usize] += ids;
         }
-        let busiest = self
-            .ids
-            .iter()
-            .map(|(period, ids)| (*ids, u64::MAX - period));
-        let (busiest_ids, busiest) = busiest.max().unwrap_or_default();
-        stdout::print_text(format_args!(
-            "\nids in each {}; most in {}: {busiest_ids}, from {} on:",
-            describe_ms(self.width_ms.saturating_mul(periods_a_row)),
-            describe_ms(self.width_ms),
-            start_of(u64::MAX - busiest)
-        ))?;
+        let periods = self.ids.into_iter();
+        let busiest = periods.max_by_key(|&(period, ids)| (ids, Reverse(period)));
+        let (busiest, busiest_ids) = busiest.unwrap_or_default();
+        let row_width = describe_ms(self.width_ms.saturating_mul(periods_a_row));
+        let (width, start) = (describe_ms(self.width_ms), start_of(busiest));
+        writeln!(
+            report,
+            "\nids in each {row_width}; most in {width}: {busiest_ids}, from {start} on:"
+        )?;
         let most = rows.iter().copied().max().unwrap_or(1);
         for (row, ids) in (0..).zip(rows) {
             let length = (u128::from(ids) * u128::from(BAR_WIDTH)).div_ceil(most.into());
@@ -92,7 +93,7 @@ impl BusyCurve {
                 start_of(first + row * periods_a_row),
                 "#".repeat(length as usize),
             );
-            stdout::print_line(format!("{start} {ids:>12} {bar}").trim_end())?;
+            writeln!(report, "{start} {ids:>12} {bar}")?;
         }
         Ok(())
     }
@@ -101,22 +102,15 @@ impl BusyCurve {
 /// Returns the next longer period, a multiple of this one.
 fn next_width(width_ms: u64) -> u64 {
     match width_ms {
-        10_000 | HOUR_MS => width_ms * 6,
-        600_000 => HOUR_MS,
-        21_600_000 => DAY_MS,
+        10_000 | 600_000 | 3_600_000 => width_ms * 6,
+        21_600_000 => width_ms * 4,
         _ => width_ms.saturating_mul(10),
     }
 }
 
 /// Formats a length of time in the longest unit that leaves no rest.
 fn describe_ms(ms: u64) -> String {
-    let units = [
-        (DAY_MS, "d"),
-        (HOUR_MS, "h"),
-        (MINUTE_MS, "min"),
-        (SECOND_MS, "s"),
-    ];
-    let fitting = units.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit));
+    let fitting = UNITS.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit));
     let (unit, name) = fitting.unwrap_or((1, "ms"));
     format!("{} {name}", ms / unit)
 }

@@ -113,15 +113,14 @@ fn parse_id(text: &str, form: &mut Option<IdForm>) -> Result<u128, InputError> {
     if let (true, Ok(uuid)) = (text.contains('-'), Uuid::try_parse(text)) {
         return Ok(uuid.as_u128());
     }
-    if let Some(form) = form {
-        let prefix = text.strip_prefix(form.name());
-        let bare = prefix.and_then(|rest| rest.strip_prefix(':'));
-        return form.parse(bare.unwrap_or(text));
+    let is_named = text.contains(':');
+    if let (Some(form), false) = (*form, is_named) {
+        return form.parse(text);
     }
     let (found, id) = read_any_form(text)?[0];
-    if !matches!(found, IdForm::Decimal | IdForm::Hex) && !text.contains(':') {
+    if !matches!(found, IdForm::Decimal | IdForm::Hex) && !is_named {
         return Err(no_form(text));
     }
-    *form = Some(found);
+    form.get_or_insert(found);
     Ok(id)
 }

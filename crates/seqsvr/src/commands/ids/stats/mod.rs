@@ -9,6 +9,7 @@ mod id_lines;
 mod order_check;
 mod worker_shares;
 
+use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -25,7 +26,7 @@ use self::duplicate_search::DuplicateSearch;
 use self::id_lines::{FILE_ADVICE, IdLines};
 use self::order_check::OrderCheck;
 use self::worker_shares::WorkerShares;
-use crate::cli::{BucketFlag, IdStatsArgs};
+use crate::cli::IdStatsArgs;
 use crate::output::exit_code::{BadInput, unreadable_input};
 use crate::output::stdout;
 
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &IdStatsArgs) -> anyhow::Result<()> {
     let name = args.file.display().to_string();
     let mut lines = IdLines::new(open(&args.file, &bar)?, name.clone(), args.form);
     let is_falling = scheme.as_ref().is_some_and(|s| s.layout().is_inverted());
-    let mut times = scheme.map(|scheme| TimeStats::new(scheme, args.by));
+    let mut times = scheme.map(|scheme| TimeStats::new(scheme, args.by.map(|by| by as u64)));
     let tmp = args.tmp.clone().unwrap_or_else(std::env::temp_dir);
     let (mut duplicates, mut order) = (DuplicateSearch::new(tmp), OrderCheck::default());
     let mut ids = 0u64;
@@ -64,22 +65,25 @@ pub(crate) fn run(args: &IdStatsArgs) -> anyhow::Result<()> {
             "{name}: there is no id; write one a line, for example 225912364091068416"
         )));
     }
+    let mut report = String::new();
     if let Some(header) = &lines.header {
-        stdout::print_line(format_args!("header        {header}"))?;
+        writeln!(report, "header        {header}")?;
     }
-    stdout::print_line(format_args!("ids           {ids}"))?;
+    writeln!(report, "ids           {ids}")?;
     if let Some(times) = &times {
-        times.print_summary()?;
+        times.describe(&mut report)?;
     }
     if args.check {
         let duplicates = found.describe(|id| lines.format(id));
-        stdout::print_line(format_args!("duplicates    {duplicates}"))?;
-        stdout::print_line(format_args!("out of order  {order}"))?;
+        writeln!(report, "duplicates    {duplicates}")?;
+        writeln!(report, "out of order  {order}")?;
     }
     if let Some(times) = times {
-        times.curve.print()?;
-        times.shares.print(&times.scheme, ids)?;
+        times.curve.describe(&mut report)?;
+        times.shares.describe(&mut report, &times.scheme, ids)?;
     }
+    let mut rows = report.lines().map(str::trim_end);
+    rows.try_for_each(stdout::print_line)?;
     match found.repeats {
         0 => Ok(()),
         n => bail!("{name}: {n} ids repeat an earlier one; the report on stdout names some"),
@@ -111,13 +115,13 @@ struct TimeStats {
 }
 
 impl TimeStats {
-    fn new(scheme: IdScheme, by: Option<BucketFlag>) -> TimeStats {
+    fn new(scheme: IdScheme, period_ms: Option<u64>) -> TimeStats {
         TimeStats {
             scheme,
             first_ms: u64::MAX,
             last_ms: 0,
             full_ticks: 0,
-            curve: BusyCurve::new(by.map(BucketFlag::width_ms)),
+            curve: BusyCurve::new(period_ms),
             shares: WorkerShares::default(),
         }
     }
@@ -135,20 +139,16 @@ impl TimeStats {
         Ok(time_ms)
     }
 
-    fn print_summary(&self) -> io::Result<()> {
-        stdout::print_line(format_args!(
-            "first         {}",
-            format_utc_ms(self.first_ms)
-        ))?;
-        stdout::print_line(format_args!(
-            "last          {}",
-            format_utc_ms(self.last_ms)
-        ))?;
-        let (full, max) = (
-            self.full_ticks,
-            self.scheme.codec().max_of(IdPart::Sequence),
-        );
-        stdout::print_line(format_args!("full ticks    {full} (ids with seq {max})"))
+    fn describe(&self, report: &mut String) -> fmt::Result {
+        let (first, last) = (format_utc_ms(self.first_ms), format_utc_ms(self.last_ms));
+        let seq_max = self.scheme.codec().max_of(IdPart::Sequence);
+        writeln!(report, "first         {first}")?;
+        writeln!(report, "last          {last}")?;
+        writeln!(
+            report,
+            "full ticks    {} (ids with seq {seq_max})",
+            self.full_ticks
+        )
     }
 }
 

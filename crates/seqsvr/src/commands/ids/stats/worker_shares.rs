@@ -1,16 +1,15 @@
 //! How many ids each worker made.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::io;
+use std::fmt::{self, Write as _};
 
 use seqsvr_ids::presets::IdScheme;
-
-use crate::output::stdout;
 
 /// Workers that are counted one by one. The ids of further ones are among the others, so that a
 /// wrong preset cannot use up the memory.
 const WORKERS_MAX: usize = 1 << 22;
-/// Workers that are printed, those with the most ids first.
+/// Workers that are named, those with the most ids first.
 const LINES_MAX: usize = 20;
 
 /// Counts of ids by data center and worker.
@@ -27,38 +26,39 @@ impl WorkerShares {
         }
     }
 
-    /// Prints a line for each of the first workers, and one for the others.
-    pub(super) fn print(self, scheme: &IdScheme, total: u64) -> io::Result<()> {
-        let has_field = |name| scheme.layout().bits_of(name) > 0;
-        if !has_field("dc") && !has_field("worker") {
+    /// Appends a line for each of the first workers, and one for the others.
+    pub(super) fn describe(
+        self,
+        report: &mut String,
+        scheme: &IdScheme,
+        total: u64,
+    ) -> fmt::Result {
+        let has_dc = scheme.layout().bits_of("dc") > 0;
+        if !has_dc && scheme.layout().bits_of("worker") == 0 {
             return Ok(());
         }
         let mut workers: Vec<_> = self.0.into_iter().collect();
-        workers.sort_unstable_by_key(|&(worker, ids)| (u64::MAX - ids, worker));
-        let shown = workers.iter().take(LINES_MAX);
-        let shown = shown.map(|&((dc, worker), ids)| match has_field("dc") {
-            true => (format!("dc {dc} worker {worker}"), ids),
-            false => (format!("worker {worker}"), ids),
-        });
-        let mut lines: Vec<(String, u64)> = shown.collect();
-        let others = total - lines.iter().map(|(_, ids)| ids).sum::<u64>();
-        if others > 0 {
-            let count = workers.len() - lines.len();
-            lines.push((format!("{count} others"), others));
-        }
-        let at_least = if workers.len() < WORKERS_MAX {
-            ""
-        } else {
-            "at least "
-        };
-        stdout::print_text(format_args!(
-            "\nids of {at_least}{} workers:",
-            workers.len()
-        ))?;
-        for (name, ids) in lines {
+        workers.sort_unstable_by_key(|&(worker, ids)| (Reverse(ids), worker));
+        let is_full = workers.len() >= WORKERS_MAX;
+        let at_least = if is_full { "at least " } else { "" };
+        writeln!(report, "\nids of {at_least}{} workers:", workers.len())?;
+        let mut add_line = |name: String, ids: u64| {
             let share = ids as f64 * 100.0 / total as f64;
-            stdout::print_line(format_args!("{name:<24} {share:5.1} % {ids:>12}"))?;
+            writeln!(report, "{name:<24} {share:5.1} % {ids:>12}")
+        };
+        let mut others = total;
+        for &((dc, worker), ids) in workers.iter().take(LINES_MAX) {
+            let dc = if has_dc {
+                format!("dc {dc} ")
+            } else {
+                String::new()
+            };
+            add_line(format!("{dc}worker {worker}"), ids)?;
+            others -= ids;
         }
-        Ok(())
+        match others {
+            0 => Ok(()),
+            _ => add_line(format!("{} others", workers.len() - LINES_MAX), others),
+        }
     }
 }
