@@ -6,7 +6,7 @@
 use seqsvr_core::layout::{IdLayout, TickScale};
 use seqsvr_ids::presets::{IdScheme, find_namesakes, find_preset};
 use seqsvr_ids::recognition::{
-    WideId, find_candidates, is_maybe_rounded, is_plausible_time, read_uuid,
+    find_candidates, find_wide_candidate, is_maybe_rounded, is_plausible_time, narrow_id, read_uuid,
 };
 use seqsvr_ids::text::{IdForm, format_long, parse_epoch, read_any_form};
 
@@ -47,9 +47,9 @@ fn check_scheme(scheme: IdScheme, id: u64) {
 /// Asserts that an id is read from what is written of it.
 fn check_text(text: &str, now_ms: u64) {
     for (form, number) in read_any_form(text).unwrap_or_default() {
-        match WideId::narrow(number) {
+        match narrow_id(number) {
             Ok(id) => assert_eq!(form.parse(&form.format(id)), Ok(number)),
-            Err(wide) => drop((wide.to_string(), wide.as_sonyflake())),
+            Err(wide) => drop((wide.to_string(), find_wide_candidate(number))),
         }
     }
     for form in IdForm::ALL {

@@ -21,6 +21,8 @@ const RESERVED_BITS: u32 = 16;
 pub struct IdCandidate {
     /// Presets that read it so, as the table lists them.
     pub presets: Vec<&'static IdPreset>,
+    /// How they read it.
+    pub scheme: IdScheme,
     /// The parts and the time.
     pub reading: IdReading,
     /// Bits of chance that this reading takes: the fewer, the more plausible.
@@ -67,9 +69,10 @@ fn read_by(preset: &'static IdPreset, id: u64, now_ms: u64) -> Option<IdCandidat
     let reading = scheme.read(id).ok()?;
     is_plausible_time(reading.time_ms, now_ms).then(|| IdCandidate {
         presets: vec![preset],
-        reading,
         surprise_bits: count_surprise(preset, &scheme, &reading, now_ms),
         reason: describe(&scheme, &reading, now_ms),
+        scheme,
+        reading,
     })
 }
 
@@ -101,12 +104,8 @@ fn describe(scheme: &IdScheme, reading: &IdReading, now_ms: u64) -> String {
         (days, true) => format!("{time} is {days} days ago"),
         (days, false) => format!("{time} is {days} days ahead"),
     };
-    for part in [
-        IdPart::DataCenter,
-        IdPart::Worker,
-        IdPart::Lane,
-        IdPart::Sequence,
-    ] {
+    let is_shown = |part: &IdPart| !matches!(part, IdPart::Tick | IdPart::Random);
+    for part in IdPart::ALL.into_iter().filter(is_shown) {
         let max = scheme.codec().max_of(part);
         if max > 0 {
             let (name, value) = (part.name(), reading.parts.value_of(part));

@@ -11,7 +11,7 @@ mod wide_id;
 pub use candidates::{IdCandidate, OLDEST_MS, find_candidates, is_plausible_time};
 pub use javascript::is_maybe_rounded;
 pub use uuid_reading::{UuidMeaning, UuidReading, read_uuid};
-pub use wide_id::WideId;
+pub use wide_id::{find_wide_candidate, narrow_id};
 
 #[cfg(test)]
 mod tests;

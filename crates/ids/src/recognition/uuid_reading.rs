@@ -62,14 +62,14 @@ pub fn read_uuid(text: &str, now_ms: u64) -> Option<UuidReading> {
     let meaning = describe(uuid, "by RFC 9562");
     // A dump of the bytes that Windows holds in memory.
     let swapped = Uuid::from_bytes(uuid.to_bytes_le());
-    let mut others = vec![describe(
+    let swapped = describe(
         swapped,
         "as a GUID whose first three parts are little-endian",
-    )];
-    if meaning.version == Some(7) && !is_plausible(&meaning) {
-        others.push(describe_draft(uuid, meaning.variant));
-    }
-    others.retain(is_plausible);
+    );
+    let may_be_draft = meaning.version == Some(7) && !is_plausible(&meaning);
+    let draft = may_be_draft.then(|| describe_draft(uuid));
+    let others = [Some(swapped), draft].into_iter().flatten();
+    let others = others.filter(is_plausible).collect();
     Some(UuidReading {
         form,
         id: uuid.to_string(),
@@ -155,18 +155,16 @@ fn name_domain(domain: u8) -> String {
 }
 
 /// Describes a UUID by draft 02 of "New UUID Formats" of 2021, in which version 7 counted seconds.
-fn describe_draft(uuid: Uuid, variant: &'static str) -> UuidMeaning {
+fn describe_draft(uuid: Uuid) -> UuidMeaning {
     let (low, middle, high, rest) = uuid.as_fields();
     let time = u64::from(low) << 28 | u64::from(middle) << 12 | u64::from(high & 0xfff);
     let fraction = time & ((1 << DRAFT_FRACTION_BITS) - 1);
     let fraction_ms = (fraction * 1_000) >> DRAFT_FRACTION_BITS;
     let sequence = u16::from_be_bytes([rest[0] & 0x3f, rest[1]]);
     UuidMeaning {
-        how: "by the draft of 2021, as PyPI uuid7 0.1.0 makes them",
-        version: Some(7),
-        variant,
         content: "36 bits of seconds, 24 of their fraction, and random bits",
         time_ms: Some((time >> DRAFT_FRACTION_BITS) * 1_000 + fraction_ms),
         parts: vec![("seq", sequence.to_string())],
+        ..describe(uuid, "by the draft of 2021, as PyPI uuid7 0.1.0 makes them")
     }
 }

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use seqsvr_core::layout::{IdLayout, TickScale};
-use seqsvr_ids::InputError;
-use seqsvr_ids::presets::{IdPreset, IdScheme, find_namesakes, find_preset};
+use seqsvr_ids::presets::{IdScheme, find_preset};
 use seqsvr_ids::text::parse_epoch;
 
 use crate::output::exit_code::BadInput;
@@ -12,8 +11,8 @@ use crate::output::exit_code::BadInput;
 #[derive(Args)]
 pub(crate) struct SchemeFlags {
     /// Preset, such as twitter or crate:snowflaked (docs/guide/id-presets.md).
-    #[arg(long, value_name = "NAME", conflicts_with = "layout", value_parser = parse_preset)]
-    pub(crate) preset: Option<PresetFlag>,
+    #[arg(long, value_name = "NAME", conflicts_with = "layout")]
+    pub(crate) preset: Option<String>,
     /// Fields from the top bit down, such as 0:1,time:41,worker:10,seq:12.
     #[arg(long, value_name = "FIELDS")]
     layout: Option<IdLayout>,
@@ -25,50 +24,35 @@ pub(crate) struct SchemeFlags {
     unit: Option<u64>,
 }
 
-/// The preset of a flag.
-#[derive(Clone)]
-pub(crate) struct PresetFlag {
-    pub(crate) preset: &'static IdPreset,
-    /// Presets of the same word that read ids in another way.
-    pub(crate) namesakes: Vec<&'static str>,
-}
-
-fn parse_preset(name: &str) -> Result<PresetFlag, InputError> {
-    Ok(PresetFlag {
-        preset: find_preset(name)?,
-        namesakes: find_namesakes(name),
-    })
-}
-
 impl SchemeFlags {
     /// Returns the scheme; None if no flag names one.
     ///
     /// # Errors
-    /// An epoch is missing, given alone or out of bounds, or a unit is given without a layout.
+    /// A preset does not exist, an epoch is missing, given alone or out of bounds, or a unit is
+    /// given without a layout.
     pub(crate) fn scheme(&self) -> Result<Option<IdScheme>, BadInput> {
-        if self.unit.is_some() && self.layout.is_none() {
-            return Err(BadInput(
+        let scheme = match (&self.preset, &self.layout, self.epoch, self.unit) {
+            (_, None, _, Some(_)) => Err(String::from(
                 "--unit needs --layout: a preset has its own unit; write for example --layout \
-                 0:1,time:31,worker:6,seq:16 --epoch 2026-01-01 --unit 1s"
-                    .to_owned(),
-            ));
-        }
-        let scheme = match (&self.preset, &self.layout, self.epoch) {
-            (Some(flag), _, epoch_ms) => flag.preset.scheme(epoch_ms).map_err(|e| e.to_string()),
-            (None, Some(layout), Some(epoch_ms)) => {
-                TickScale::new(epoch_ms, self.unit.unwrap_or(1))
+                 0:1,time:31,worker:6,seq:16 --epoch 2026-01-01 --unit 1s",
+            )),
+            (Some(name), _, epoch_ms, _) => find_preset(name)
+                .and_then(|preset| preset.scheme(epoch_ms))
+                .map_err(|e| format!("--preset {name}: {e}")),
+            (None, Some(layout), Some(epoch_ms), unit_ms) => {
+                TickScale::new(epoch_ms, unit_ms.unwrap_or(1))
                     .map(|scale| IdScheme::new(layout.clone(), scale))
                     .map_err(|e| format!("--epoch: {e}"))
             }
-            (None, Some(_), None) => Err(String::from(
+            (None, Some(_), None, _) => Err(String::from(
                 "--layout needs --epoch: ticks count from a time; write for example --epoch \
                  2026-01-01, or give --preset",
             )),
-            (None, None, Some(_)) => Err(String::from(
+            (None, None, Some(_), None) => Err(String::from(
                 "--epoch needs --preset or --layout: it is the time of their tick 0; write for \
                  example --preset uidgenerator",
             )),
-            (None, None, None) => return Ok(None),
+            (None, None, None, None) => return Ok(None),
         };
         scheme.map(Some).map_err(BadInput)
     }

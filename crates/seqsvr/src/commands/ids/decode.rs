@@ -1,17 +1,17 @@
 //! `seqsvr decode ID…`.
 
 use std::io::{self, BufRead, Read};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use seqsvr_core::layout::format_utc_ms;
-use seqsvr_ids::presets::{IdReading, IdScheme, find_preset};
+use seqsvr_ids::presets::{IdScheme, find_namesakes};
 use seqsvr_ids::recognition::{
-    IdCandidate, WideId, find_candidates, is_maybe_rounded, is_plausible_time, read_uuid,
+    find_candidates, find_wide_candidate, is_maybe_rounded, narrow_id, read_uuid,
 };
 use seqsvr_ids::text::{IdForm, read_any_form};
 
 use super::decoded_id::{DecodedId, Reading};
+use super::new::now;
 use crate::cli::DecodeArgs;
 use crate::output::exit_code::BadInput;
 use crate::output::{log, stdout};
@@ -87,34 +87,30 @@ fn for_each_line(
     Ok(())
 }
 
-struct Decoder {
+struct Decoder<'a> {
+    args: &'a DecodeArgs,
     scheme: Option<IdScheme>,
-    /// Whether ids of 65 bits may be of the preset.
-    reads_wide: bool,
     /// What to know about the preset.
     preset_note: Option<String>,
-    is_long: bool,
-    is_json: bool,
 }
 
-impl Decoder {
-    fn new(args: &DecodeArgs) -> Result<Decoder, BadInput> {
-        let flag = args.scheme.preset.as_ref();
-        let namesakes = flag.filter(|flag| !flag.namesakes.is_empty());
-        let preset_note = namesakes.map(|flag| {
-            let (name, others) = (flag.preset.name, flag.namesakes.join(", "));
-            format!(
-                "--preset {name}: packages of this name differ: {others}; if one of them made the \
-                 ids, name it"
-            )
+impl Decoder<'_> {
+    fn new(args: &DecodeArgs) -> Result<Decoder<'_>, BadInput> {
+        let preset_note = args.scheme.preset.as_ref().and_then(|name| {
+            let others = find_namesakes(name);
+            let note = || {
+                format!(
+                    "--preset {name}: packages of this name differ: {}; if one of them made the \
+                     ids, name it",
+                    others.join(", ")
+                )
+            };
+            (!others.is_empty()).then(note)
         });
-        let scheme = args.scheme.scheme()?;
         Ok(Decoder {
-            reads_wide: scheme.is_none() || flag.is_some_and(|f| f.preset.name == WIDE_PRESET),
-            scheme,
+            args,
+            scheme: args.scheme.scheme()?,
             preset_note,
-            is_long: args.long,
-            is_json: args.json,
         })
     }
 
@@ -122,7 +118,7 @@ impl Decoder {
         for warning in &decoded.warnings {
             log::print_warning(format_args!("{}: {warning}", decoded.text));
         }
-        if self.is_json {
+        if self.args.json {
             decoded.warnings.extend(self.preset_note.clone());
             return stdout::print_json(decoded.to_json());
         }
@@ -134,28 +130,53 @@ impl Decoder {
 
     /// Decodes one text. The error says why it cannot be decoded.
     fn decode(&self, text: &str) -> Result<DecodedId, String> {
-        let (text, now_ms) = (text.trim(), unix_now_ms());
+        let (text, now_ms) = (text.trim(), now().as_millis() as u64);
         if let Some(uuid) = read_uuid(text, now_ms) {
-            let mut decoded = DecodedId::of_uuid(text, &uuid);
-            decoded
-                .warnings
-                .extend(warn_of_future(uuid.meaning.time_ms, now_ms));
-            return Ok(decoded);
+            let time_ms = uuid.meaning.time_ms;
+            let warning = time_ms.and_then(|time_ms| warn_of_time(time_ms, None, now_ms));
+            return Ok(DecodedId {
+                text: text.to_owned(),
+                form: uuid.form,
+                id: uuid.id,
+                reading: Some(Reading::of_uuid(&uuid.meaning)),
+                others: uuid.others.iter().map(Reading::of_uuid).collect(),
+                warnings: warning.into_iter().collect(),
+            });
         }
         let forms = read_any_form(text).map_err(|e| e.to_string())?;
-        let is_likely = |(_, number): &&(IdForm, u128)| self.is_likely(*number, now_ms);
-        let chosen = forms.iter().find(is_likely).or(forms.first());
-        let (form, number) = *chosen.ok_or("the id has no form; write for example 5")?;
-        let mut decoded = DecodedId::new(text, form.name(), number.to_string());
-        let others = forms.iter().filter(|(other, _)| *other != form);
-        decoded.warnings.extend(others.map(|(other, _)| {
-            let (form, other) = (form.name(), other.name());
+        let decode = |&(form, number): &_| self.decode_number(text, form, number, now_ms);
+        let mut attempts: Vec<_> = forms.iter().map(decode).collect();
+        let is_likely = |attempt: &Result<DecodedId, String>| {
+            let decoded = attempt.as_ref();
+            decoded.is_ok_and(|decoded| decoded.warnings.is_empty())
+        };
+        let chosen = attempts.iter().position(is_likely).unwrap_or(0);
+        let mut decoded = attempts.swap_remove(chosen)?;
+        let form = decoded.form;
+        let others = forms.iter().map(|(other, _)| other.name());
+        let others = others.filter(|other| *other != form).map(|other| {
             format!("read as {form}, but it can be {other} too; write {other}:{text} for that")
-        }));
-        match WideId::narrow(number) {
-            Ok(id) => self.add_readings(&mut decoded, id, now_ms)?,
-            Err(wide) => self.add_wide(&mut decoded, wide)?,
-        }
+        });
+        decoded.warnings.extend(others);
+        Ok(decoded)
+    }
+
+    fn decode_number(
+        &self,
+        text: &str,
+        form: IdForm,
+        number: u128,
+        now_ms: u64,
+    ) -> Result<DecodedId, String> {
+        let mut decoded = DecodedId {
+            text: text.to_owned(),
+            form: form.name(),
+            id: number.to_string(),
+            reading: None,
+            others: Vec::new(),
+            warnings: Vec::new(),
+        };
+        self.add_readings(&mut decoded, number, now_ms)?;
         if form == IdForm::Decimal && u64::try_from(number).is_ok_and(is_maybe_rounded) {
             decoded.warnings.push(String::from(
                 "JavaScript may have rounded it: it is above 2^53 and one of its numbers, as many \
@@ -165,104 +186,64 @@ impl Decoder {
         Ok(decoded)
     }
 
-    /// Returns whether a number is plausible as an id.
-    fn is_likely(&self, number: u128, now_ms: u64) -> bool {
-        let Ok(id) = WideId::narrow(number) else {
-            return false;
-        };
-        match &self.scheme {
-            None => !find_candidates(id, now_ms).is_empty(),
-            Some(scheme) => {
+    fn add_readings(
+        &self,
+        decoded: &mut DecodedId,
+        number: u128,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let long_of = |id: u64| self.args.long.then_some(id);
+        match (&self.scheme, narrow_id(number)) {
+            (None, Ok(id)) => {
+                let candidates = find_candidates(id, now_ms);
+                let readings = candidates.iter();
+                let readings = readings.map(|c| Reading::of_candidate(c, long_of(id)));
+                decoded.others = readings.collect();
+                if decoded.others.is_empty() {
+                    return Err(format!(
+                        "no preset reads {id} as a time from 2006 to tomorrow; give --preset, with \
+                         --epoch if it has none of its own, or --layout and --epoch, for example \
+                         --preset uidgenerator --epoch 2024-01-01"
+                    ));
+                }
+            }
+            (None, Err(wide)) => {
+                let candidate = find_wide_candidate(number).ok_or_else(|| wide.to_string())?;
+                decoded.others = vec![Reading::of_candidate(&candidate, None)];
+            }
+            (Some(scheme), Ok(id)) => {
+                let unchecked = || scheme.read_unchecked_time(id, now_ms);
                 let reading = scheme.read(id);
-                reading.is_ok_and(|reading| is_plausible_time(reading.time_ms, now_ms))
+                let reading = reading.or_else(|e| unchecked().ok_or_else(|| e.to_string()))?;
+                let warning = warn_of_time(reading.time_ms, Some(scheme), now_ms);
+                decoded.warnings.extend(warning);
+                decoded.reading = Some(Reading::of_parts(scheme, &reading, long_of(id)));
+            }
+            (Some(scheme), Err(wide)) => {
+                let is_wide_preset = self.args.scheme.preset.as_deref() == Some(WIDE_PRESET);
+                let candidate = find_wide_candidate(number).filter(|_| is_wide_preset);
+                let candidate = candidate.ok_or_else(|| wide.to_string())?;
+                decoded.warnings.push(wide.to_string());
+                decoded.reading = Some(Reading::of_parts(scheme, &candidate.reading, None));
             }
         }
-    }
-
-    fn add_readings(&self, decoded: &mut DecodedId, id: u64, now_ms: u64) -> Result<(), String> {
-        let Some(scheme) = &self.scheme else {
-            let candidates = find_candidates(id, now_ms);
-            let long_id = self.is_long.then_some(id);
-            let readings = candidates.iter();
-            let readings = readings.filter_map(|c| Reading::of_candidate(c, long_id));
-            decoded.others = readings.collect();
-            return match decoded.others.is_empty() {
-                false => Ok(()),
-                true => Err(format!(
-                    "no preset reads {id} as a time from 2006 to tomorrow; give --preset, with \
-                     --epoch if it has none of its own, or --layout and --epoch, for example \
-                     --preset uidgenerator --epoch 2024-01-01"
-                )),
-            };
-        };
-        let reading = match scheme.read(id) {
-            Ok(reading) => reading,
-            Err(error) => {
-                let unchecked = scheme.read_unchecked_time(id, now_ms);
-                let reading = unchecked.ok_or_else(|| error.to_string())?;
-                decoded.warnings.push(warn_of_unchecked(scheme, &reading));
-                reading
-            }
-        };
-        decoded
-            .warnings
-            .extend(warn_of_future(Some(reading.time_ms), now_ms));
-        let reading = Reading::of_parts(scheme, &reading, self.is_long.then_some(id));
-        decoded.reading = Some(reading);
-        Ok(())
-    }
-
-    fn add_wide(&self, decoded: &mut DecodedId, wide: WideId) -> Result<(), String> {
-        let reading = wide.as_sonyflake().filter(|_| self.reads_wide);
-        let (Some(reading), Ok(preset)) = (reading, find_preset(WIDE_PRESET)) else {
-            return Err(wide.to_string());
-        };
-        if let Some(scheme) = &self.scheme {
-            decoded.reading = Some(Reading::of_parts(scheme, &reading, None));
-            decoded.warnings.push(wide.to_string());
-            return Ok(());
-        }
-        let candidate = IdCandidate {
-            presets: vec![preset],
-            reading,
-            surprise_bits: 0,
-            reason: wide.to_string(),
-        };
-        decoded
-            .others
-            .extend(Reading::of_candidate(&candidate, None));
         Ok(())
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the times of ids are compared with it for a person; no order depends on it"
-)]
-fn unix_now_ms() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    since_1970.map_or(0, |elapsed| elapsed.as_millis() as u64)
-}
-
-fn warn_of_future(time_ms: Option<u64>, now_ms: u64) -> Option<String> {
-    let time_ms = time_ms.filter(|time_ms| *time_ms > now_ms)?;
-    let (time, now) = (format_utc_ms(time_ms), format_utc_ms(now_ms));
-    Some(format!(
-        "its time {time} is in the future, now is {now}; check the preset and its epoch, or the \
-         clock of the maker"
-    ))
-}
-
-/// Describes the time of an id whose maker did not check it.
-fn warn_of_unchecked(scheme: &IdScheme, reading: &IdReading) -> String {
-    let (time, scale) = (format_utc_ms(reading.time_ms), scheme.scale());
-    if reading.time_ms < scale.epoch_ms() {
-        let epoch = format_utc_ms(scale.epoch_ms());
-        return format!(
-            "its time {time} is before the epoch {epoch}; check the preset and its epoch, or the \
-             clock of the maker"
-        );
-    }
-    let end = format_utc_ms(scheme.layout().end_ms(scale));
-    format!("its time {time} is after {end}, the end of the layout; give new ids a later epoch")
+/// Describes a time that no honest clock of the scheme gives; None if it is one.
+fn warn_of_time(time_ms: u64, scheme: Option<&IdScheme>, now_ms: u64) -> Option<String> {
+    let epoch_ms = scheme.map_or(0, |scheme| scheme.scale().epoch_ms());
+    let end_ms = scheme.map_or(u64::MAX, |scheme| scheme.layout().end_ms(scheme.scale()));
+    let [time, now, epoch, end] = [time_ms, now_ms, epoch_ms, end_ms].map(format_utc_ms);
+    let check = "check the preset and its epoch, or the clock of the maker";
+    let fault = match time_ms {
+        _ if time_ms < epoch_ms => format!("before the epoch {epoch}; {check}"),
+        _ if time_ms > now_ms => format!("in the future, now is {now}; {check}"),
+        _ if time_ms >= end_ms => {
+            format!("after {end}, the end of the layout; give new ids a later epoch")
+        }
+        _ => return None,
+    };
+    Some(format!("its time {time} is {fault}"))
 }

@@ -3,7 +3,7 @@
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::codec::IdPart;
 use seqsvr_ids::presets::{IdReading, IdScheme};
-use seqsvr_ids::recognition::{IdCandidate, UuidMeaning, UuidReading};
+use seqsvr_ids::recognition::{IdCandidate, UuidMeaning};
 use seqsvr_ids::text::format_long;
 use serde_json::{Map, Value, json};
 
@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 pub(super) struct DecodedId {
     /// As the user wrote it.
     pub(super) text: String,
-    form: &'static str,
+    pub(super) form: &'static str,
     /// In the usual form.
-    id: String,
+    pub(super) id: String,
     /// What it says; None if there are only candidates.
     pub(super) reading: Option<Reading>,
     /// What it can be.
@@ -24,30 +24,13 @@ pub(super) struct DecodedId {
 /// A way to read an id: in words, and as fields of JSON.
 pub(super) struct Reading {
     words: String,
-    fields: Map<String, Value>,
+    facts: Facts,
 }
 
+/// Names and values in the order in which people read them.
+type Facts = Vec<(&'static str, Value)>;
+
 impl DecodedId {
-    /// Makes the output of an id that has no reading yet.
-    pub(super) fn new(text: &str, form: &'static str, id: String) -> DecodedId {
-        DecodedId {
-            text: text.to_owned(),
-            form,
-            id,
-            reading: None,
-            others: Vec::new(),
-            warnings: Vec::new(),
-        }
-    }
-
-    /// Makes the output of a UUID.
-    pub(super) fn of_uuid(text: &str, uuid: &UuidReading) -> DecodedId {
-        let mut decoded = DecodedId::new(text, uuid.form, uuid.id.clone());
-        decoded.reading = Some(Reading::of_uuid(&uuid.meaning));
-        decoded.others = uuid.others.iter().map(Reading::of_uuid).collect();
-        decoded
-    }
-
     /// Returns the lines for people: the id, then one for each further reading.
     pub(super) fn to_lines(&self) -> Vec<String> {
         let (text, form, id) = (&self.text, self.form, &self.id);
@@ -67,13 +50,13 @@ impl DecodedId {
 
     /// Returns the object for programs. Readings that are not certain are in a list.
     pub(super) fn to_json(&self) -> Value {
-        let others: Vec<_> = self.others.iter().map(|other| &other.fields).collect();
+        let others = self.others.iter().map(Reading::to_object);
         let mut object = json!({
-            "text": self.text, "form": self.form, "id": self.id, "candidates": others,
-            "warnings": self.warnings,
+            "text": self.text, "form": self.form, "id": self.id,
+            "candidates": others.collect::<Vec<_>>(), "warnings": self.warnings,
         });
-        for (name, value) in self.reading.iter().flat_map(|reading| &reading.fields) {
-            object[name] = value.clone();
+        for (name, value) in self.reading.iter().flat_map(Reading::to_object) {
+            object[name] = value;
         }
         object
     }
@@ -86,68 +69,73 @@ impl Reading {
         reading: &IdReading,
         long_id: Option<u64>,
     ) -> Reading {
-        let time = format_utc_ms(reading.time_ms);
+        let mut facts = time_facts(Some(reading.time_ms));
         // Ticks before the epoch are negative.
-        let tick = reading.parts.tick as i64;
-        let mut words = format!("{time}, tick {tick}");
-        let fields = json!({ "time": time, "time_ms": reading.time_ms, "tick": tick });
-        let mut fields = into_map(fields);
+        facts.push(("tick", (reading.parts.tick as i64).into()));
         for part in IdPart::ALL.into_iter().filter(|part| *part != IdPart::Tick) {
-            let value = reading.parts.value_of(part);
             let is_there = scheme.codec().max_of(part) > 0;
-            if is_there {
-                words += &format!(", {} {value}", part.name());
-            }
-            let value = is_there.then_some(value);
-            fields.insert(part.name().to_owned(), value.into());
+            let value = is_there.then_some(reading.parts.value_of(part));
+            facts.push((part.name(), value.into()));
         }
-        if let Some(id) = long_id {
-            words = format_long(scheme, id, reading);
-        }
-        Reading { words, fields }
+        let words = match long_id {
+            Some(id) => format_long(scheme, id, reading),
+            None => to_words(&facts),
+        };
+        Reading { words, facts }
     }
 
-    /// Makes the reading of an id that may be of a preset; None if the preset has no epoch.
-    pub(super) fn of_candidate(candidate: &IdCandidate, long_id: Option<u64>) -> Option<Reading> {
-        let scheme = candidate.presets.first()?.scheme(None).ok()?;
-        let mut reading = Reading::of_parts(&scheme, &candidate.reading, long_id);
+    /// Makes the reading of an id that may be of some presets.
+    pub(super) fn of_candidate(candidate: &IdCandidate, long_id: Option<u64>) -> Reading {
+        let reading = Reading::of_parts(&candidate.scheme, &candidate.reading, long_id);
         let presets: Vec<_> = candidate.presets.iter().map(|preset| preset.name).collect();
         let words = match long_id {
             Some(_) => &reading.words,
             None => &candidate.reason,
         };
-        reading.words = format!("{}: {words}", presets.join(", "));
-        reading.fields.insert("presets".into(), presets.into());
-        reading
-            .fields
-            .insert("reason".into(), candidate.reason.as_str().into());
-        Some(reading)
+        let words = format!("{}: {words}", presets.join(", "));
+        let mut facts = reading.facts;
+        facts.push(("presets", presets.into()));
+        facts.push(("reason", candidate.reason.as_str().into()));
+        Reading { words, facts }
     }
 
-    fn of_uuid(meaning: &UuidMeaning) -> Reading {
-        let time = meaning.time_ms.map(format_utc_ms);
+    /// Makes the reading of a UUID.
+    pub(super) fn of_uuid(meaning: &UuidMeaning) -> Reading {
+        let (how, content) = (meaning.how, meaning.content);
+        let mut facts = time_facts(meaning.time_ms);
+        facts.push(("variant", meaning.variant.into()));
+        let parts = meaning.parts.iter();
+        facts.extend(parts.map(|(name, value)| (*name, value.as_str().into())));
         let version = meaning.version.map(|version| format!(" version {version}"));
         let version = version.unwrap_or_default();
-        let mut words = format!("UUID{version} {}: {}", meaning.how, meaning.content);
-        if let Some(time) = &time {
-            words += &format!(", {time}");
-        }
-        words += &format!(", variant {}", meaning.variant);
-        let mut fields = into_map(json!({
-            "uuid": meaning.how, "version": meaning.version, "variant": meaning.variant,
-            "content": meaning.content, "time": time, "time_ms": meaning.time_ms,
-        }));
-        for (name, value) in &meaning.parts {
-            words += &format!(", {name} {value}");
-            fields.insert((*name).to_owned(), value.as_str().into());
-        }
-        Reading { words, fields }
+        let words = format!("UUID{version} {how}: {content}, {}", to_words(&facts));
+        facts.push(("uuid", how.into()));
+        facts.push(("version", meaning.version.into()));
+        facts.push(("content", content.into()));
+        Reading { words, facts }
+    }
+
+    fn to_object(&self) -> Map<String, Value> {
+        let facts = self.facts.iter();
+        facts
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect()
     }
 }
 
-fn into_map(object: Value) -> Map<String, Value> {
-    match object {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
+fn time_facts(time_ms: Option<u64>) -> Facts {
+    let time = time_ms.map(format_utc_ms);
+    vec![("time", time.into()), ("time_ms", time_ms.into())]
+}
+
+/// Returns the facts in words. A time is written once, without its name.
+fn to_words(facts: &Facts) -> String {
+    let known = facts.iter().filter(|(_, value)| !value.is_null());
+    let words = known.filter_map(|(name, value)| match (*name, value) {
+        ("time_ms", _) => None,
+        ("time", Value::String(time)) => Some(time.clone()),
+        (name, Value::String(text)) => Some(format!("{name} {text}")),
+        (name, number) => Some(format!("{name} {number}")),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }

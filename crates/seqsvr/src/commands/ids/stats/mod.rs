@@ -19,7 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::codec::IdPart;
 use seqsvr_ids::presets::IdScheme;
-use seqsvr_ids::recognition::WideId;
+use seqsvr_ids::recognition::narrow_id;
 
 use self::busy_curve::BusyCurve;
 use self::duplicate_search::DuplicateSearch;
@@ -128,7 +128,7 @@ impl TimeStats {
 
     /// Adds an id. Returns its time in Unix milliseconds.
     fn add(&mut self, id: u128) -> anyhow::Result<u64> {
-        let reading = self.scheme.read(WideId::narrow(id)?)?;
+        let reading = self.scheme.read(narrow_id(id)?)?;
         let (time_ms, parts) = (reading.time_ms, reading.parts);
         self.first_ms = self.first_ms.min(time_ms);
         self.last_ms = self.last_ms.max(time_ms);
