@@ -110,6 +110,43 @@ fn c2_presets_make_their_ids_under_each_policy() {
     assert_eq!(seconds[0] >> 13 & 0x3f_ffff, 4);
 }
 
+/// In a layout of seconds, and of 10 ms: each process begins with a tick of its own.
+#[test]
+fn processes_of_one_worker_in_turn_repeat_nothing() {
+    for kind in [
+        "uidgenerator --epoch 2026-01-01 --worker 3",
+        "sonyflake --worker 3",
+    ] {
+        let made: HashSet<_> = (0..3).flat_map(|_| make(kind, 2)).collect();
+        assert_eq!(made.len(), 6, "{kind}: {made:?}");
+    }
+}
+
+#[test]
+fn ids_ahead_of_the_clock_end_with_a_warning() {
+    let warning_of = |count| {
+        let args = [
+            "uidgenerator-cached",
+            "--epoch=2026-01-01",
+            "--worker=3",
+            "--count",
+            count,
+        ];
+        let output = clean_command(&[&["id", "new"], &args[..]].concat())
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // A second has 8,192 ids.
+    assert_eq!(warning_of("2"), "");
+    let warning = warning_of("50000");
+    assert!(
+        warning.contains("may repeat ids if it starts before 20"),
+        "{warning}"
+    );
+}
+
 #[test]
 fn b4_worker_comes_from_its_source_with_a_warning() {
     let mut command = clean_command(&["id", "new", "snowflake", "--worker-from", "env:MY_WORKER"]);
@@ -134,6 +171,15 @@ fn id_new_with_bad_input_names_field_bounds_and_example() {
     for (args, words) in [
         ("uuid2", ["uuid2", "use uuid4 or uuid7"]),
         ("nonsense", ["is no kind", "twitter"]),
+        (
+            "snowflak --worker 3",
+            ["is no kind", "it may mean snowflake"],
+        ),
+        (
+            "uidgenerator --epoch 2010-01-01",
+            ["ended on", "give a later epoch"],
+        ),
+        ("snowflake --epoch 1767225600", ["in seconds", "2026-01-01"]),
         ("uuid5", ["namespace and a name", "uuid5 dns example.com"]),
         (
             "uuid5 here example.com",

@@ -20,7 +20,8 @@ Kinds:
   any preset    snowflake, twitter, sonyflake, crate:snowflaked ... (docs/guide/id-presets.md)
 
 Ids of a preset are unique among processes only if each worker number has one process at a time. The
-command keeps nothing: if it is started again while the clock is behind, it may repeat ids.
+command begins with the next tick and keeps nothing: if it is started again while the clock is
+behind, or after ids ahead of the clock, it may repeat ids.
 
 Examples:
   seqsvr id new uuid7 --count 3

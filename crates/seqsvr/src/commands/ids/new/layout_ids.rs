@@ -1,10 +1,15 @@
 //! Ids of a preset by the clock of the system, for one process.
+//!
+//! Invariant: processes of one worker that run one after another repeat no id while the clock does
+//! not go back. Schedule that breaks it: a process ends, and the next one begins in the same tick
+//! with the same sequence numbers. So each begins with a tick of which it saw the start, and one
+//! that is ahead of the clock at its end says until when.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 use std::{thread, vec};
 
-use seqsvr_core::layout::TickScale;
+use seqsvr_core::layout::{TickScale, format_utc_ms};
 use seqsvr_ids::generator::{
     Ahead, ClockPolicy, Clocked, Hold, Refuse, Rejection, RollbackBits, SequenceStart, Splicer,
     TickClock, Timelines, Wait,
@@ -14,6 +19,7 @@ use seqsvr_ids::presets::IdPreset;
 use super::worker_number::find_worker;
 use super::{bad_input, now};
 use crate::cli::{NewIdArgs, PolicyFlag};
+use crate::output::log;
 
 /// Ids taken at once; a lesser count takes no more than it needs.
 const RUN_LENGTH: u64 = 1_000;
@@ -41,6 +47,8 @@ pub(super) struct LayoutIds {
     run_length: NonZeroU32,
     /// Ids that were taken and not used.
     ids: vec::IntoIter<u64>,
+    /// The tick of the last id that was taken.
+    last_tick: u64,
 }
 
 impl LayoutIds {
@@ -55,10 +63,16 @@ impl LayoutIds {
         let dc = args.dc.unwrap_or_default();
         let splicer = Splicer::new(layout, dc, worker, preset.seq_min).map_err(bad_input)?;
         let clock = SystemTicks(scheme.scale());
-        if clock.read().is_none() {
+        let Some(begun_tick) = clock.read() else {
             return Err(
                 bad_input("--epoch is after the time now; use for example 2026-01-01").into(),
             );
+        };
+        layout
+            .check_life(scheme.scale(), now().as_millis() as u64, 0)
+            .map_err(bad_input)?;
+        while clock.tick() <= begun_tick {
+            clock.wait(1);
         }
         let policy = args.policy.unwrap_or(default_policy(preset.name));
         let start = match preset.name {
@@ -79,6 +93,7 @@ impl LayoutIds {
             run_length: NonZeroU32::new(args.count.min(RUN_LENGTH) as u32)
                 .unwrap_or(NonZeroU32::MIN),
             ids: Vec::new().into_iter(),
+            last_tick: 0,
         })
     }
 
@@ -92,12 +107,25 @@ impl LayoutIds {
                 return Ok(id);
             }
             let run = self.generator.take_waiting(self.run_length, &self.clock)?;
+            self.last_tick = self.splicer.grid().tick_of(run.first + run.count - 1);
             let mut ids = vec![0; run.count as usize];
             self.splicer.fill(run, &mut ids);
             for id in &mut ids {
                 *id ^= rand::random::<u64>() & self.splicer.random_mask();
             }
             self.ids = ids.into_iter();
+        }
+    }
+}
+
+impl Drop for LayoutIds {
+    fn drop(&mut self) {
+        if self.last_tick > self.clock.tick() {
+            let until = format_utc_ms(self.clock.0.unix_ms_of(self.last_tick + 1));
+            log::print_warning(format_args!(
+                "the last id is ahead of the clock: another process of this worker may repeat ids \
+                 if it starts before {until}; wait until then"
+            ));
         }
     }
 }

@@ -22,6 +22,11 @@ const STAMP_DIGITS: u32 = 4;
 /// Preset of the ids in a `uuid8`.
 const V8_PRESET: &str = "snowflake";
 
+/// Every kind that is no preset.
+const KINDS: [&str; 10] = [
+    "uuid1", "uuid2", "uuid3", "uuid4", "uuid5", "uuid6", "uuid7", "uuid8", "guid", "stamp",
+];
+
 /// Makes the text of the next id.
 type IdSource = Box<dyn FnMut() -> anyhow::Result<String>>;
 
@@ -36,7 +41,15 @@ pub(crate) fn run(args: &NewIdArgs) -> anyhow::Result<()> {
 fn check_flags(args: &NewIdArgs) -> Result<(), BadInput> {
     let kind = &*args.kind;
     let is_named = matches!(kind, "uuid3" | "uuid5");
-    let is_preset = find_preset(kind).is_ok();
+    let is_preset = match find_preset(kind) {
+        Err(error) if !KINDS.contains(&kind) => {
+            return Err(bad_input(format!(
+                "{kind:?} is no kind: it is none of {}, and {error}",
+                KINDS.join(", ")
+            )));
+        }
+        preset => preset.is_ok(),
+    };
     let has_worker = is_preset || kind == "uuid8";
     let flags = [
         ("NAMESPACE", args.namespace.is_some(), is_named),
@@ -91,13 +104,7 @@ fn id_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
         "guid" => source_of(|| format!("{:X}", make_v4(rand::random::<u64>).braced())),
         "stamp" => stamp_source(args)?,
         preset => {
-            let preset = find_preset(preset).map_err(|error| {
-                bad_input(format!(
-                    "{preset:?} is no kind: it is none of uuid1, uuid3 to uuid8, guid and stamp, \
-                     and {error}"
-                ))
-            })?;
-            let mut ids = LayoutIds::new(args, preset)?;
+            let mut ids = LayoutIds::new(args, find_preset(preset)?)?;
             let form = args.form.unwrap_or(IdForm::Decimal);
             Box::new(move || Ok(form.format(ids.next()?)))
         }
