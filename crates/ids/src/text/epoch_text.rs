@@ -22,9 +22,11 @@ pub fn parse_epoch(text: &str) -> Result<u64, InputError> {
         ))
     };
     if !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) {
-        // Four digits are a year to a person.
+        // What people write in so many digits, in place of milliseconds.
         return match text.len() {
             4 => Err(bad("a year alone could be milliseconds")),
+            8 => Err(bad("8 digits could be a date or milliseconds")),
+            9 | 10 => Err(bad("it could be in seconds, not milliseconds")),
             _ => text.parse().map_err(|_| bad("it has more than 64 bits")),
         };
     }

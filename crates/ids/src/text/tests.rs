@@ -185,6 +185,9 @@ fn epoch_error_names_part_bounds_and_example() {
     for (text, why) in [
         ("", "premature end"),
         ("2026", "a year alone"),
+        ("20260101", "could be a date"),
+        ("1288834974", "could be in seconds"),
+        ("999999999", "could be in seconds"),
         ("26-01-01", "premature end of input"),
         ("2026/01/01", "premature end of input"),
         ("2026-13-01", "premature end of input"),
