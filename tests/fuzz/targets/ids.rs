@@ -27,7 +27,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     for candidate in find_candidates(id, now_ms) {
         assert!(is_plausible_time(candidate.reading.time_ms, now_ms));
     }
-    is_maybe_rounded(id);
+    is_maybe_rounded(id.into());
     text.split('\n').for_each(|text| check_text(text, now_ms));
 });
 

@@ -230,6 +230,27 @@ fn decode_warns_of_strange_ids() {
             "has 65 bits: an id has at most 64; npm sonyflake 1.1.2 makes such ids",
         ),
         (
+            &[
+                "29649125613993263362",
+                "--preset",
+                "npm:sonyflake",
+                "--epoch",
+                "1980-01-01",
+            ],
+            "2036-01-01T00:00:00.123Z, tick 1767225600123, worker 258, seq 1",
+            "is in the future",
+        ),
+        (
+            &["29649125613993263104", "--preset", "npm:sonyflake"],
+            "worker 0, seq 1",
+            "JavaScript may have rounded it",
+        ),
+        (
+            &["-7412281403498721000", "--preset", "crate:snowflaked"],
+            "worker",
+            "JavaScript may have rounded it",
+        ),
+        (
             &["600114305634926850", "--preset", "sonyflake"],
             "2026-01-01T00:00:00.120Z, tick 35769600012, worker 258, seq 0",
             "--preset sonyflake: packages of this name differ: npm:sonyflake, pypi:sonyflake-turbo",

@@ -1,13 +1,13 @@
 //! Ids that went through a number of JavaScript.
 
 /// Greatest integer up to which a double holds all.
-const EXACT_MAX: u64 = 1 << 53;
+const EXACT_MAX: u128 = 1 << 53;
 
 /// Returns whether an id looks as if JavaScript had rounded it: above 2^53, and either a multiple
 /// of the distance of doubles there, or the digits that JavaScript prints for the nearest one.
 ///
 /// An id with the sequence 0 may be such a multiple without having been rounded.
-pub fn is_maybe_rounded(id: u64) -> bool {
+pub fn is_maybe_rounded(id: u128) -> bool {
     if id <= EXACT_MAX {
         return false;
     }

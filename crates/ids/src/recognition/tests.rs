@@ -386,9 +386,9 @@ proptest! {
     #[test]
     fn rounded_id_of_javascript_is_always_noticed(id in (1u64 << 53) + 1..1 << 63) {
         let rounded = id as f64;
-        prop_assert!(is_maybe_rounded(rounded as u64) || rounded as u64 == 1 << 53);
+        prop_assert!(is_maybe_rounded(rounded as u128) || rounded as u64 == 1 << 53);
         let printed: u64 = rounded.to_string().parse().unwrap();
-        prop_assert!(is_maybe_rounded(printed) || printed == 1 << 53);
+        prop_assert!(is_maybe_rounded(printed.into()) || printed == 1 << 53);
     }
 
     #[test]

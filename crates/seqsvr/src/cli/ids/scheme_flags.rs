@@ -18,7 +18,7 @@ pub(crate) struct SchemeFlags {
     layout: Option<IdLayout>,
     /// Time of tick 0: a date, a time of RFC 3339, or Unix milliseconds.
     #[arg(long, value_name = "TIME", value_parser = parse_epoch)]
-    epoch: Option<u64>,
+    pub(crate) epoch: Option<u64>,
     /// Length of a tick of the layout, 1ms to 3600s. Default: 1ms.
     #[arg(long, value_name = "TIME", value_parser = TickScale::parse_unit)]
     unit: Option<u64>,

@@ -6,7 +6,7 @@ use anyhow::bail;
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::presets::{IdScheme, find_namesakes};
 use seqsvr_ids::recognition::{
-    find_candidates, find_wide_candidate, is_maybe_rounded, narrow_id, read_uuid,
+    find_candidates, find_wide_candidate, is_maybe_rounded, is_plausible_time, narrow_id, read_uuid,
 };
 use seqsvr_ids::text::{IdForm, read_any_form};
 
@@ -177,7 +177,11 @@ impl Decoder<'_> {
             warnings: Vec::new(),
         };
         self.add_readings(&mut decoded, number, now_ms)?;
-        if form == IdForm::Decimal && u64::try_from(number).is_ok_and(is_maybe_rounded) {
+        let magnitude = match text.contains('-') {
+            true => (number as i64).unsigned_abs().into(),
+            false => number,
+        };
+        if form == IdForm::Decimal && is_maybe_rounded(magnitude) {
             decoded.warnings.push(String::from(
                 "JavaScript may have rounded it: it is above 2^53 and one of its numbers, as many \
                  ids with the sequence 0 are; compare it with the source",
@@ -208,7 +212,9 @@ impl Decoder<'_> {
                 }
             }
             (None, Err(wide)) => {
-                let candidate = find_wide_candidate(number).ok_or_else(|| wide.to_string())?;
+                let candidate = find_wide_candidate(number)
+                    .filter(|candidate| is_plausible_time(candidate.reading.time_ms, now_ms));
+                let candidate = candidate.ok_or_else(|| wide.to_string())?;
                 decoded.others = vec![Reading::of_candidate(&candidate, None)];
             }
             (Some(scheme), Ok(id)) => {
@@ -222,9 +228,14 @@ impl Decoder<'_> {
             (Some(scheme), Err(wide)) => {
                 let is_wide_preset = self.args.scheme.preset.as_deref() == Some(WIDE_PRESET);
                 let candidate = find_wide_candidate(number).filter(|_| is_wide_preset);
-                let candidate = candidate.ok_or_else(|| wide.to_string())?;
+                let mut reading = candidate.ok_or_else(|| wide.to_string())?.reading;
+                if self.args.scheme.epoch.is_some() {
+                    reading.time_ms = scheme.scale().unix_ms_of(reading.parts.tick);
+                }
                 decoded.warnings.push(wide.to_string());
-                decoded.reading = Some(Reading::of_parts(scheme, &candidate.reading, None));
+                let warning = warn_of_time(reading.time_ms, None, now_ms);
+                decoded.warnings.extend(warning);
+                decoded.reading = Some(Reading::of_parts(scheme, &reading, None));
             }
         }
         Ok(())
