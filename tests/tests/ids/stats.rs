@@ -87,6 +87,25 @@ fn layout_in_place_of_a_preset_reads_the_same() {
 }
 
 #[test]
+fn times_that_no_clock_gave_are_a_warning() {
+    let args = ["id", "stats", "-", "--preset", "twitter", "--epoch"];
+    for (epoch, is_warned) in [
+        ("2000-01-01", true),
+        ("2200-01-01", true),
+        ("2011-01-01", false),
+    ] {
+        let args = [&args[..], &[epoch]].concat();
+        let (code, _, errors) = run_with_input(&args, b"4194304\n");
+        assert_eq!(code, 0, "{errors}");
+        assert_eq!(
+            errors.contains("before 2006 or in the future"),
+            is_warned,
+            "{errors}"
+        );
+    }
+}
+
+#[test]
 fn many_workers_end_in_a_sum() {
     let ids = (0..1_000).map(|n| twitter_id(NEW_YEAR_MS, n % 32, n / 32, 0));
     let text: String = ids.map(|id| format!("{id}\n")).collect();
@@ -143,7 +162,16 @@ fn unusable_input_is_named() {
             b"id\n1\n2\nthree\n4\n",
             "-, line 4: 't' is no character of dec",
         ),
-        (&check, b"1.7e18\n1.8e18\n", "-, line 2: "),
+        (&check, b"1.7e18\n1.8e18\n", "-, line 1: "),
+        (&check, b"+5\n5\n", "-, line 1: "),
+        (&check, b"5\n+5\n", "-, line 2: "),
+        (&check, b"oops123\n124\n", "-, line 1: "),
+        (&check, b"5,x\r4,x\r3,y\r", "carriage return inside"),
+        (
+            &check,
+            b"\"22591236409106841x\"\n225912364091068418\n",
+            "-, line 1: ",
+        ),
         (
             &twitter,
             b"1\n18446744073709551615\n",

@@ -12,7 +12,8 @@ The file has 64 hexadecimal digits, and every user of the machine may not read i
   (umask 077; openssl rand -hex 32 > key)
   seqsvr hide 42 --key-file key --name orders
 
-Keep the key: without it no hidden number can be shown, and another key shows another number.";
+A hidden number of 64 bits may be above 2^63 - 1, which signed columns do not have: use --bits 53
+for them. Keep the key: without it no hidden number can be shown, and another key shows another number.";
 
 #[derive(Args)]
 pub(crate) struct OpaqueArgs {

@@ -10,8 +10,9 @@ use super::scheme_flags::SchemeFlags;
 
 pub(super) const STATS_HELP: &str = "\
 A line has one id, or columns with commas, semicolons or tabs between them: the first one is the
-id, maybe in quotes. Blank lines are ignored. A first line that is no id is a header, and the report
-names it. Any other line that is no id ends the command with the number of the line.
+id, maybe in quotes. Blank lines are ignored. A first line that is no id and has no digit is a
+header, and the report names it. Any other line that is no id ends the command with the
+number of the line.
 
 Without --form the ids are decimal, hexadecimal or UUIDs, as the first one is. A name in front
 decides too, as in base36:1psf8zbrfl6o.

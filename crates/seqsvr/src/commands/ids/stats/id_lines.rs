@@ -60,8 +60,9 @@ impl IdLines {
     /// Returns the next id; None at the end.
     ///
     /// # Errors
-    /// The input cannot be read, or a line other than the first is no id.
+    /// The input cannot be read, or a line that is no header is no id.
     pub(super) fn next_id(&mut self) -> anyhow::Result<Option<u128>> {
+        let is_digit = |c: char| c.is_ascii_digit();
         loop {
             self.line.clear();
             self.number += 1;
@@ -80,10 +81,15 @@ impl IdLines {
             if line.is_empty() {
                 continue;
             }
+            if line.contains('\r') {
+                let cause = "it has a carriage return inside; end lines with LF or CR and LF";
+                return Err(self.bad_line(&cause).into());
+            }
             self.texts += 1;
             match parse_id(first_column(line), &mut self.form) {
                 Ok(id) => return Ok(Some(id)),
-                Err(_) if self.texts == 1 => {
+                // A damaged id has digits.
+                Err(_) if self.texts == 1 && !first_column(line).contains(is_digit) => {
                     self.header = Some(format!("{:?} (line {})", first_column(line), self.number));
                 }
                 Err(cause) => {
@@ -107,7 +113,9 @@ fn first_column(line: &str) -> &str {
 /// Parses an id. If there is no form yet, the text decides: only decimal and hexadecimal are
 /// recognized, because a name of a column can be an id in the other forms.
 fn parse_id(text: &str, form: &mut Option<IdForm>) -> Result<u128, InputError> {
-    if let (Some(IdForm::Decimal), Ok(id)) = (*form, text.parse::<u64>()) {
+    // The short way of most lines. Rust's own parser takes a sign.
+    if let (Some(IdForm::Decimal), Ok(id), false) = (*form, text.parse(), text.starts_with('+')) {
+        let id: u64 = id;
         return Ok(id.into());
     }
     if let (true, Ok(uuid)) = (text.contains('-'), Uuid::try_parse(text)) {

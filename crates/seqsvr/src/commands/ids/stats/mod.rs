@@ -19,16 +19,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::codec::IdPart;
 use seqsvr_ids::presets::IdScheme;
-use seqsvr_ids::recognition::narrow_id;
+use seqsvr_ids::recognition::{is_plausible_time, narrow_id};
 
 use self::busy_curve::BusyCurve;
 use self::duplicate_search::DuplicateSearch;
 use self::id_lines::{FILE_ADVICE, IdLines};
 use self::order_check::OrderCheck;
 use self::worker_shares::WorkerShares;
+use super::new::now;
 use crate::cli::IdStatsArgs;
 use crate::output::exit_code::{BadInput, unreadable_input};
-use crate::output::stdout;
+use crate::output::{log, stdout};
 
 pub(crate) fn run(args: &IdStatsArgs) -> anyhow::Result<()> {
     let scheme = args.scheme.scheme()?;
@@ -79,6 +80,15 @@ pub(crate) fn run(args: &IdStatsArgs) -> anyhow::Result<()> {
         writeln!(report, "out of order  {order}")?;
     }
     if let Some(times) = times {
+        let now_ms = now().as_millis() as u64;
+        if ![times.first_ms, times.last_ms]
+            .into_iter()
+            .all(|ms| is_plausible_time(ms, now_ms))
+        {
+            log::print_warning(
+                "ids have times before 2006 or in the future; check the preset and its epoch",
+            );
+        }
         times.curve.describe(&mut report)?;
         times.shares.describe(&mut report, &times.scheme, ids)?;
     }
