@@ -2,8 +2,8 @@
 
 use seqsvr_core::layout::LayoutError;
 
-/// A text that is no id or no epoch, an id that is too wide, or a preset that does not exist or that
-/// needs another epoch: what is wrong, the bounds, and what to write.
+/// A text that is no id or no epoch, an id that is too wide, or a preset that does not exist or
+/// that needs another epoch: what is wrong, the bounds, and what to write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InputError(pub(crate) String);
