@@ -63,7 +63,7 @@ fn check_secret(bytes: Vec<u8>) -> Result<String, String> {
         None => &text,
     };
     if secret.is_empty() {
-        return Err("it has no secret; write one into it, or leave the flag out".to_owned());
+        return Err("it has no secret; write one into it, or name another file".to_owned());
     }
     if secret.contains('\n') {
         return Err("it has several lines; name a file that has only the secret".to_owned());
