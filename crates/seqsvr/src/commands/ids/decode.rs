@@ -11,7 +11,7 @@ use seqsvr_ids::recognition::{
 use seqsvr_ids::text::{IdForm, read_any_form};
 
 use super::decoded_id::{DecodedId, Reading};
-use super::new::now;
+use super::now;
 use crate::cli::DecodeArgs;
 use crate::output::exit_code::BadInput;
 use crate::output::{log, stdout};

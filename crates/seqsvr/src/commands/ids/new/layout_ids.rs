@@ -16,9 +16,10 @@ use seqsvr_ids::generator::{
 };
 use seqsvr_ids::presets::IdPreset;
 
+use super::bad_input;
 use super::worker_number::find_worker;
-use super::{bad_input, now};
 use crate::cli::{NewIdArgs, PolicyFlag};
+use crate::commands::ids::now;
 use crate::output::log;
 
 /// Ids taken at once; a lesser count takes no more than it needs.

@@ -4,7 +4,6 @@ mod layout_ids;
 mod worker_number;
 
 use std::iter;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use seqsvr_ids::presets::find_preset;
@@ -12,6 +11,7 @@ use seqsvr_ids::stamp::{StampForm, StampMaker};
 use seqsvr_ids::text::IdForm;
 use seqsvr_ids::uuids::{GregorianUuids, Uuid, UuidV7Generator, make_v4, make_v8, parse_namespace};
 
+use super::now;
 use crate::cli::NewIdArgs;
 use crate::output::exit_code::BadInput;
 use crate::output::{log, stdout};
@@ -142,12 +142,4 @@ fn stamp_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
 
 fn bad_input(error: impl ToString) -> BadInput {
     BadInput(error.to_string())
-}
-
-/// Returns the time since the Unix epoch.
-#[expect(clippy::disallowed_methods, reason = "ids carry the wall time")]
-pub(super) fn now() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
 }

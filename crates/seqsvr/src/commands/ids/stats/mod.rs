@@ -26,7 +26,7 @@ use self::duplicate_search::DuplicateSearch;
 use self::id_lines::{FILE_ADVICE, IdLines};
 use self::order_check::OrderCheck;
 use self::worker_shares::WorkerShares;
-use super::new::now;
+use super::now;
 use crate::cli::IdStatsArgs;
 use crate::output::exit_code::{BadInput, unreadable_input};
 use crate::output::{log, stdout};
