@@ -112,8 +112,8 @@ impl Admin {
         Ok(status)
     }
 
-    /// Moves a slot to the AllocSvr of this name. No number is skipped and no call fails. Returns
-    /// the slot's epoch once it has moved.
+    /// Moves a slot to the AllocSvr of this name. No call fails, and each section continues above
+    /// the highest number used in it. Returns the slot's epoch once it has moved.
     pub async fn move_slot(&self, slot: u32, name: &str) -> Result<u64, Error> {
         let request = v1::AdminMoveSlotRequest {
             slot,

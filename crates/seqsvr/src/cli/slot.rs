@@ -8,7 +8,7 @@ use super::common::ClientArgs;
 pub(crate) enum SlotCommand {
     /// Move one slot to another AllocSvr.
     ///
-    /// No number is skipped and no call fails.
+    /// No call fails. Each section continues above the highest number used in it.
     #[command(after_help = SLOT_MOVE_HELP)]
     Move(MoveSlotArgs),
     /// Move all slots off an AllocSvr, so that it can be stopped.
