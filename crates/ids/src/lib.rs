@@ -9,7 +9,6 @@
 
 pub mod codec;
 pub mod generator;
-mod input_error;
 pub mod opaque_numbers;
 pub mod presets;
 pub mod recognition;
@@ -18,4 +17,4 @@ pub mod stamp;
 pub mod text;
 pub mod uuids;
 
-pub use input_error::InputError;
+pub use seqsvr_core::layout::InputError;

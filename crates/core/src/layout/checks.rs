@@ -1,6 +1,6 @@
 //! What holds for every layout, and what a purpose requires in addition.
 
-use super::{FieldKind, IdLayout, LayoutError, LayoutField, TickScale, format_utc_ms};
+use super::{FieldKind, IdLayout, InputError, LayoutField, TickScale, format_utc_ms};
 
 /// Bits of an id.
 const ID_BITS: u32 = 64;
@@ -14,15 +14,15 @@ const EXAMPLE: &str = "0:1,time:41,worker:10,seq:12";
 const YEAR_MS: u64 = 31_557_600_000;
 
 /// Returns the error of a failed check.
-fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), LayoutError> {
+fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), InputError> {
     match holds {
         true => Ok(()),
-        false => Err(LayoutError(text())),
+        false => Err(InputError(text())),
     }
 }
 
 /// Checks each field, how many there are of each, and their sum.
-pub(super) fn check_fields(fields: &[LayoutField], is_unsigned: bool) -> Result<(), LayoutError> {
+pub(super) fn check_fields(fields: &[LayoutField], is_unsigned: bool) -> Result<(), InputError> {
     for field in fields {
         check_bits(field)?;
         check_count(field.kind.name(), field.kind.may_repeat(), fields)?;
@@ -55,7 +55,7 @@ pub(super) fn check_fields(fields: &[LayoutField], is_unsigned: bool) -> Result<
     })
 }
 
-fn check_bits(field: &LayoutField) -> Result<(), LayoutError> {
+fn check_bits(field: &LayoutField) -> Result<(), InputError> {
     let (name, bits) = (field.kind.name(), field.bits);
     let (min, max, example) = field.kind.bounds();
     ensure((min..=max).contains(&bits), || {
@@ -77,7 +77,7 @@ fn check_bits(field: &LayoutField) -> Result<(), LayoutError> {
     })
 }
 
-fn check_count(name: &str, may_repeat: bool, fields: &[LayoutField]) -> Result<(), LayoutError> {
+fn check_count(name: &str, may_repeat: bool, fields: &[LayoutField]) -> Result<(), InputError> {
     let count = fields.iter().filter(|f| f.kind.name() == name).count();
     ensure(count == 1 || may_repeat, || {
         let allowed = match name {
@@ -96,7 +96,7 @@ impl IdLayout {
     ///
     /// # Errors
     /// `time`, `lane` and `seq` have more than 63 bits together.
-    pub fn check_for_generator(&self) -> Result<(), LayoutError> {
+    pub fn check_for_generator(&self) -> Result<(), InputError> {
         let [time, lane, seq] = ["time", "lane", "seq"].map(|name| self.bits_of(name));
         let bits = time + lane + seq;
         ensure(bits <= POSITION_BITS, || {
@@ -112,7 +112,7 @@ impl IdLayout {
     ///
     /// # Errors
     /// The layout has more than 53 bits.
-    pub fn check_for_javascript(&self) -> Result<(), LayoutError> {
+    pub fn check_for_javascript(&self) -> Result<(), InputError> {
         let bits = self.total_bits();
         ensure(bits <= JAVASCRIPT_BITS, || {
             format!(
@@ -131,7 +131,7 @@ impl IdLayout {
         scale: TickScale,
         now_ms: u64,
         years_min: u32,
-    ) -> Result<(), LayoutError> {
+    ) -> Result<(), InputError> {
         let needed_ms = now_ms.saturating_add(YEAR_MS.saturating_mul(years_min.into()));
         let end_ms = self.end_ms(scale);
         ensure(needed_ms < end_ms, || {

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{FieldKind, IdLayout, LayoutError, LayoutField};
+use super::{FieldKind, IdLayout, InputError, LayoutField};
 
 /// The word in front of a layout whose ids may have the top bit.
 const UNSIGNED: &str = "unsigned";
 
 impl FromStr for IdLayout {
-    type Err = LayoutError;
+    type Err = InputError;
 
-    fn from_str(text: &str) -> Result<IdLayout, LayoutError> {
+    fn from_str(text: &str) -> Result<IdLayout, InputError> {
         let mut parts: Vec<&str> = text.split(',').map(str::trim).collect();
         let is_unsigned = parts.first() == Some(&UNSIGNED);
         if is_unsigned {
@@ -37,9 +37,9 @@ impl fmt::Display for IdLayout {
     }
 }
 
-fn parse_field(text: &str) -> Result<LayoutField, LayoutError> {
+fn parse_field(text: &str) -> Result<LayoutField, InputError> {
     let bad = || {
-        LayoutError(format!(
+        InputError(format!(
             "{text:?} is no field of a layout: a field is name:bits, and the names are 0, time, \
              time~, dc, worker, lane, seq, seq~, const and rand; write for example time:41 or \
              const:4=9"

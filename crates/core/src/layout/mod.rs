@@ -19,12 +19,12 @@
 mod checks;
 mod field;
 mod grammar;
-mod layout_error;
+mod input_error;
 mod tick_scale;
 mod utc_text;
 
 pub use field::{FieldKind, LayoutField};
-pub use layout_error::LayoutError;
+pub use input_error::InputError;
 pub use tick_scale::{TickScale, UNIT_MS_MAX};
 pub use utc_text::format_utc_ms;
 
@@ -42,7 +42,7 @@ impl IdLayout {
     /// # Errors
     /// A field has too few or too many bits, one is missing or occurs twice, or their sum is more
     /// than 64 bits.
-    pub fn new(fields: Vec<LayoutField>, is_unsigned: bool) -> Result<IdLayout, LayoutError> {
+    pub fn new(fields: Vec<LayoutField>, is_unsigned: bool) -> Result<IdLayout, InputError> {
         checks::check_fields(&fields, is_unsigned)?;
         Ok(IdLayout {
             fields,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn parse(text: &str) -> Result<IdLayout, LayoutError> {
+fn parse(text: &str) -> Result<IdLayout, InputError> {
     text.parse()
 }
 
@@ -26,7 +26,7 @@ fn layout_keeps_its_text() {
 }
 
 #[test]
-fn layout_error_names_field_bounds_and_example() {
+fn input_error_names_field_bounds_and_example() {
     for (text, parts) in [
         ("", ["\"\"", "name:bits", "time:41"]),
         ("time", ["\"time\"", "name:bits", "time:41"]),

@@ -1,6 +1,6 @@
 //! How ticks are counted: from an epoch, in a unit.
 
-use super::LayoutError;
+use super::InputError;
 
 /// Longest tick: one hour.
 pub const UNIT_MS_MAX: u64 = 3_600_000;
@@ -19,13 +19,13 @@ impl TickScale {
     ///
     /// # Errors
     /// The unit is 0 or above [`UNIT_MS_MAX`], or the epoch is after the year 9999.
-    pub fn new(epoch_ms: u64, unit_ms: u64) -> Result<TickScale, LayoutError> {
+    pub fn new(epoch_ms: u64, unit_ms: u64) -> Result<TickScale, InputError> {
         if unit_ms == 0 || unit_ms > UNIT_MS_MAX {
             return Err(bad_unit(&format!("{unit_ms}ms")));
         }
         match epoch_ms <= EPOCH_MS_MAX {
             true => Ok(TickScale { epoch_ms, unit_ms }),
-            false => Err(LayoutError(format!(
+            false => Err(InputError(format!(
                 "the epoch {epoch_ms} ms is after the year 9999: it is a Unix time in \
                  milliseconds; write for example 1767225600000"
             ))),
@@ -36,7 +36,7 @@ impl TickScale {
     ///
     /// # Errors
     /// The text is not a number with `ms` or `s`, or is out of bounds.
-    pub fn parse_unit(text: &str) -> Result<u64, LayoutError> {
+    pub fn parse_unit(text: &str) -> Result<u64, InputError> {
         let bad = || bad_unit(text);
         let (digits, factor) = match text.strip_suffix("ms") {
             Some(digits) => (digits, 1),
@@ -73,8 +73,8 @@ impl TickScale {
     }
 }
 
-fn bad_unit(text: &str) -> LayoutError {
-    LayoutError(format!(
+fn bad_unit(text: &str) -> InputError {
+    InputError(format!(
         "the unit {text:?} is no unit of time: it is 1ms to 3600000ms; write for example 10ms or 1s"
     ))
 }

@@ -4,7 +4,7 @@
 //! center, worker and the range of the sequence are checked here against the layout. Tick, lane and
 //! sequence of a position fit because the grid is made of the widths of these fields.
 
-use seqsvr_core::layout::{IdLayout, LayoutError};
+use seqsvr_core::layout::{IdLayout, InputError};
 
 use super::{Run, TickGrid};
 use crate::codec::{IdCodec, IdPart, IdParts, PartTooLarge};
@@ -31,7 +31,7 @@ pub enum SplicerError {
     Part(#[from] PartTooLarge),
     /// Positions of the layout do not fit the word of a generator.
     #[error(transparent)]
-    Layout(#[from] LayoutError),
+    Layout(#[from] InputError),
 }
 
 impl Splicer {
