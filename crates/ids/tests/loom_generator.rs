@@ -11,8 +11,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 use seqsvr_ids::generator::{
-    Ahead, ClockPolicy, Clocked, Full, FullReason, Hold, Refuse, RollbackBits, Run, SequenceStart,
-    TickGrid, Timelines, WorkerGenerator,
+    Ahead, ClockPolicy, Clocked, Hold, NoId, Refuse, RollbackBits, Run, SequenceStart, TickGrid,
+    Timelines, WorkerGenerator,
 };
 
 const ONE: NonZeroU32 = NonZeroU32::MIN;
@@ -77,11 +77,7 @@ fn position_never_repeats_nor_passes_the_grant() {
         all.extend(b.join().unwrap());
         assert!(all.iter().all(|(_, position)| (1..4).contains(position)));
         assert_no_repeat(all);
-        let full = Full {
-            reason: FullReason::Limit,
-            wait_ticks: 0,
-        };
-        assert_eq!(generator.take(ONE, 2, 0), Err(full));
+        assert_eq!(generator.take(ONE, 2, 0), Err(NoId::Limit));
     });
 }
 

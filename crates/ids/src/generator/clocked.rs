@@ -13,11 +13,9 @@
 
 use std::num::NonZeroU32;
 
-use super::positions::{Mark, NotTaken, Positions};
+use super::positions::{Mark, Positions};
 use super::sync::{Mutex, MutexGuard, lock_ignoring_poison};
-use super::{
-    ClockPolicy, ClockedError, Full, LaneChoice, Progress, Rejection, Run, SequenceStart, TickGrid,
-};
+use super::{ClockPolicy, LaneChoice, NoId, Progress, Rejection, Run, SequenceStart, TickGrid};
 
 /// A clock that counts in ticks of the layout since its epoch.
 pub trait TickClock {
@@ -83,11 +81,7 @@ impl<P: ClockPolicy> Clocked<P> {
     ///
     /// If all ids that the policy allows now are used up, or the policy rejects the reading.
     #[inline]
-    pub fn take(
-        &self,
-        count: NonZeroU32,
-        read_tick: impl FnMut() -> u64,
-    ) -> Result<Run, ClockedError> {
+    pub fn take(&self, count: NonZeroU32, read_tick: impl FnMut() -> u64) -> Result<Run, NoId> {
         self.take_after_wait(count, read_tick, false)
     }
 
@@ -96,27 +90,15 @@ impl<P: ClockPolicy> Clocked<P> {
     /// # Errors
     ///
     /// As [`take`](Self::take), if the clock gives up or is still behind after a wait.
-    pub fn take_waiting(
-        &self,
-        count: NonZeroU32,
-        clock: &impl TickClock,
-    ) -> Result<Run, ClockedError> {
+    pub fn take_waiting(&self, count: NonZeroU32, clock: &impl TickClock) -> Result<Run, NoId> {
         let mut has_waited = false;
         loop {
-            let error = match self.take_after_wait(count, || clock.tick(), has_waited) {
-                Ok(run) => return Ok(run),
-                Err(error) => error,
-            };
-            let wait_ticks = match error {
-                ClockedError::Full(full) => full.wait_ticks,
-                ClockedError::Behind { wait_ticks, .. } => {
-                    has_waited = true;
-                    wait_ticks
-                }
-                ClockedError::MovedBack { .. } | ClockedError::NoLane { .. } => 0,
-            };
+            let taken = self.take_after_wait(count, || clock.tick(), has_waited);
+            let Err(error) = taken else { return taken };
+            has_waited |= matches!(error, NoId::MovedBack { .. });
+            let wait_ticks = error.wait_ticks();
             if wait_ticks == 0 || !clock.wait(wait_ticks) {
-                return Err(error);
+                return taken;
             }
         }
     }
@@ -127,7 +109,7 @@ impl<P: ClockPolicy> Clocked<P> {
         count: NonZeroU32,
         mut read_tick: impl FnMut() -> u64,
         has_waited: bool,
-    ) -> Result<Run, ClockedError> {
+    ) -> Result<Run, NoId> {
         let count = count.get().into();
         if P::USES_LAST_TICK {
             return self.swap(count, read_tick, has_waited);
@@ -149,7 +131,7 @@ impl<P: ClockPolicy> Clocked<P> {
         count: u64,
         read_tick: impl FnMut() -> u64,
         has_waited: bool,
-    ) -> Result<Run, ClockedError> {
+    ) -> Result<Run, NoId> {
         self.swap(count, read_tick, has_waited)
     }
 
@@ -159,83 +141,53 @@ impl<P: ClockPolicy> Clocked<P> {
         count: u64,
         mut read_tick: impl FnMut() -> u64,
         has_waited: bool,
-    ) -> Result<Run, ClockedError> {
+    ) -> Result<Run, NoId> {
         loop {
             let judge = |mark, now| self.reach(mark, now, has_waited);
             match self.positions.take(count, &mut read_tick, judge) {
                 Ok(run) => return Ok(run),
-                Err(NotTaken::Full(full)) if P::USES_LAST_TICK => {
-                    return Err(self.with_whole_wait(full, read_tick(), has_waited).into());
-                }
-                Err(NotTaken::Full(full)) => return Err(full.into()),
-                Err(NotTaken::Other(Rejection::Error(error))) => return Err(error),
-                Err(NotTaken::Other(Rejection::ChangeLane(choice))) => {
-                    self.change_lane(choice, &mut read_tick, has_waited)?;
-                }
+                Err(rejection) if rejection.lanes.is_none() => return Err(rejection.error),
+                Err(_) => self.change_lane(&mut read_tick, has_waited)?,
             }
         }
     }
 
-    /// Returns the answer with the whole wait. The last tick may be in front of the clock, and a
-    /// reach that is held there does not move before the clock has passed it.
-    #[cold]
-    fn with_whole_wait(&self, mut full: Full, now: u64, has_waited: bool) -> Full {
-        let mark = self.mark();
-        let reach_at = |now| self.reach(mark, now, has_waited).unwrap_or(now);
-        let (reach, later) = (reach_at(now), now.saturating_add(full.wait_ticks));
-        if full.wait_ticks > 0 && reach_at(later) <= reach {
-            full.wait_ticks += reach.saturating_sub(now);
-        }
-        full
-    }
-
     /// Returns the last tick that may be stamped at a reading.
     fn reach(&self, mark: Mark, now: u64, has_waited: bool) -> Result<u64, Rejection> {
-        self.policy.reach(now, self.last_tick(mark), has_waited)
-    }
-
-    /// Returns the last tick that may have been stamped in the lane of a mark.
-    #[inline]
-    fn last_tick(&self, mark: Mark) -> u64 {
-        self.positions
+        // The last tick that may have been stamped in the lane of the mark.
+        let last_tick = self
+            .positions
             .grid()
-            .tick_of(mark.position.saturating_sub(1))
+            .tick_of(mark.position.saturating_sub(1));
+        self.policy.reach(now, last_tick, has_waited)
     }
 
     /// Moves to another lane that can continue at the reading, unless it has become unnecessary.
     #[cold]
     fn change_lane(
         &self,
-        choice: LaneChoice,
         read_tick: &mut impl FnMut() -> u64,
         has_waited: bool,
-    ) -> Result<(), ClockedError> {
+    ) -> Result<(), NoId> {
         let mut aside = self.lock_aside();
         let grid = self.positions.grid();
         loop {
             let mark = self.mark();
             let now = read_tick();
-            match self.reach(mark, now, has_waited) {
-                Ok(_) => return Ok(()),
-                Err(Rejection::Error(error)) => return Err(error),
-                Err(Rejection::ChangeLane(_)) => {}
-            }
+            let Err(Rejection { error, lanes }) = self.reach(mark, now, has_waited) else {
+                return Ok(());
+            };
             let position = grid.start_of(now);
             let present = usize::from(mark.lane);
-            let lane = match choice {
-                LaneChoice::NextAbove => {
-                    (present + 1..grid.lanes()).find(|lane| aside[*lane] <= position)
-                }
-                LaneChoice::LeastFar => (0..grid.lanes())
-                    .filter(|lane| *lane != present && aside[*lane] <= position)
-                    .min_by_key(|lane| aside[*lane]),
+            let first = match lanes {
+                None => return Err(error),
+                Some(LaneChoice::Above) => present + 1,
+                Some(LaneChoice::Other) => 0,
             };
-            let Some(lane) = lane else {
-                return Err(ClockedError::NoLane {
-                    behind_ticks: self.last_tick(mark).saturating_sub(now),
-                    lanes: grid.lanes(),
-                });
-            };
+            let lane = (first..grid.lanes())
+                .filter(|lane| *lane != present && aside[*lane] <= position)
+                .min_by_key(|lane| aside[*lane])
+                .ok_or(error)?;
             let to = Mark {
                 lane: lane as u8,
                 position,

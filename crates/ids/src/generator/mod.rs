@@ -28,7 +28,7 @@
 //! allocation. Only a change of the lane takes a lock.
 
 mod clocked;
-mod clocked_error;
+mod no_id;
 mod policy;
 mod positions;
 mod progress;
@@ -44,12 +44,12 @@ mod worker_source;
 mod tests;
 
 pub use clocked::{Clocked, TickClock};
-pub use clocked_error::ClockedError;
+pub use no_id::NoId;
 pub use policy::{
     Ahead, ClockPolicy, Hold, LaneChoice, Refuse, Rejection, RollbackBits, Timelines, Wait,
 };
 pub use progress::Progress;
-pub use run::{Full, FullReason, Run};
+pub use run::Run;
 pub use sequence_start::SequenceStart;
 pub use splicer::{Splicer, SplicerError};
 pub use tick_grid::TickGrid;

@@ -1,23 +1,31 @@
 //! What a generator without a store does when its clock is behind.
 
-use super::ClockedError;
+use super::NoId;
 
 /// Why a policy stamps no tick at a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// The caller receives this error.
-    Error(ClockedError),
-    /// A lane whose ticks at the reading are not used may continue there.
-    ChangeLane(LaneChoice),
+pub struct Rejection {
+    /// What the caller receives if no other lane continues.
+    pub error: NoId,
+    /// The lanes of which one may continue, if its ticks at the reading are not used.
+    pub lanes: Option<LaneChoice>,
 }
 
-/// Which lane a generator continues in.
+/// The caller receives the error.
+impl From<NoId> for Rejection {
+    fn from(error: NoId) -> Self {
+        let lanes = None;
+        Self { error, lanes }
+    }
+}
+
+/// Which lanes a generator may continue in; it takes the one that is the least far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneChoice {
-    /// The next one above; a lane is used once.
-    NextAbove,
-    /// Of all others the one that is the least far.
-    LeastFar,
+    /// Those above the present one: a lane is used once.
+    Above,
+    /// All others.
+    Other,
 }
 
 /// Decides what a reading of the clock allows.
@@ -109,14 +117,14 @@ impl ClockPolicy for Ahead {
 impl ClockPolicy for RollbackBits {
     fn reach(&self, now: u64, last_tick: u64, has_waited: bool) -> Result<u64, Rejection> {
         let wait_max = if has_waited { 0 } else { self.wait_ticks };
-        reach_or_wait(now, last_tick, (wait_max, 1), Some(LaneChoice::NextAbove))
+        reach_or_wait(now, last_tick, (wait_max, 1), Some(LaneChoice::Above))
     }
 }
 
 impl ClockPolicy for Timelines {
     fn reach(&self, now: u64, last_tick: u64, has_waited: bool) -> Result<u64, Rejection> {
         let wait_max = if has_waited { 0 } else { self.wait_ticks };
-        reach_or_wait(now, last_tick, (wait_max, 1), Some(LaneChoice::LeastFar))
+        reach_or_wait(now, last_tick, (wait_max, 1), Some(LaneChoice::Other))
     }
 }
 
@@ -126,16 +134,17 @@ fn reach_or_wait(
     now: u64,
     last_tick: u64,
     (wait_max, factor): (u64, u64),
-    lane: Option<LaneChoice>,
+    lanes: Option<LaneChoice>,
 ) -> Result<u64, Rejection> {
     let behind_ticks = last_tick.saturating_sub(now);
-    match lane {
-        _ if behind_ticks == 0 => Ok(now),
-        _ if behind_ticks <= wait_max => Err(Rejection::Error(ClockedError::Behind {
-            behind_ticks,
-            wait_ticks: behind_ticks.saturating_mul(factor),
-        })),
-        Some(lane) => Err(Rejection::ChangeLane(lane)),
-        None => Err(Rejection::Error(ClockedError::MovedBack { behind_ticks })),
-    }
+    let (wait_ticks, lanes) = match behind_ticks {
+        0 => return Ok(now),
+        _ if behind_ticks <= wait_max => (behind_ticks.saturating_mul(factor), None),
+        _ => (0, lanes),
+    };
+    let error = NoId::MovedBack {
+        behind_ticks,
+        wait_ticks,
+    };
+    Err(Rejection { error, lanes })
 }

@@ -32,7 +32,7 @@
 
 use super::sync::{AtomicBool, AtomicU64, Ordering};
 use super::tick_grid::TickGrid;
-use super::{Full, FullReason, Run, SequenceStart};
+use super::{NoId, Run, SequenceStart};
 
 const SEALED: u64 = 1 << 63;
 /// Greatest request that is served by an addition.
@@ -66,12 +66,16 @@ pub(super) struct Mark {
     pub(super) position: u64,
 }
 
-/// Why a caller took nothing.
-pub(super) enum NotTaken<E> {
-    /// No position is free at present.
-    Full(Full),
-    /// The caller's own reason.
-    Other(E),
+impl Mark {
+    /// Returns positions of the lane.
+    #[inline]
+    fn run(self, first: u64, count: u64) -> Run {
+        Run {
+            lane: self.lane,
+            first,
+            count,
+        }
+    }
 }
 
 impl Positions {
@@ -128,11 +132,7 @@ impl Positions {
         if taken.is_none() {
             self.may_add.store(false, Ordering::Relaxed);
         }
-        taken.map(|mark| Run {
-            lane: mark.lane,
-            first: mark.position,
-            count,
-        })
+        taken.map(|mark| mark.run(mark.position, count))
     }
 
     /// Takes up to `count` positions by a compare-and-swap.
@@ -142,17 +142,17 @@ impl Positions {
     /// reading; it is not called if the reading is the tick of the last position that was taken,
     /// which every caller may continue.
     #[inline]
-    pub(super) fn take<E>(
+    pub(super) fn take<E: From<NoId>>(
         &self,
         count: u64,
         mut read_tick: impl FnMut() -> u64,
         judge: impl Fn(Mark, u64) -> Result<u64, E>,
-    ) -> Result<Run, NotTaken<E>> {
+    ) -> Result<Run, E> {
         let count = count.min(COUNT_MAX);
         loop {
             let word = self.word.0.load(Ordering::Acquire);
             let Some(mark) = self.unpack(word) else {
-                return Err(NotTaken::Full(FullReason::Sealed.into()));
+                return Err(NoId::Sealed.into());
             };
             let now = read_tick();
             let limit = self.limit.load(Ordering::Acquire);
@@ -160,15 +160,9 @@ impl Positions {
             let tick_end = limit.min(begin + self.grid.capacity());
             // Branches, not minima: the processor guesses them and need not wait for their result.
             let run = if mark.position > begin && mark.position + count <= tick_end {
-                Run {
-                    lane: mark.lane,
-                    first: mark.position,
-                    count,
-                }
+                mark.run(mark.position, count)
             } else {
-                let reach = judge(mark, now).map_err(NotTaken::Other)?;
-                self.choose(mark, count, now, reach, limit)
-                    .map_err(NotTaken::Full)?
+                self.choose(mark, count, now, limit, |now| judge(mark, now))?
             };
             let to = word + (run.first + run.count - mark.position);
             if self.swap_words(word, to) {
@@ -177,15 +171,17 @@ impl Positions {
         }
     }
 
-    /// Chooses what is free at and after `mark`, lifted to the tick `now`, up to the tick `reach`.
-    fn choose(
+    /// Chooses what is free at and after `mark`, lifted to the tick `now`, up to the tick that
+    /// `judge` returns.
+    fn choose<E: From<NoId>>(
         &self,
         mark: Mark,
         count: u64,
         now: u64,
-        reach: u64,
         limit: u64,
-    ) -> Result<Run, Full> {
+        judge: impl Fn(u64) -> Result<u64, E>,
+    ) -> Result<Run, E> {
+        let reach = judge(now)?;
         let begin = self.grid.start_of(now);
         let first = match mark.position > begin {
             true => mark.position,
@@ -194,27 +190,25 @@ impl Positions {
         let end = self.end_of(reach).min(limit);
         if first >= limit {
             let is_over = limit >= self.grid.end();
-            return Err(match is_over {
-                true => FullReason::EndOfTime.into(),
-                false => FullReason::Limit.into(),
-            });
+            let error = if is_over {
+                NoId::EndOfTime
+            } else {
+                NoId::Limit
+            };
+            return Err(error.into());
         }
         if first >= end {
-            let tick = self.grid.tick_of(first);
-            return Err(Full {
-                reason: FullReason::Ahead,
-                wait_ticks: tick.saturating_sub(reach).max(1),
-            });
+            let mut wait_ticks = self.grid.tick_of(first).saturating_sub(reach).max(1);
+            // A reach that is held at the last tick does not move before the clock has passed it.
+            if judge(now.saturating_add(wait_ticks)).is_ok_and(|later| later <= reach) {
+                wait_ticks += reach.saturating_sub(now);
+            }
+            return Err(NoId::Full { wait_ticks }.into());
         }
-        let run = Run {
-            lane: mark.lane,
-            first,
-            count: count.min(end - first),
-        };
         if end - first >= ROOM && !self.may_add.load(Ordering::Relaxed) {
             self.may_add.store(true, Ordering::Relaxed);
         }
-        Ok(run)
+        Ok(mark.run(first, count.min(end - first)))
     }
 
     /// Returns the first position after a tick.

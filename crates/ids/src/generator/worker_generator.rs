@@ -5,11 +5,10 @@
 //! an earlier epoch arrives late and widens the generator beyond its own grant, into ticks of the
 //! next holder. So [`WorkerGenerator::widen`] compares epochs.
 
-use std::convert::Infallible;
 use std::num::NonZeroU32;
 
-use super::positions::{Mark, NotTaken, Positions};
-use super::{Full, Run, SequenceStart, TickGrid};
+use super::positions::{Mark, Positions};
+use super::{NoId, Run, SequenceStart, TickGrid};
 
 /// Generator of one worker epoch: positions from `from` up to a limit that only grows.
 ///
@@ -42,16 +41,14 @@ impl WorkerGenerator {
     /// If the grant or the ticks that may be stamped now are used up, or after
     /// [`seal`](Self::seal).
     #[inline]
-    pub fn take(&self, count: NonZeroU32, now_tick: u64, ahead_ticks: u64) -> Result<Run, Full> {
-        let (count, reach) = (count.get().into(), now_tick.saturating_add(ahead_ticks));
-        if let Some(run) = self.positions.add(count, now_tick, reach) {
+    pub fn take(&self, count: NonZeroU32, now_tick: u64, ahead_ticks: u64) -> Result<Run, NoId> {
+        let count = count.get().into();
+        let reach = |now: u64| now.saturating_add(ahead_ticks);
+        if let Some(run) = self.positions.add(count, now_tick, reach(now_tick)) {
             return Ok(run);
         }
-        let taken = self.positions.take(count, || now_tick, |_, _| Ok(reach));
-        taken.map_err(|reason: NotTaken<Infallible>| match reason {
-            NotTaken::Full(full) => full,
-            NotTaken::Other(never) => match never {},
-        })
+        self.positions
+            .take(count, || now_tick, |_, now| Ok(reach(now)))
     }
 
     /// Raises the limit to the tick `until`, if the grant is of this worker epoch; returns whether

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 
 use super::super::{
-    Ahead, ClockPolicy, Clocked, ClockedError, FullReason, Hold, Progress, Refuse, RollbackBits,
-    Run, SequenceStart, Timelines, Wait,
+    Ahead, ClockPolicy, Clocked, Hold, NoId, Progress, Refuse, RollbackBits, Run, SequenceStart,
+    Timelines, Wait,
 };
 use super::{SeenPositions, grid, sequence_start};
 
@@ -158,10 +158,7 @@ fn resume_after_the_last_tick_is_rejected() {
             let generator = Clocked::resume(grid, SequenceStart::Zero, policy, &progress);
             for tick in [0, grid.ticks() - 1, u64::MAX] {
                 let taken = generator.take(NonZeroU32::MIN, || tick);
-                let Err(ClockedError::Full(full)) = taken else {
-                    panic!("{taken:?} at tick {tick} of {grid:?}");
-                };
-                assert_eq!(full.reason, FullReason::EndOfTime);
+                assert_eq!(taken, Err(NoId::EndOfTime), "at tick {tick} of {grid:?}");
             }
             let lane = usize::from(generator.progress().lane());
             assert!(lane < grid.lanes());

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 
 use super::super::{
-    Ahead, ClockPolicy, Clocked, ClockedError, FullReason, Hold, Refuse, RollbackBits,
-    SequenceStart, TickClock, Timelines, Wait,
+    Ahead, ClockPolicy, Clocked, Hold, NoId, Refuse, RollbackBits, SequenceStart, TickClock,
+    Timelines, Wait,
 };
 use super::grid;
 
@@ -40,17 +40,22 @@ fn at_100<P: ClockPolicy>(policy: P, lane_bits: u32) -> Clocked<P> {
 }
 
 /// Takes one id; returns its lane, tick and sequence.
-fn take_at<P: ClockPolicy>(
-    generator: &Clocked<P>,
-    tick: u64,
-) -> Result<(u8, u64, u64), ClockedError> {
+fn take_at<P: ClockPolicy>(generator: &Clocked<P>, tick: u64) -> Result<(u8, u64, u64), NoId> {
     let run = generator.take(ONE, || tick)?;
     Ok((run.lane, run.first / 4, run.first % 4))
 }
 
-fn full_wait<T>(taken: Result<T, ClockedError>) -> Option<u64> {
+/// Returns the error of a policy that does not wait.
+fn moved_back(behind_ticks: u64) -> NoId {
+    NoId::MovedBack {
+        behind_ticks,
+        wait_ticks: 0,
+    }
+}
+
+fn full_wait<T>(taken: Result<T, NoId>) -> Option<u64> {
     match taken {
-        Err(ClockedError::Full(full)) if full.reason == FullReason::Ahead => Some(full.wait_ticks),
+        Err(NoId::Full { wait_ticks }) => Some(wait_ticks),
         _ => None,
     }
 }
@@ -61,7 +66,7 @@ fn full_wait<T>(taken: Result<T, ClockedError>) -> Option<u64> {
 fn a7_refuse_rejects_a_clock_that_is_behind() {
     let generator = at_100(Refuse, 0);
     let error = take_at(&generator, 88);
-    assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 12 }));
+    assert_eq!(error, Err(moved_back(12)));
     let text = error.map_err(|error| error.to_string());
     assert!(text.is_err_and(|text| text.starts_with("clock moved back by 12 ticks: ")));
     for sequence in 1..4 {
@@ -69,7 +74,7 @@ fn a7_refuse_rejects_a_clock_that_is_behind() {
     }
     assert_eq!(full_wait(take_at(&generator, 100)), Some(1));
     let error = take_at(&generator, 99);
-    assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 1 }));
+    assert_eq!(error, Err(moved_back(1)));
     assert_eq!(take_at(&generator, 101), Ok((0, 101, 0)));
 }
 
@@ -109,8 +114,8 @@ fn e16_wait_waits_twice_the_distance_then_rejects() {
     );
     assert_eq!(*clock.waits.borrow(), [8]);
     let error = take_at(&generator, 98);
-    assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 6 }));
-    let behind = ClockedError::Behind {
+    assert_eq!(error, Err(moved_back(6)));
+    let behind = NoId::MovedBack {
         behind_ticks: 5,
         wait_ticks: 10,
     };
@@ -119,7 +124,7 @@ fn e16_wait_waits_twice_the_distance_then_rejects() {
     let stopped = MadeUpClock::default();
     stopped.tick.set(100);
     let error = generator.take_waiting(ONE, &stopped);
-    assert_eq!(error, Err(ClockedError::MovedBack { behind_ticks: 4 }));
+    assert_eq!(error, Err(moved_back(4)));
     assert_eq!(*stopped.waits.borrow(), [8]);
 }
 
@@ -178,7 +183,7 @@ fn e19_ahead_borrows_ticks_up_to_its_bound() {
 #[test]
 fn e11_rollback_bits_remember_three_times() {
     let generator = at_100(RollbackBits { wait_ticks: 5 }, 2);
-    let behind = ClockedError::Behind {
+    let behind = NoId::MovedBack {
         behind_ticks: 5,
         wait_ticks: 5,
     };
@@ -187,10 +192,7 @@ fn e11_rollback_bits_remember_three_times() {
     assert_eq!(take_at(&generator, 80), Ok((2, 80, 0)));
     assert_eq!(take_at(&generator, 200), Ok((2, 200, 0)));
     assert_eq!(take_at(&generator, 80), Ok((3, 80, 0)));
-    let error = ClockedError::NoLane {
-        behind_ticks: 10,
-        lanes: 4,
-    };
+    let error = moved_back(10);
     assert_eq!(take_at(&generator, 70), Err(error));
     assert_eq!(take_at(&generator, 80), Ok((3, 80, 1)));
 }
@@ -215,7 +217,7 @@ fn e11_e20_clock_that_is_stopped_is_waited_for_once() {
 #[test]
 fn e20_timelines_are_used_again() {
     let generator = at_100(Timelines { wait_ticks: 5 }, 1);
-    let behind = ClockedError::Behind {
+    let behind = NoId::MovedBack {
         behind_ticks: 3,
         wait_ticks: 3,
     };
@@ -223,10 +225,7 @@ fn e20_timelines_are_used_again() {
     assert_eq!(take_at(&generator, 50), Ok((1, 50, 0)));
     assert_eq!(take_at(&generator, 200), Ok((1, 200, 0)));
     assert_eq!(take_at(&generator, 150), Ok((0, 150, 0)));
-    let error = ClockedError::NoLane {
-        behind_ticks: 80,
-        lanes: 2,
-    };
+    let error = moved_back(80);
     assert_eq!(take_at(&generator, 70), Err(error));
     assert_eq!(take_at(&generator, 201), Ok((0, 201, 0)));
 }
@@ -258,7 +257,7 @@ fn e20_timeline_with_the_least_progress_is_chosen() {
     assert_eq!(take_at(&narrow, 120), Ok((1, 120, 0)));
     let error = take_at(&narrow, 100);
     assert!(
-        matches!(error, Err(ClockedError::NoLane { .. })),
+        matches!(error, Err(NoId::MovedBack { wait_ticks: 0, .. })),
         "{error:?}"
     );
     assert_eq!(take_at(&narrow, 101), Ok((0, 101, 0)));

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
-use super::super::{FullReason, SequenceStart, WorkerGenerator};
+use super::super::{NoId, SequenceStart, WorkerGenerator};
 use super::{grid, sequence_start};
 
 #[derive(Clone, Debug)]
@@ -65,10 +65,10 @@ fn take_past_the_last_tick_is_rejected() {
     let generator = WorkerGenerator::new(grid(4, 2, 0), SequenceStart::Zero, 1, 15, 99);
     let count = NonZeroU32::MIN.saturating_add(4);
     assert_eq!(generator.take(count, 15, 9).map(|run| run.count), Ok(2));
-    let full = generator.take(count, 15, 9).map_err(|full| full.reason);
-    assert_eq!(full, Err(FullReason::EndOfTime));
-    let full = generator.take(count, 99, 9).map_err(|full| full.reason);
-    assert_eq!(full, Err(FullReason::EndOfTime));
+    let full = generator.take(count, 15, 9);
+    assert_eq!(full, Err(NoId::EndOfTime));
+    let full = generator.take(count, 99, 9);
+    assert_eq!(full, Err(NoId::EndOfTime));
 }
 
 /// A layout that uses all bits of the word ends before an addition could reach the mark "sealed".
@@ -80,10 +80,8 @@ fn take_at_the_end_of_the_word_does_not_seal() {
     let count = NonZeroU32::MAX;
     assert!(generator.widen(1, u64::MAX));
     while generator.take(count, 0, u64::MAX).is_ok() {}
-    let full = generator
-        .take(count, 0, u64::MAX)
-        .map_err(|full| full.reason);
-    assert_eq!(full, Err(FullReason::EndOfTime));
+    let full = generator.take(count, 0, u64::MAX);
+    assert_eq!(full, Err(NoId::EndOfTime));
 }
 
 #[test]
@@ -91,12 +89,10 @@ fn full_tick_reports_how_long_to_wait() {
     let generator = WorkerGenerator::new(grid(20, 4, 0), SequenceStart::Zero, 1, 0, 1_000);
     let count = NonZeroU32::MIN.saturating_add(7);
     assert_eq!(generator.take(count, 100, 1).map(|run| run.count), Ok(8));
-    let wait = generator
-        .take(count, 100, 1)
-        .map_err(|full| full.wait_ticks);
-    assert_eq!(wait, Err(1));
-    let wait = generator.take(count, 90, 1).map_err(|full| full.wait_ticks);
-    assert_eq!(wait, Err(11));
+    let wait = generator.take(count, 100, 1);
+    assert_eq!(wait, Err(NoId::Full { wait_ticks: 1 }));
+    let wait = generator.take(count, 90, 1);
+    assert_eq!(wait, Err(NoId::Full { wait_ticks: 11 }));
 }
 
 #[test]
@@ -118,10 +114,10 @@ fn adding_generator() -> WorkerGenerator {
     generator
 }
 
-fn take(generator: &WorkerGenerator, count: u32) -> Result<u64, FullReason> {
+fn take(generator: &WorkerGenerator, count: u32) -> Result<u64, NoId> {
     let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
     let taken = generator.take(count, 0, 9);
-    taken.map(|run| run.count).map_err(|full| full.reason)
+    taken.map(|run| run.count)
 }
 
 #[test]
@@ -129,7 +125,7 @@ fn large_request_at_the_limit_receives_what_is_left() {
     let generator = adding_generator();
     assert_eq!(take(&generator, 8_000), Ok(8_000));
     assert_eq!(take(&generator, 1_000), Ok(191));
-    assert_eq!(take(&generator, 1), Err(FullReason::Limit));
+    assert_eq!(take(&generator, 1), Err(NoId::Limit));
     let wide = WorkerGenerator::new(grid(20, 4_096, 0), SequenceStart::Zero, 1, 0, 900);
     let count = wide.take(NonZeroU32::MAX, 0, 900).map(|run| run.count);
     assert_eq!(count, Ok(1 << 20));
@@ -142,10 +138,10 @@ fn sealed_generator_reports_no_tick_beyond_its_grant() {
     for _ in 0..127 {
         assert_eq!(take(&generator, 64), Ok(64));
     }
-    assert_eq!(take(&generator, 64), Err(FullReason::Limit));
+    assert_eq!(take(&generator, 64), Err(NoId::Limit));
     assert_eq!(generator.seal(), 2);
     let empty = WorkerGenerator::new(grid(20, 4_096, 0), SequenceStart::Zero, 1, 9, 5);
-    assert_eq!(take(&empty, 1), Err(FullReason::Limit));
+    assert_eq!(take(&empty, 1), Err(NoId::Limit));
     assert_eq!(empty.seal(), 9);
 }
 
