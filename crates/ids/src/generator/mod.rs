@@ -51,7 +51,7 @@ pub use policy::{
 pub use progress::Progress;
 pub use run::Run;
 pub use sequence_start::SequenceStart;
-pub use splicer::{Splicer, SplicerError};
+pub use splicer::Splicer;
 pub use tick_grid::TickGrid;
 pub use worker_generator::WorkerGenerator;
 pub use worker_source::{WorkerError, WorkerSource};

@@ -4,10 +4,11 @@
 //! center, worker and the range of the sequence are checked here against the layout. Tick, lane and
 //! sequence of a position fit because the grid is made of the widths of these fields.
 
-use seqsvr_core::layout::{IdLayout, InputError};
+use seqsvr_core::layout::IdLayout;
 
 use super::{Run, TickGrid};
-use crate::codec::{IdCodec, IdPart, IdParts, PartTooLarge};
+use crate::InputError;
+use crate::codec::{IdCodec, IdPart, IdParts};
 
 /// Makes ids of positions, by shifts.
 #[derive(Clone, Copy, Debug)]
@@ -23,61 +24,42 @@ pub struct Splicer {
     random_mask: u64,
 }
 
-/// Why a layout cannot have a generator.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SplicerError {
-    /// A part does not fit its field.
-    #[error(transparent)]
-    Part(#[from] PartTooLarge),
-    /// Positions of the layout do not fit the word of a generator.
-    #[error(transparent)]
-    Layout(#[from] InputError),
-}
-
 impl Splicer {
     /// Makes the splicer of one worker of a layout. Sequence numbers below `seq_min` are not used.
     ///
     /// # Errors
     ///
     /// If a part does not fit its field, or time, lane and sequence are wider than 63 bits.
-    pub fn new(
-        layout: &IdLayout,
-        dc: u32,
-        worker: u32,
-        seq_min: u32,
-    ) -> Result<Self, SplicerError> {
+    pub fn new(layout: &IdLayout, dc: u32, worker: u32, seq_min: u32) -> Result<Self, InputError> {
         let codec = IdCodec::new(layout);
-        let mut parts = IdParts {
-            dc,
-            worker,
-            seq: seq_min,
-            ..IdParts::default()
+        let encode = |seq, rand| {
+            let parts = IdParts {
+                dc,
+                worker,
+                seq,
+                rand,
+                ..IdParts::default()
+            };
+            let id = codec.encode(&parts);
+            id.map_err(|error| InputError(error.to_string()))
         };
-        codec.encode(&parts)?;
-        parts.seq = 0;
+        encode(seq_min, 0)?;
+        let origin = encode(0, 0)?;
         let capacity = codec.max_of(IdPart::Sequence) + 1 - u64::from(seq_min);
-        layout.check_for_generator()?;
-        let grid = TickGrid::new(layout.bits_of("time"), capacity, layout.bits_of("lane"));
-        let grid = grid.unwrap_or_else(|| unreachable!("the layout was checked"));
         let shift_of = |name| {
             let mut fields = layout.fields_with_shifts();
             let named = fields.find(|(field, _)| field.kind.name() == name);
             named.map_or(0, |(_, shift)| shift)
         };
-        let random = IdParts {
-            rand: codec.max_of(IdPart::Random),
-            ..IdParts::default()
-        };
-        let random_mask = codec.encode(&random)? ^ codec.encode(&IdParts::default())?;
         Ok(Self {
-            grid,
+            grid: TickGrid::new(layout.bits_of("time"), capacity, layout.bits_of("lane"))?,
             time_shift: shift_of("time"),
             lane_shift: shift_of("lane"),
             // A field of no bits may lie at bit 64.
             sequence_shift: shift_of("seq").min(u64::BITS - 1),
             least_sequence: seq_min.into(),
-            origin: codec.encode(&parts)?,
-            random_mask,
+            origin,
+            random_mask: encode(0, codec.max_of(IdPart::Random))? ^ origin,
         })
     }
 

@@ -1,5 +1,7 @@
 //! Positions of a generator, and the ticks that they lie in.
 
+use crate::InputError;
+
 /// Widest sequence of a generator, in bits.
 const SEQUENCE_BITS_MAX: u32 = 30;
 /// Bits of a generator's word below its mark "sealed".
@@ -27,21 +29,24 @@ pub struct TickGrid {
 impl TickGrid {
     /// Makes a grid of `2^time_bits` ticks of `capacity` ids each, in `2^lane_bits` lanes.
     ///
-    /// None if a tick has no id or more than 2^30, if there are more than 3 bits of lanes, if there
-    /// is no time, or if all are wider than 63 bits. If they use all 63 bits, the last 2^32
-    /// positions are not handed out.
-    pub fn new(time_bits: u32, capacity: u64, lane_bits: u32) -> Option<Self> {
-        let sequence_bits = u64::BITS - capacity.checked_sub(1)?.leading_zeros();
-        let bits = time_bits
-            .checked_add(lane_bits)?
-            .checked_add(sequence_bits)?;
-        let fits = bits <= WORD_BITS && capacity <= 1 << SEQUENCE_BITS_MAX;
-        if !fits || time_bits == 0 || lane_bits > LANE_BITS_MAX {
-            return None;
+    /// If time, lanes and ids use all 63 bits, the last 2^32 positions are not handed out.
+    ///
+    /// # Errors
+    ///
+    /// If a tick has no id or more than 2^30, if there are more than 3 bits of lanes, if there is
+    /// no time, or if all are wider than 63 bits.
+    pub fn new(time_bits: u32, capacity: u64, lane_bits: u32) -> Result<Self, InputError> {
+        let seq_bits = u64::BITS - capacity.saturating_sub(1).leading_zeros();
+        let bits = time_bits.saturating_add(lane_bits + seq_bits);
+        let has_ids = (1..=1 << SEQUENCE_BITS_MAX).contains(&capacity);
+        if bits > WORD_BITS || !has_ids || time_bits == 0 || lane_bits > LANE_BITS_MAX {
+            return Err(InputError(format!(
+                "time {time_bits} + lane {lane_bits} + seq {seq_bits} are {bits} bits, and a tick                  has {capacity} ids: a generator counts in at most 63 bits, and needs time, at                  most 3 bits of lane, and 1 to 2^30 ids a tick; write for example time:41,seq:12"
+            )));
         }
         let ticks = 1 << time_bits;
         let word_end = 1u64 << (WORD_BITS - lane_bits);
-        Some(Self {
+        Ok(Self {
             capacity,
             shift: capacity
                 .is_power_of_two()

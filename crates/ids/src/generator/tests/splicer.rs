@@ -68,27 +68,42 @@ fn sequence_of_no_bits_is_spliced_anywhere() {
     }
 }
 
-/// What the check of a layout promises, the generator keeps, and the other way round.
+/// A generator counts time, lanes and sequence in one word.
 #[test]
-fn layout_has_a_generator_exactly_if_its_check_passes() {
-    for text in [
-        "0:1,time:63,seq:0",
-        "0:1,time:60,lane:3,seq:0",
-        "0:1,time:33,seq:30",
-        "0:1,time:50,lane:1,seq:12",
-        "unsigned,time:50,lane:2,seq:12",
-        "unsigned,time:48,lane:3,seq:12",
-        "unsigned,time:51,lane:1,seq:12",
-        "unsigned,time:48,seq:16",
-        "unsigned,seq:30,time:34",
+fn layout_has_a_generator_up_to_63_bits() {
+    for (text, sum) in [
+        ("0:1,time:63,seq:0", None),
+        ("0:1,time:60,lane:3,seq:0", None),
+        ("0:1,time:33,seq:30", None),
+        ("0:1,time:50,lane:1,seq:12", None),
+        ("time:41,worker:3,seq:9", None),
+        ("unsigned,time:48,lane:3,seq:12", None),
+        (
+            "unsigned,time:50,lane:2,seq:12",
+            Some("time 50 + lane 2 + seq 12 are 64 bits"),
+        ),
+        (
+            "unsigned,time:51,lane:1,seq:12",
+            Some("time 51 + lane 1 + seq 12 are 64 bits"),
+        ),
+        (
+            "unsigned,time:48,seq:16",
+            Some("time 48 + lane 0 + seq 16 are 64 bits"),
+        ),
+        (
+            "unsigned,seq:30,time:34",
+            Some("time 34 + lane 0 + seq 30 are 64 bits"),
+        ),
     ] {
-        let layout = layout(text);
-        let has_generator = Splicer::new(&layout, 0, 0, 0).is_ok();
-        assert_eq!(
-            layout.check_for_generator().is_ok(),
-            has_generator,
-            "{text}"
-        );
+        let error = Splicer::new(&layout(text), 0, 0, 0).err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        match sum {
+            None => assert_eq!(error, "", "{text}"),
+            Some(sum) => {
+                let has_bounds = error.contains(sum) && error.contains("at most 63 bits");
+                assert!(has_bounds && error.contains("time:41"), "{text}: {error}");
+            }
+        }
     }
 }
 
