@@ -32,16 +32,7 @@ pub enum FieldKind {
 impl FieldKind {
     /// Returns the name of the field in the grammar, without the mark of inversion.
     pub fn name(self) -> &'static str {
-        match self {
-            FieldKind::Zero => "0",
-            FieldKind::Time { .. } => "time",
-            FieldKind::DataCenter => "dc",
-            FieldKind::Worker => "worker",
-            FieldKind::Lane => "lane",
-            FieldKind::Sequence { .. } => "seq",
-            FieldKind::Constant(_) => "const",
-            FieldKind::Random => "rand",
-        }
+        self.rule().0
     }
 
     /// Returns whether all ids have the same bits here.
@@ -57,22 +48,17 @@ impl FieldKind {
         )
     }
 
-    /// Returns whether a layout may have several of these.
-    pub(super) fn may_repeat(self) -> bool {
-        self.is_fixed() || self == FieldKind::Random
-    }
-
-    /// Returns the fewest and the most bits of the field, and an example.
-    pub(super) fn bounds(self) -> (u32, u32, &'static str) {
+    /// Returns the name of the field, its fewest and its most bits, and an example.
+    pub(super) fn rule(self) -> (&'static str, u32, u32, &'static str) {
         match self {
-            FieldKind::Zero => (1, 44, "0:1"),
-            FieldKind::Time { .. } => (20, 63, "time:41"),
-            FieldKind::DataCenter => (0, 22, "dc:5"),
-            FieldKind::Worker => (0, 22, "worker:10"),
-            FieldKind::Lane => (1, 3, "lane:2"),
-            FieldKind::Sequence { .. } => (0, 30, "seq:12"),
-            FieldKind::Constant(_) => (1, 44, "const:4=9"),
-            FieldKind::Random => (1, 44, "rand:8"),
+            FieldKind::Zero => ("0", 1, 44, "0:1"),
+            FieldKind::Time { .. } => ("time", 20, 63, "time:41"),
+            FieldKind::DataCenter => ("dc", 0, 22, "dc:5"),
+            FieldKind::Worker => ("worker", 0, 22, "worker:10"),
+            FieldKind::Lane => ("lane", 1, 3, "lane:2"),
+            FieldKind::Sequence { .. } => ("seq", 0, 30, "seq:12"),
+            FieldKind::Constant(_) => ("const", 1, 44, "const:4=9"),
+            FieldKind::Random => ("rand", 1, 44, "rand:8"),
         }
     }
 }

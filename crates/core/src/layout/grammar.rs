@@ -17,23 +17,22 @@ impl FromStr for IdLayout {
         if is_unsigned {
             parts.remove(0);
         }
-        let fields: Result<Vec<_>, _> = parts.into_iter().map(parse_field).collect();
-        IdLayout::new(fields?, is_unsigned)
+        let fields = parts.into_iter().map(parse_field);
+        let layout = IdLayout {
+            fields: fields.collect::<Result<_, _>>()?,
+            is_unsigned,
+        };
+        layout.check()?;
+        Ok(layout)
     }
 }
 
 impl fmt::Display for IdLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut comma = "";
-        if self.is_unsigned() {
-            f.write_str(UNSIGNED)?;
-            comma = ",";
-        }
-        for field in self.fields() {
-            write!(f, "{comma}{field}")?;
-            comma = ",";
-        }
-        Ok(())
+        let unsigned = self.is_unsigned.then(|| UNSIGNED.to_owned());
+        let fields = self.fields.iter().map(LayoutField::to_string);
+        let parts: Vec<String> = unsigned.into_iter().chain(fields).collect();
+        f.write_str(&parts.join(","))
     }
 }
 
@@ -69,8 +68,7 @@ fn parse_field(text: &str) -> Result<LayoutField, InputError> {
     Ok(LayoutField { kind, bits })
 }
 
-/// Parses digits only: no sign, no blank.
-fn parse_decimal(text: &str) -> Option<u64> {
-    let has_digits_only = text.bytes().all(|c| c.is_ascii_digit());
-    has_digits_only.then(|| text.parse().ok()).flatten()
+/// Parses digits alone; None for a sign, a blank or more than 64 bits.
+pub fn parse_decimal(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
 }

@@ -24,6 +24,7 @@ mod tick_scale;
 mod utc_text;
 
 pub use field::{FieldKind, LayoutField};
+pub use grammar::parse_decimal;
 pub use input_error::InputError;
 pub use tick_scale::{TickScale, UNIT_MS_MAX};
 pub use utc_text::format_utc_ms;
@@ -31,42 +32,20 @@ pub use utc_text::format_utc_ms;
 /// A checked list of fields. Its text form is that of the grammar.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdLayout {
+    /// From the most significant bit down.
     fields: Vec<LayoutField>,
+    /// Whether ids may have the top bit.
     is_unsigned: bool,
 }
 
 impl IdLayout {
-    /// Makes a layout of fields from the most significant bit down. `is_unsigned` allows 64 bits
-    /// without a zero in front.
-    ///
-    /// # Errors
-    /// A field has too few or too many bits, one is missing or occurs twice, or their sum is more
-    /// than 64 bits.
-    pub fn new(fields: Vec<LayoutField>, is_unsigned: bool) -> Result<IdLayout, InputError> {
-        checks::check_fields(&fields, is_unsigned)?;
-        Ok(IdLayout {
-            fields,
-            is_unsigned,
-        })
-    }
-
-    /// Returns the fields from the most significant bit down.
-    pub fn fields(&self) -> &[LayoutField] {
-        &self.fields
-    }
-
-    /// Returns each field with the number of bits below it.
+    /// Returns each field with the number of bits below it, from the most significant one down.
     pub fn fields_with_shifts(&self) -> impl Iterator<Item = (LayoutField, u32)> {
         let mut below = self.total_bits();
         self.fields.iter().map(move |field| {
             below -= field.bits;
             (*field, below)
         })
-    }
-
-    /// Returns whether ids may have the top bit.
-    pub fn is_unsigned(&self) -> bool {
-        self.is_unsigned
     }
 
     /// Returns the sum of the bits of all fields.
@@ -83,14 +62,6 @@ impl IdLayout {
     /// Returns whether ids fall with time.
     pub fn is_inverted(&self) -> bool {
         self.fields.iter().any(|field| field.kind.is_inverted())
-    }
-
-    /// Returns whether ids of different makers are ordered by time: nothing that varies lies above
-    /// the time.
-    pub fn is_ordered_by_time(&self) -> bool {
-        let above = |field: &&LayoutField| !matches!(field.kind, FieldKind::Time { .. });
-        let mut above = self.fields.iter().take_while(above);
-        above.all(|field| field.kind.is_fixed() || field.bits == 0)
     }
 
     /// Returns the Unix time in milliseconds at which the ticks of this layout are used up.

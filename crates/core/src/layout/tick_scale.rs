@@ -1,6 +1,6 @@
 //! How ticks are counted: from an epoch, in a unit.
 
-use super::InputError;
+use super::{InputError, parse_decimal};
 
 /// Longest tick: one hour.
 pub const UNIT_MS_MAX: u64 = 3_600_000;
@@ -37,17 +37,13 @@ impl TickScale {
     /// # Errors
     /// The text is not a number with `ms` or `s`, or is out of bounds.
     pub fn parse_unit(text: &str) -> Result<u64, InputError> {
-        let bad = || bad_unit(text);
         let (digits, factor) = match text.strip_suffix("ms") {
             Some(digits) => (digits, 1),
-            None => (text.strip_suffix('s').ok_or_else(bad)?, 1_000),
+            None => (text.strip_suffix('s').unwrap_or_default(), 1_000),
         };
-        let has_digits_only = digits.bytes().all(|c| c.is_ascii_digit());
-        let count: Option<u64> = digits.parse().ok().filter(|_| has_digits_only);
-        let unit_ms = count.and_then(|count| count.checked_mul(factor));
-        unit_ms
-            .filter(|ms| (1..=UNIT_MS_MAX).contains(ms))
-            .ok_or_else(bad)
+        let unit_ms = parse_decimal(digits).and_then(|count| count.checked_mul(factor));
+        let unit_ms = unit_ms.filter(|ms| (1..=UNIT_MS_MAX).contains(ms));
+        unit_ms.ok_or_else(|| bad_unit(text))
     }
 
     /// Returns the Unix time of tick 0 in milliseconds.

@@ -70,7 +70,7 @@ impl LayoutIds {
             );
         };
         layout
-            .check_life(scheme.scale(), now().as_millis() as u64, 0)
+            .check_life(scheme.scale(), now().as_millis() as u64)
             .map_err(bad_input)?;
         while clock.tick() <= begun_tick {
             clock.wait(1);
