@@ -12,6 +12,7 @@
 //!   connection keeps its place among the connections, also if the peer is gone: a guess that does
 //!   not wait for its answer is not cheaper. A shutdown ends the wait.
 
+mod pending_requests;
 mod socket;
 
 use std::future::poll_fn;
@@ -20,17 +21,17 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use seqsvr_net::{ByteStream, ConnectionQuota, LocalSequence, WRITE_STALL_TIMEOUT};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use crate::redis::command_batch::{CommandBatch, try_execute_single};
+use crate::redis::command_batch::try_execute_single;
 use crate::redis::executor::BatchExecutor;
-use crate::redis::parser::{ProtocolError, RequestParser};
+use crate::redis::parser::ProtocolError;
 use crate::redis::session::RedisSession;
 use crate::redis::shared::{BufferReservation, RedisShared, UNCOUNTED_BYTES};
 use crate::wrong_secrets::WRONG_SECRET_DELAY;
+use pending_requests::PendingRequests;
 use socket::{BufferedSocket, ConnectionEvent, READ_BUFFER_MAX, UNSENT_BYTES_MAX};
 
 /// Maximum time from the first byte of a request to its last; then the connection is closed.
@@ -53,16 +54,6 @@ pub(super) struct RedisConnection<'a, S> {
     /// Time without a command after which the connection is closed; None: no limit.
     pub(super) idle_timeout: Option<Duration>,
     pub(super) shutdown: CancellationToken,
-}
-
-/// Complete requests, some of which are not answered.
-#[derive(Default)]
-struct PendingRequests {
-    parser: RequestParser,
-    /// Bytes of the requests.
-    data: Bytes,
-    /// Index of the first request that is not answered.
-    next_index: usize,
 }
 
 impl<S: LocalSequence> RedisConnection<'_, S> {
@@ -312,42 +303,6 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
 
     async fn write_available(&mut self) -> io::Result<()> {
         poll_fn(|cx| Poll::Ready(self.socket.write_available(cx))).await
-    }
-}
-
-impl PendingRequests {
-    fn has_next(&self) -> bool {
-        self.next_index < self.parser.request_count()
-    }
-
-    /// Returns whether `bytes` are one request, and no part of another.
-    fn is_single_request(&self, bytes: &[u8]) -> bool {
-        self.parser.request_count() == 1 && self.parser.complete_bytes() == bytes.len()
-    }
-
-    /// Returns the next commands that are executed together, and the index of the first request
-    /// after them.
-    fn next_batch(&self, session: &RedisSession<'_>) -> (CommandBatch<'_>, usize) {
-        let mut batch = CommandBatch::with_capacity(self.parser.request_count() - self.next_index);
-        let mut words: Vec<&[u8]> = Vec::new();
-        let mut index = self.next_index;
-        while index < self.parser.request_count() {
-            words.clear();
-            words.extend(self.parser.request_words(index, &self.data));
-            // An empty request has no answer, as in Redis.
-            if !words.is_empty() && !batch.try_add(&words, session) {
-                break;
-            }
-            index += 1;
-        }
-        (batch, index)
-    }
-
-    /// Discards the answered requests.
-    fn clear(&mut self) {
-        self.parser.discard_complete();
-        self.data = Bytes::new();
-        self.next_index = 0;
     }
 }
 

@@ -1,0 +1,53 @@
+//! The requests of a connection that have arrived completely and wait for their execution.
+
+use bytes::Bytes;
+
+use crate::redis::command_batch::CommandBatch;
+use crate::redis::parser::RequestParser;
+use crate::redis::session::RedisSession;
+
+/// Complete requests, some of which are not answered.
+#[derive(Default)]
+pub(super) struct PendingRequests {
+    pub(super) parser: RequestParser,
+    /// Bytes of the requests.
+    pub(super) data: Bytes,
+    /// Index of the first request that is not answered.
+    pub(super) next_index: usize,
+}
+
+impl PendingRequests {
+    pub(super) fn has_next(&self) -> bool {
+        self.next_index < self.parser.request_count()
+    }
+
+    /// Returns whether `bytes` are one request, and no part of another.
+    pub(super) fn is_single_request(&self, bytes: &[u8]) -> bool {
+        self.parser.request_count() == 1 && self.parser.complete_bytes() == bytes.len()
+    }
+
+    /// Returns the next commands that are executed together, and the index of the first request
+    /// after them.
+    pub(super) fn next_batch(&self, session: &RedisSession<'_>) -> (CommandBatch<'_>, usize) {
+        let mut batch = CommandBatch::with_capacity(self.parser.request_count() - self.next_index);
+        let mut words: Vec<&[u8]> = Vec::new();
+        let mut index = self.next_index;
+        while index < self.parser.request_count() {
+            words.clear();
+            words.extend(self.parser.request_words(index, &self.data));
+            // An empty request has no answer, as in Redis.
+            if !words.is_empty() && !batch.try_add(&words, session) {
+                break;
+            }
+            index += 1;
+        }
+        (batch, index)
+    }
+
+    /// Discards the answered requests.
+    pub(super) fn clear(&mut self) {
+        self.parser.discard_complete();
+        self.data = Bytes::new();
+        self.next_index = 0;
+    }
+}
