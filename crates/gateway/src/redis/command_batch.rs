@@ -4,14 +4,12 @@
 //! answered. So on one connection a key's commands take effect in their order (see `batch_plan`).
 
 use bytes::Bytes;
-use seqsvr_core::geometry::KEY_MAX;
-use seqsvr_core::key::KeyRef;
 use seqsvr_net::LocalSequence;
 
 use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX, RaiseStep};
 use super::command::RedisCommand;
 use super::executor::BatchExecutor;
-use super::key::RedisKey;
+use super::key::{RedisKey, parse_key};
 use super::reply::ReplyBuffer;
 use super::session::RedisSession;
 
@@ -290,19 +288,6 @@ pub(super) fn try_execute_single<'a, S: LocalSequence>(
         replies.write_integer(numbers.last);
         true
     })
-}
-
-/// Parses a key and checks its length.
-fn parse_key(key: &[u8]) -> Result<RedisKey<'_>, String> {
-    let parsed = RedisKey::parse(key)?;
-    match parsed.key {
-        KeyRef::Key([]) => Err("ERR an empty key: a key has 1 to 128 bytes".into()),
-        KeyRef::Key(key) if key.len() > KEY_MAX => Err(format!(
-            "ERR a key of {} bytes: a key has 1 to {KEY_MAX} bytes",
-            key.len()
-        )),
-        _ => Ok(parsed),
-    }
 }
 
 /// Adds reads of all keys to the plan. None: they belong to the next batch.

@@ -1,6 +1,7 @@
 //! The namespace and key that the key of a Redis command names.
 
 use bytes::Bytes;
+use seqsvr_core::geometry::KEY_MAX;
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
 use seqsvr_proto::key::KeyBuf;
@@ -57,6 +58,22 @@ impl<'a> RedisKey<'a> {
             KeyRef::Uid(uid) => KeyBuf::Uid(uid),
             KeyRef::Key(key) => KeyBuf::Key(data.slice_ref(key)),
         }
+    }
+}
+
+/// Parses a key and checks its length.
+///
+/// # Errors
+/// The text of the reply.
+pub(super) fn parse_key(key: &[u8]) -> Result<RedisKey<'_>, String> {
+    let parsed = RedisKey::parse(key)?;
+    match parsed.key {
+        KeyRef::Key([]) => Err("ERR an empty key: a key has 1 to 128 bytes".into()),
+        KeyRef::Key(key) if key.len() > KEY_MAX => Err(format!(
+            "ERR a key of {} bytes: a key has 1 to {KEY_MAX} bytes",
+            key.len()
+        )),
+        _ => Ok(parsed),
     }
 }
 

@@ -1,0 +1,81 @@
+//! Numbers and options among the words of a command.
+
+use seqsvr_core::geometry::COUNT_MAX;
+
+use super::rejection::escape_for_error;
+use super::{ClientCommand, HelloCommand};
+use crate::redis::reply::RespVersion;
+
+pub(super) fn parse_count(word: &[u8]) -> Result<u32, String> {
+    let count = parse_integer(word)?;
+    let in_range = u32::try_from(count).ok();
+    let in_range = in_range.filter(|n| (1..=COUNT_MAX).contains(n));
+    in_range.ok_or_else(|| {
+        format!("ERR INCRBY takes 1 to {COUNT_MAX} numbers here, not {count}: numbers only rise")
+    })
+}
+
+pub(super) fn parse_value(word: &[u8]) -> Result<u64, String> {
+    let value = parse_integer(word)?;
+    let in_range = u64::try_from(value).ok().filter(|n| *n > 0);
+    in_range.ok_or_else(|| format!("ERR SET takes a number from 1 to 2^63-1 here, not {value}"))
+}
+
+/// Parses an integer as Redis does: no plus sign, no leading zeros, no spaces.
+pub(super) fn parse_integer(word: &[u8]) -> Result<i64, String> {
+    let text = str::from_utf8(word).ok();
+    let value = text.and_then(|text| text.parse::<i64>().ok().filter(|n| n.to_string() == text));
+    value.ok_or_else(|| "ERR value is not an integer or out of range".into())
+}
+
+pub(super) fn parse_hello<'a>(args: &[&'a [u8]]) -> Result<HelloCommand<'a>, String> {
+    let mut hello = HelloCommand::default();
+    let Some((version, mut args)) = args.split_first() else {
+        return Ok(hello);
+    };
+    hello.version = Some(match *version {
+        b"2" => RespVersion::Resp2,
+        b"3" => RespVersion::Resp3,
+        _ => return Err("NOPROTO unsupported protocol version".into()),
+    });
+    while let Some((option, rest)) = args.split_first() {
+        args = match (option.to_ascii_uppercase().as_slice(), rest) {
+            (b"AUTH", [user, password, rest @ ..]) => {
+                hello.auth = Some((user, password));
+                rest
+            }
+            (b"SETNAME", [name, rest @ ..]) => {
+                hello.name = Some(name);
+                rest
+            }
+            _ => {
+                return Err(format!(
+                    "ERR Syntax error in HELLO option '{}'",
+                    escape_for_error(option)
+                ));
+            }
+        };
+    }
+    Ok(hello)
+}
+
+pub(super) fn parse_client<'a>(
+    subcommand: &[u8],
+    args: &[&'a [u8]],
+) -> Result<ClientCommand<'a>, String> {
+    Ok(match (subcommand.to_ascii_uppercase().as_slice(), args) {
+        (b"ID", []) => ClientCommand::Id,
+        (b"GETNAME", []) => ClientCommand::GetName,
+        (b"SETNAME", [name]) => ClientCommand::SetName(name),
+        (b"INFO", []) => ClientCommand::Info,
+        (b"LIST", _) => ClientCommand::List,
+        (b"SETINFO", [_, _]) | (b"NO-EVICT" | b"NO-TOUCH", [_]) => ClientCommand::NoEffect,
+        (b"REPLY", [on]) if on.eq_ignore_ascii_case(b"on") => ClientCommand::NoEffect,
+        _ => {
+            return Err(format!(
+                "ERR CLIENT has ID, GETNAME, SETNAME, SETINFO, INFO, LIST, NO-EVICT, NO-TOUCH and REPLY ON, not {}",
+                escape_for_error(subcommand)
+            ));
+        }
+    })
+}

@@ -1,0 +1,167 @@
+//! The Redis command of a request, parsed from its words.
+
+mod arguments;
+mod rejection;
+
+use super::reply::RespVersion;
+use arguments::{parse_client, parse_count, parse_hello, parse_value};
+use rejection::{escape_for_error, rejection_text};
+
+/// A command; its arguments are words of the request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum RedisCommand<'a> {
+    /// INCR and INCRBY: takes `count` numbers; the answer is the last of them.
+    Take {
+        key: &'a [u8],
+        count: u32,
+    },
+    /// GET.
+    Get {
+        key: &'a [u8],
+    },
+    /// MGET.
+    GetMany {
+        keys: Vec<&'a [u8]>,
+    },
+    /// SET key n: RaiseTo.
+    Set {
+        key: &'a [u8],
+        value: u64,
+    },
+    /// EXISTS: the number of keys that have a number.
+    Exists {
+        keys: Vec<&'a [u8]>,
+    },
+    /// TYPE.
+    Type {
+        key: &'a [u8],
+    },
+    Ping(Option<&'a [u8]>),
+    Echo(&'a [u8]),
+    Hello(HelloCommand<'a>),
+    Auth {
+        user: Option<&'a [u8]>,
+        password: &'a [u8],
+    },
+    Select,
+    Client(ClientCommand<'a>),
+    /// COMMAND COUNT. The other subcommands of COMMAND return an empty list or map.
+    CountCommands,
+    DescribeCommands,
+    ListCommands,
+    ConfigGet(Vec<&'a [u8]>),
+    Info,
+    Quit,
+    Reset,
+    /// Request of HTTP: a web page may have made a browser send it.
+    HttpRequest,
+}
+
+/// Arguments of HELLO.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct HelloCommand<'a> {
+    pub(super) version: Option<RespVersion>,
+    pub(super) auth: Option<(&'a [u8], &'a [u8])>,
+    pub(super) name: Option<&'a [u8]>,
+}
+
+/// Subcommand of CLIENT.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ClientCommand<'a> {
+    Id,
+    GetName,
+    SetName(&'a [u8]),
+    /// SETINFO, NO-EVICT, NO-TOUCH and REPLY ON: nothing that changes an answer.
+    NoEffect,
+    Info,
+    List,
+}
+
+impl<'a> RedisCommand<'a> {
+    /// Parses the words of a request, of which there is at least one.
+    ///
+    /// # Errors
+    /// The request is no valid command; the error is the text of the reply, with its code.
+    pub(super) fn parse(words: &[&'a [u8]]) -> Result<RedisCommand<'a>, String> {
+        let (name, args) = words.split_first().ok_or("ERR an empty request")?;
+        let mut upper = [0; COMMAND_NAME_MAX];
+        let upper = match upper.get_mut(..name.len()) {
+            Some(upper) => {
+                upper.copy_from_slice(name);
+                upper.make_ascii_uppercase();
+                &*upper
+            }
+            None => &[],
+        };
+        Ok(match (upper, args) {
+            (b"INCR", [key]) => RedisCommand::Take { key, count: 1 },
+            (b"INCRBY", [key, count]) => RedisCommand::Take {
+                key,
+                count: parse_count(count)?,
+            },
+            (b"GET", [key]) => RedisCommand::Get { key },
+            (b"MGET", keys @ [_, ..]) => RedisCommand::GetMany {
+                keys: keys.to_vec(),
+            },
+            (b"SET", [key, value]) => RedisCommand::Set {
+                key,
+                value: parse_value(value)?,
+            },
+            (b"SET", [_, _, option, ..]) => {
+                return Err(format!(
+                    "ERR SET takes a key and a number here: {} is not supported, because a number only rises and never expires",
+                    escape_for_error(option).to_uppercase()
+                ));
+            }
+            (b"EXISTS", keys @ [_, ..]) => RedisCommand::Exists {
+                keys: keys.to_vec(),
+            },
+            (b"TYPE", [key]) => RedisCommand::Type { key },
+            (b"PING", []) => RedisCommand::Ping(None),
+            (b"PING", [text]) => RedisCommand::Ping(Some(text)),
+            (b"ECHO", [text]) => RedisCommand::Echo(text),
+            (b"HELLO", args) => RedisCommand::Hello(parse_hello(args)?),
+            (b"AUTH", [password]) => RedisCommand::Auth {
+                user: None,
+                password,
+            },
+            (b"AUTH", [user, password]) => RedisCommand::Auth {
+                user: Some(user),
+                password,
+            },
+            (b"SELECT", [index]) => match *index {
+                b"0" => RedisCommand::Select,
+                _ => {
+                    return Err(
+                        "ERR DB index is out of range: the only index is 0; use @namespace/key for a key of another namespace"
+                            .into(),
+                    );
+                }
+            },
+            (b"CLIENT", [subcommand, args @ ..]) => {
+                RedisCommand::Client(parse_client(subcommand, args)?)
+            }
+            (b"COMMAND", [subcommand]) if subcommand.eq_ignore_ascii_case(b"count") => {
+                RedisCommand::CountCommands
+            }
+            (b"COMMAND", [subcommand, ..]) if subcommand.eq_ignore_ascii_case(b"docs") => {
+                RedisCommand::DescribeCommands
+            }
+            (b"COMMAND", _) => RedisCommand::ListCommands,
+            (b"CONFIG", [subcommand, names @ ..]) if subcommand.eq_ignore_ascii_case(b"get") => {
+                RedisCommand::ConfigGet(names.to_vec())
+            }
+            (b"INFO", _) => RedisCommand::Info,
+            (b"QUIT", _) => RedisCommand::Quit,
+            (b"RESET", []) => RedisCommand::Reset,
+            (b"POST" | b"HOST:", _) => RedisCommand::HttpRequest,
+            _ => return Err(rejection_text(name, upper, args)),
+        })
+    }
+}
+
+/// Maximum bytes of a command's name. A longer name is an unknown command.
+const COMMAND_NAME_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests;

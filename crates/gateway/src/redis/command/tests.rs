@@ -1,0 +1,81 @@
+//! Words and the command or the rejection that they become.
+
+use super::*;
+
+fn parse_line(line: &str) -> Result<String, String> {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    RedisCommand::parse(&words).map(|command| format!("{command:?}"))
+}
+
+#[test]
+fn redis_command_is_parsed_from_words() {
+    let key = b"k".as_slice();
+    for (words, command) in [
+        (vec!["incr", "k"], RedisCommand::Take { key, count: 1 }),
+        (
+            vec!["INCRBY", "k", "100000"],
+            RedisCommand::Take {
+                key,
+                count: 100_000,
+            },
+        ),
+        (vec!["Get", "k"], RedisCommand::Get { key }),
+        (
+            vec!["mget", "k", "k"],
+            RedisCommand::GetMany {
+                keys: vec![key, key],
+            },
+        ),
+        (
+            vec!["set", "k", "9223372036854775807"],
+            RedisCommand::Set {
+                key,
+                value: i64::MAX as u64,
+            },
+        ),
+        (vec!["select", "0"], RedisCommand::Select),
+        (vec!["command", "docs"], RedisCommand::DescribeCommands),
+        (vec!["command"], RedisCommand::ListCommands),
+        (
+            vec!["client", "setinfo", "lib-name", "x"],
+            RedisCommand::Client(ClientCommand::NoEffect),
+        ),
+    ] {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        assert_eq!(RedisCommand::parse(&words), Ok(command));
+    }
+    let hello = parse_line("hello 3 auth default secret setname me").unwrap();
+    assert!(hello.contains("version: Some(Resp3)"), "{hello}");
+}
+
+#[test]
+fn redis_command_rejection_states_its_reason() {
+    for (line, expected) in [
+        ("incrby k 0", "not 0: numbers only rise"),
+        ("incrby k -5", "not -5"),
+        ("incrby k 100001", "1 to 100000"),
+        ("incrby k 01", "not an integer"),
+        ("incrby k 99999999999999999999", "out of range"),
+        ("set k 0", "from 1 to 2^63-1"),
+        ("set k x", "not an integer"),
+        ("set k 5 nx", "NX is not supported"),
+        ("incr", "wrong number of arguments for 'incr' command"),
+        ("decr k", "numbers only rise"),
+        ("DEL k", "would lower or delete"),
+        ("multi", "INCRBY takes a range"),
+        ("select 1", "the only index is 0"),
+        ("hello 4", "NOPROTO"),
+        ("config set save x", "flags of the server"),
+        (
+            "lpush a b c d",
+            "unknown command 'lpush', with args beginning with: 'a' 'b' 'c' ",
+        ),
+        (
+            "averyveryverylongname\n x",
+            "unknown command 'averyveryverylongname\\n'",
+        ),
+    ] {
+        let error = parse_line(line).expect_err(line);
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+}
