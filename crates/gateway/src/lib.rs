@@ -10,6 +10,8 @@
 
 mod connection_runtimes;
 mod constant_time;
+#[cfg(test)]
+mod counting_sequence;
 #[cfg(fuzzing)]
 pub mod fuzz;
 pub mod http;

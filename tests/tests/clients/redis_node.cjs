@@ -47,7 +47,7 @@ async function checkConformance() {
   await expectError('NX is not supported', 'SET', key, '500', 'NX');
   await expectError('numbers only rise', 'DEL', key);
   await expectError('there is no namespace', 'INCR', '@nosuch/1');
-  await expectError('INCRBY takes a range', 'MULTI');
+  await expectError('numbers of its own', 'WATCH', key);
   const odd = Buffer.from(`\r\n\0\x01 $*:@${library}`, 'latin1');
   assert.equal(await r.send('INCR', odd), 1);
   assert.equal(await r.send('INCR', odd), 2);

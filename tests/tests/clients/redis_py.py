@@ -35,7 +35,10 @@ def check_conformance(protocol):
     expect_error("not an integer", lambda: r.set(p + "a", "text"))
     expect_error("there is no namespace", lambda: r.incr("@nosuch/1"))
     expect_error("1 to 128 bytes", lambda: r.incr("k" * 129))
-    expect_error("INCRBY takes a range", lambda: r.pipeline(transaction=True).incr(p + "a").execute())
+    assert r.pipeline().incr(p + "t").incr(p + "t", 5).get(p + "t").execute() == [1, 6, b"6"]
+    expect_error("numbers only rise", lambda: r.pipeline().incr(p + "t").decr(p + "t").execute())
+    assert r.incr(p + "t") == 7
+    expect_error("numbers of its own", lambda: r.execute_command("WATCH", p + "t"))
     assert r.incr("@default/4200000%d" % protocol) == 1
     assert r.info()["redis_mode"] == "standalone" and r.client_id() > 0
     assert r.client_setname("me") and r.client_getname() in ("me", b"me")

@@ -70,9 +70,12 @@ async fn redis_rs_conforms() {
             r.incr::<_, _, u64>("k".repeat(129), 1).await,
             "1 to 128 bytes",
         );
-        // Not by an atomic pipe: after a rejected MULTI the crate counts below zero.
-        let multi = cmd("MULTI").query_async::<Value>(&mut r).await;
-        expect_error(multi, "INCRBY takes a range");
+        let watch = cmd("WATCH").arg(&key).query_async::<Value>(&mut r).await;
+        expect_error(watch, "numbers of its own");
+        let atomic_key = format!("{key}:atomic");
+        let mut atomic = pipe();
+        atomic.atomic().incr(&atomic_key, 1).incr(&atomic_key, 5);
+        assert_eq!(atomic.query_async(&mut r).await, Ok((1, 6)));
         assert_eq!(r.incr(&odd, 1).await, Ok(1));
         assert_eq!(r.incr(&odd, 1).await, Ok(2));
         assert_eq!(r.incr(format!("@default/430000{protocol}"), 1).await, Ok(1));

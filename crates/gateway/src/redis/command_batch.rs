@@ -3,6 +3,8 @@
 //! Invariant: a command's reply comes from items that were requested after every earlier batch was
 //! answered. So on one connection a key's commands take effect in their order (see `batch_plan`).
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use seqsvr_net::LocalSequence;
 
@@ -12,6 +14,7 @@ use super::executor::BatchExecutor;
 use super::key::{RedisKey, parse_key};
 use super::reply::ReplyBuffer;
 use super::session::RedisSession;
+use super::shared::TOO_MANY_BYTES;
 
 /// Maximum commands or items of one batch; the next batch gets more. The thread answers those that
 /// memory has without a break, while its other connections wait.
@@ -67,6 +70,26 @@ impl<'a> CommandBatch<'a> {
         }
     }
 
+    /// Gathers the commands of `indices` that are executed together. Returns also the index of the
+    /// first command after them.
+    pub(super) fn gather<W: Iterator<Item = &'a [u8]>>(
+        indices: Range<usize>,
+        words_of: impl Fn(usize) -> W,
+        session: &RedisSession<'_>,
+    ) -> (CommandBatch<'a>, usize) {
+        let mut batch = CommandBatch::with_capacity(indices.len());
+        let mut words: Vec<&[u8]> = Vec::new();
+        for index in indices.clone() {
+            words.clear();
+            words.extend(words_of(index));
+            // An empty request has no answer, as in Redis.
+            if !words.is_empty() && !batch.try_add(&words, session) {
+                return (batch, index);
+            }
+        }
+        (batch, indices.end)
+    }
+
     /// Adds the command with these words. False: the command belongs to the next batch.
     pub(super) fn try_add(&mut self, words: &[&'a [u8]], session: &RedisSession<'_>) -> bool {
         if self.full
@@ -77,8 +100,9 @@ impl<'a> CommandBatch<'a> {
         }
         let command = match RedisCommand::parse(words) {
             Ok(command) => command,
-            Err(text) => {
-                self.pending_replies.push(PendingReply::Error(text));
+            Err(rejected) => {
+                self.pending_replies
+                    .push(PendingReply::Error(rejected.text));
                 return true;
             }
         };
@@ -90,7 +114,8 @@ impl<'a> CommandBatch<'a> {
         // These commands may change the replies to the commands after them.
         self.full = matches!(
             command,
-            RedisCommand::Auth { .. }
+            RedisCommand::Multi
+                | RedisCommand::Auth { .. }
                 | RedisCommand::Hello(_)
                 | RedisCommand::Reset
                 | RedisCommand::Quit
@@ -166,7 +191,7 @@ impl<'a> CommandBatch<'a> {
             match reply {
                 PendingReply::Session(command) => session.answer_command(&command, replies),
                 PendingReply::Error(text) => replies.write_error(&text),
-                _ => replies.write_error("TRYAGAIN this server holds too many bytes of requests and answers; read the answers, or retry later"),
+                _ => replies.write_error(TOO_MANY_BYTES),
             }
         }
     }
@@ -267,6 +292,9 @@ pub(super) fn try_execute_single<'a, S: LocalSequence>(
     session: &RedisSession<'_>,
     replies: &mut ReplyBuffer,
 ) -> bool {
+    if session.transaction.is_some() {
+        return false;
+    }
     // INCR key, or INCRBY key count.
     let mut words_buffer = [&b""[..]; 3];
     let Some(words_buffer) = words_buffer.get_mut(..words.len()) else {

@@ -6,6 +6,7 @@
 //!  ├─ parser    bytes ──> words              command    words ──> one command
 //!  ├─ command_batch  commands of a pipeline that run together (batch_plan), and their keys (key)
 //!  │   └─ executor   their calls of the service; error: its errors
+//!  ├─ transaction    commands between MULTI and EXEC
 //!  ├─ session   commands that need no number: HELLO, AUTH, CLIENT, INFO, …
 //!  └─ reply     replies ──> bytes
 //! ```
@@ -23,6 +24,7 @@ mod parser;
 mod reply;
 mod session;
 mod shared;
+mod transaction;
 
 use std::io;
 use std::net::SocketAddr;

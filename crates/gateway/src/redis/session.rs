@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::command::{ClientCommand, HelloCommand, RedisCommand};
 use super::reply::{ReplyBuffer, RespVersion};
 use super::shared::RedisShared;
+use super::transaction::Transaction;
 use crate::constant_time::constant_time_eq;
 
 /// The version of Redis that these answers resemble. Clients request it, and choose their commands
@@ -30,6 +31,8 @@ pub(super) struct RedisSession<'a> {
     opened_at: Instant,
     name: Vec<u8>,
     pub(super) authenticated: bool,
+    /// The commands since MULTI; they wait for EXEC.
+    pub(super) transaction: Option<Box<Transaction>>,
     /// The connection gets no more answers: it sent QUIT, or uses another protocol.
     pub(super) ended: bool,
     wrong_passwords: u32,
@@ -53,6 +56,7 @@ impl<'a> RedisSession<'a> {
             opened_at: Instant::now(),
             name: Vec::new(),
             authenticated: shared.password.is_none(),
+            transaction: None,
             ended: false,
             wrong_passwords: 0,
             owes_rejection: false,
@@ -102,6 +106,13 @@ impl<'a> RedisSession<'a> {
                 }
             }
             RedisCommand::Info => replies.write_bulk(self.info_text().as_bytes()),
+            RedisCommand::Multi => {
+                self.transaction = Some(Box::default());
+                replies.write_simple("OK");
+            }
+            RedisCommand::Exec => replies.write_error("ERR EXEC without MULTI"),
+            RedisCommand::Discard => replies.write_error("ERR DISCARD without MULTI"),
+            RedisCommand::Unwatch => replies.write_simple("OK"),
             RedisCommand::Quit => {
                 self.ended = true;
                 replies.write_simple("OK");

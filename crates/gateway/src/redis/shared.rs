@@ -14,6 +14,9 @@ const RESERVED_BYTES_MAX: usize = 256 << 20;
 /// Bytes that a connection may hold without being counted.
 pub(super) const UNCOUNTED_BYTES: usize = 64 << 10;
 
+/// The reply to a command for which the server has no room.
+pub(super) const TOO_MANY_BYTES: &str = "TRYAGAIN this server holds too many bytes of requests and answers; read the answers, or retry later";
+
 /// The state that all connections of one Redis server share.
 pub(super) struct RedisShared {
     pub(super) password: Option<String>,

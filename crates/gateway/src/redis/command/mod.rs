@@ -5,6 +5,7 @@ mod rejection;
 
 use super::reply::RespVersion;
 use arguments::{parse_client, parse_count, parse_hello, parse_value};
+pub(super) use rejection::RejectedCommand;
 use rejection::{escape_for_error, rejection_text};
 
 /// A command; its arguments are words of the request.
@@ -51,6 +52,12 @@ pub(super) enum RedisCommand<'a> {
     ListCommands,
     ConfigGet(Vec<&'a [u8]>),
     Info,
+    /// Commands after it are queued until EXEC.
+    Multi,
+    Exec,
+    Discard,
+    /// Nothing is watched, so nothing changes.
+    Unwatch,
     Quit,
     Reset,
     /// Request of HTTP: a web page may have made a browser send it.
@@ -82,7 +89,7 @@ impl<'a> RedisCommand<'a> {
     ///
     /// # Errors
     /// The request is no valid command; the error is the text of the reply, with its code.
-    pub(super) fn parse(words: &[&'a [u8]]) -> Result<RedisCommand<'a>, String> {
+    pub(super) fn parse(words: &[&'a [u8]]) -> Result<RedisCommand<'a>, RejectedCommand> {
         let (name, args) = words.split_first().ok_or("ERR an empty request")?;
         let mut upper = [0; COMMAND_NAME_MAX];
         let upper = match upper.get_mut(..name.len()) {
@@ -111,7 +118,8 @@ impl<'a> RedisCommand<'a> {
                 return Err(format!(
                     "ERR SET takes a key and a number here: {} is not supported, because a number only rises and never expires",
                     escape_for_error(option).to_uppercase()
-                ));
+                )
+                .into());
             }
             (b"EXISTS", keys @ [_, ..]) => RedisCommand::Exists {
                 keys: keys.to_vec(),
@@ -152,11 +160,27 @@ impl<'a> RedisCommand<'a> {
                 RedisCommand::ConfigGet(names.to_vec())
             }
             (b"INFO", _) => RedisCommand::Info,
+            (b"MULTI", []) => RedisCommand::Multi,
+            (b"EXEC", []) => RedisCommand::Exec,
+            (b"DISCARD", []) => RedisCommand::Discard,
+            (b"UNWATCH", []) => RedisCommand::Unwatch,
             (b"QUIT", _) => RedisCommand::Quit,
             (b"RESET", []) => RedisCommand::Reset,
             (b"POST" | b"HOST:", _) => RedisCommand::HttpRequest,
-            _ => return Err(rejection_text(name, upper, args)),
+            _ => return Err(rejection_text(name, upper, args).into()),
         })
+    }
+
+    /// Returns the keys whose numbers the command takes, reads or sets.
+    pub(super) fn keys(&self) -> &[&'a [u8]] {
+        match self {
+            RedisCommand::Take { key, .. }
+            | RedisCommand::Get { key }
+            | RedisCommand::Set { key, .. }
+            | RedisCommand::Type { key } => std::slice::from_ref(key),
+            RedisCommand::GetMany { keys } | RedisCommand::Exists { keys } => keys,
+            _ => &[],
+        }
     }
 }
 

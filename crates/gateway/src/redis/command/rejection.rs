@@ -1,9 +1,46 @@
 //! The replies to commands that are unknown, unsupported, or have the wrong arguments.
 
+/// The reason why the words of a request are no command that is executed.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::redis) struct RejectedCommand {
+    /// The text of the reply, with its code.
+    pub(in crate::redis) text: String,
+    /// The server has the command, but an argument has no valid form: a transaction is executed
+    /// with it, as in Redis, and the text is one of its answers. False: a transaction with it is
+    /// discarded.
+    pub(in crate::redis) may_be_queued: bool,
+}
+
+impl RejectedCommand {
+    /// Makes a rejection that is one of the answers of a transaction.
+    pub(super) fn of_argument(text: &str) -> RejectedCommand {
+        RejectedCommand {
+            text: text.to_owned(),
+            may_be_queued: true,
+        }
+    }
+}
+
+impl From<String> for RejectedCommand {
+    fn from(text: String) -> RejectedCommand {
+        RejectedCommand {
+            text,
+            may_be_queued: false,
+        }
+    }
+}
+
+impl From<&str> for RejectedCommand {
+    fn from(text: &str) -> RejectedCommand {
+        text.to_owned().into()
+    }
+}
+
 /// Known commands: they get the error of a wrong number of arguments.
-const KNOWN_COMMANDS: [&str; 18] = [
+const KNOWN_COMMANDS: [&str; 22] = [
     "INCR", "INCRBY", "GET", "MGET", "SET", "EXISTS", "TYPE", "PING", "ECHO", "HELLO", "AUTH",
-    "SELECT", "CLIENT", "COMMAND", "CONFIG", "INFO", "QUIT", "RESET",
+    "SELECT", "CLIENT", "COMMAND", "CONFIG", "INFO", "QUIT", "RESET", "MULTI", "DISCARD", "WATCH",
+    "UNWATCH",
 ];
 
 /// Returns the reply to a command that is unknown, unsupported or has the wrong arguments.
@@ -15,9 +52,13 @@ pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> Strin
         | b"RENAME" | b"RENAMENX" | b"MOVE" | b"SWAPDB" | b"RESTORE" => {
             format!("ERR {name} would lower or delete a number: numbers only rise")
         }
-        b"MULTI" | b"EXEC" | b"DISCARD" | b"WATCH" | b"UNWATCH" => format!(
-            "ERR {name}: transactions are not supported, each command runs alone; a pipeline without a transaction is as fast (redis-py: transaction=False), and INCRBY takes a range"
+        b"WATCH" if !args.is_empty() => format!(
+            "ERR {name} is not supported: SET to the present number changes nothing and is OK, so two clients that watch and set a number would both own it; INCR or INCRBY gives each caller numbers of its own"
         ),
+        b"EXEC" => {
+            "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
+                .into()
+        }
         b"SETNX" | b"GETSET" | b"MSET" | b"MSETNX" | b"APPEND" | b"SETRANGE" | b"INCRBYFLOAT" => {
             format!(
                 "ERR {name} is not supported: a key holds a number, which INCR, INCRBY and SET raise"

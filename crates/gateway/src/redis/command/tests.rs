@@ -4,7 +4,8 @@ use super::*;
 
 fn parse_line(line: &str) -> Result<String, String> {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    RedisCommand::parse(&words).map(|command| format!("{command:?}"))
+    let parsed = RedisCommand::parse(&words).map(|command| format!("{command:?}"));
+    parsed.map_err(|rejected| rejected.text)
 }
 
 #[test]
@@ -62,7 +63,15 @@ fn redis_command_rejection_states_its_reason() {
         ("incr", "wrong number of arguments for 'incr' command"),
         ("decr k", "numbers only rise"),
         ("DEL k", "would lower or delete"),
-        ("multi", "INCRBY takes a range"),
+        (
+            "watch k",
+            "INCR or INCRBY gives each caller numbers of its own",
+        ),
+        ("multi k", "wrong number of arguments for 'multi' command"),
+        (
+            "exec k",
+            "EXECABORT Transaction discarded because of: wrong number",
+        ),
         ("select 1", "the only index is 0"),
         ("hello 4", "NOPROTO"),
         ("config set save x", "flags of the server"),

@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - Replies leave in the order of their commands.
+//! - A command between MULTI and EXEC runs only by EXEC (`transaction`).
 //! - While the peer has not read more than [`UNSENT_BYTES_MAX`] bytes of replies, the connection
 //!   executes and reads nothing.
 //! - The bytes that the connection holds are counted (`shared`).
@@ -14,6 +15,7 @@
 
 mod pending_requests;
 mod socket;
+mod transaction_step;
 
 use std::future::poll_fn;
 use std::io;
@@ -155,9 +157,12 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
 
     /// Executes the next requests, and writes their replies.
     async fn execute_batch(&mut self) -> io::Result<StepResult> {
+        if let Some(transaction) = self.session.transaction.take() {
+            return self.continue_transaction(transaction).await;
+        }
+        let bytes = self.held_bytes();
         let (batch, next_index) = self.pending.next_batch(&self.session);
         let command_count = batch.command_count();
-        let bytes = self.socket.buffered_bytes() + self.pending.data.len();
         let (session, replies) = (&mut self.session, &mut self.socket.replies);
         if self.reservation.try_resize(bytes + batch.estimated_bytes()) {
             let data = &self.pending.data;
@@ -243,8 +248,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
         tick: &mut Interval,
         stop: Pin<&mut WaitForCancellationFuture<'_>>,
     ) -> io::Result<StepResult> {
-        let bytes = self.socket.buffered_bytes() + self.pending.data.len();
-        if !self.reservation.try_resize(bytes) {
+        if !self.reservation.try_resize(self.held_bytes()) {
             let reason = "memory limit of requests and replies";
             return Ok(StepResult::Abort(reason));
         }
@@ -292,6 +296,14 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
         }
         socket.release_idle_buffers();
         StepResult::Progress
+    }
+
+    /// Returns the bytes that the connection holds.
+    fn held_bytes(&self) -> usize {
+        let transaction = self.session.transaction.as_ref();
+        self.socket.buffered_bytes()
+            + self.pending.data.len()
+            + transaction.map_or(0, |transaction| transaction.held_bytes())
     }
 
     /// Notes the time of a command, if the time without one is limited.

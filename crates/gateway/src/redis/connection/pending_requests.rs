@@ -29,19 +29,11 @@ impl PendingRequests {
     /// Returns the next commands that are executed together, and the index of the first request
     /// after them.
     pub(super) fn next_batch(&self, session: &RedisSession<'_>) -> (CommandBatch<'_>, usize) {
-        let mut batch = CommandBatch::with_capacity(self.parser.request_count() - self.next_index);
-        let mut words: Vec<&[u8]> = Vec::new();
-        let mut index = self.next_index;
-        while index < self.parser.request_count() {
-            words.clear();
-            words.extend(self.parser.request_words(index, &self.data));
-            // An empty request has no answer, as in Redis.
-            if !words.is_empty() && !batch.try_add(&words, session) {
-                break;
-            }
-            index += 1;
-        }
-        (batch, index)
+        CommandBatch::gather(
+            self.next_index..self.parser.request_count(),
+            |index| self.parser.request_words(index, &self.data),
+            session,
+        )
     }
 
     /// Discards the answered requests.

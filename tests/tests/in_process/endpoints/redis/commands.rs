@@ -74,7 +74,7 @@ async fn redis_commands_are_answered_as_redis_does() {
             "-ERR INCRBY takes 1 to 100000 numbers here",
         ),
         ("decr alice", "-ERR decr would lower or delete a number"),
-        ("multi", "-ERR multi: transactions are not supported"),
+        ("watch alice", "-ERR watch is not supported"),
         (
             "auth secret",
             "-ERR AUTH <password> called without any password",

@@ -1,6 +1,8 @@
 //! Limits of one Redis connection: times, bytes held, and other protocols. The tests run over an
 //! in-memory socket, most of them with paused time.
 
+mod transactions;
+
 use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -24,11 +26,22 @@ fn spawn_connection_until(
     socket_bytes: usize,
     shutdown: CancellationToken,
 ) -> (DuplexStream, JoinHandle<&'static str>) {
+    spawn_connection_to(NoopSequence::default(), shared, socket_bytes, shutdown)
+}
+
+/// Serves a connection to a service over a socket that buffers `socket_bytes` bytes, until a
+/// shutdown.
+fn spawn_connection_to(
+    sequence: impl LocalSequence,
+    shared: &Arc<RedisShared>,
+    socket_bytes: usize,
+    shutdown: CancellationToken,
+) -> (DuplexStream, JoinHandle<&'static str>) {
     let (server_end, client_end) = duplex(socket_bytes);
     let shared = shared.clone();
     let served = tokio::spawn(async move {
         let connection = RedisConnection {
-            sequence: &NoopSequence::default(),
+            sequence: &sequence,
             shared: &shared,
             batch_items_max: 1_000,
             idle_timeout: Some(Duration::from_secs(100)),

@@ -1,0 +1,199 @@
+//! A service for tests that counts in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seqsvr_core::key::KeyRef;
+use seqsvr_core::namespace::Namespace;
+use seqsvr_core::routing_table::RoutingTable;
+use seqsvr_net::{ConnectionQuota, LocalSequence};
+use seqsvr_proto::key::KeyBuf;
+use seqsvr_proto::v1::{self, CurrentKind, raise_to_request::KeyKind as RaisedKey};
+use seqsvr_proto::v1::{ItemError, sequence_server::Sequence};
+use tonic::{Code, Request, Response, Status, Streaming};
+
+/// A service that counts each key of each namespace from 1. The key `fail` fails.
+#[derive(Clone, Default)]
+pub(crate) struct CountingSequence(Arc<Mutex<CountedKeys>>);
+
+#[derive(Default)]
+struct CountedKeys {
+    numbers: HashMap<(String, KeyBuf), u64>,
+    calls: usize,
+}
+
+impl CountingSequence {
+    /// Returns how many keys were taken from, read or set.
+    pub(crate) fn calls(&self) -> usize {
+        self.0.lock().calls
+    }
+
+    /// Changes the number of a key, and returns it.
+    fn change(
+        &self,
+        namespace: &str,
+        key: KeyBuf,
+        change: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Status> {
+        let mut all = self.0.lock();
+        all.calls += 1;
+        if key == KeyBuf::from("fail") {
+            return Err(Status::invalid_argument("this key fails"));
+        }
+        let number = all.numbers.entry((namespace.to_owned(), key)).or_default();
+        *number = change(*number);
+        Ok(*number)
+    }
+
+    /// Changes the numbers of many keys; returns them and the failed items.
+    fn change_many(
+        &self,
+        namespace: &str,
+        uids: Vec<u64>,
+        keys: Vec<bytes::Bytes>,
+        change: impl Fn(usize, u64) -> u64,
+    ) -> (Vec<u64>, Vec<ItemError>) {
+        let uids = uids.into_iter().map(KeyBuf::Uid);
+        let all = uids.chain(keys.into_iter().map(KeyBuf::Key));
+        let (mut numbers, mut errors) = (Vec::new(), Vec::new());
+        for (index, key) in all.enumerate() {
+            let changed = self.change(namespace, key, |number| change(index, number));
+            numbers.push(changed.clone().unwrap_or_default());
+            errors.extend(changed.err().map(|status| ItemError {
+                index: index as u32,
+                code: status.code() as i32,
+                message: status.message().to_owned(),
+                ..ItemError::default()
+            }));
+        }
+        (numbers, errors)
+    }
+}
+
+impl LocalSequence for CountingSequence {
+    fn try_next(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<v1::NextResponse> {
+        let add = |number| number + u64::from(count);
+        let last = self.change(namespace, key.into(), add).ok()?;
+        Some(v1::NextResponse {
+            last,
+            ..v1::NextResponse::default()
+        })
+    }
+
+    async fn next_many_local(
+        &self,
+        request: v1::NextManyRequest,
+        _: &ConnectionQuota,
+    ) -> Result<v1::NextManyResponse, Status> {
+        let v1::NextManyRequest {
+            namespace,
+            uids,
+            keys,
+            counts,
+            ..
+        } = request;
+        let count = |index| counts.get(index).map_or(1, |count| u64::from(*count));
+        let add = |index, number| number + count(index);
+        let (lasts, errors) = self.change_many(&namespace, uids, keys, add);
+        let firsts = lasts.iter().enumerate();
+        Ok(v1::NextManyResponse {
+            firsts: firsts
+                .map(|(index, last)| (last + 1).saturating_sub(count(index)))
+                .collect(),
+            lasts,
+            errors,
+            ..v1::NextManyResponse::default()
+        })
+    }
+
+    async fn routing_table(&self, _: Duration) -> Result<Arc<RoutingTable>, Status> {
+        Err(unavailable())
+    }
+
+    async fn namespace(&self, _: &str) -> Result<Option<Namespace>, Status> {
+        Ok(None)
+    }
+}
+
+#[tonic::async_trait]
+impl Sequence for CountingSequence {
+    type PipeStream = futures::stream::Empty<Result<v1::PipeResponse, Status>>;
+
+    async fn next(
+        &self,
+        _: Request<v1::NextRequest>,
+    ) -> Result<Response<v1::NextResponse>, Status> {
+        Err(unavailable())
+    }
+
+    async fn next_many(
+        &self,
+        _: Request<v1::NextManyRequest>,
+    ) -> Result<Response<v1::NextManyResponse>, Status> {
+        Err(unavailable())
+    }
+
+    async fn current(
+        &self,
+        _: Request<v1::CurrentRequest>,
+    ) -> Result<Response<v1::CurrentResponse>, Status> {
+        Err(unavailable())
+    }
+
+    async fn current_many(
+        &self,
+        request: Request<v1::CurrentManyRequest>,
+    ) -> Result<Response<v1::CurrentManyResponse>, Status> {
+        let request = request.into_inner();
+        let (values, errors) =
+            self.change_many(&request.namespace, request.uids, request.keys, |_, n| n);
+        let kind_of = |number: &u64| match number {
+            0 => CurrentKind::Never.into(),
+            _ => CurrentKind::Exact.into(),
+        };
+        Ok(Response::new(v1::CurrentManyResponse {
+            kinds: values.iter().map(kind_of).collect(),
+            values,
+            errors,
+            ..v1::CurrentManyResponse::default()
+        }))
+    }
+
+    async fn raise_to(
+        &self,
+        request: Request<v1::RaiseToRequest>,
+    ) -> Result<Response<v1::RaiseToResponse>, Status> {
+        let request = request.into_inner();
+        let key = match request.key_kind {
+            Some(RaisedKey::Uid(uid)) => KeyBuf::Uid(uid),
+            Some(RaisedKey::Key(key)) => KeyBuf::Key(key),
+            None => return Err(Status::new(Code::InvalidArgument, "no key")),
+        };
+        let raise = |number: u64| number.max(request.value);
+        let value = self.change(&request.namespace, key, raise)?;
+        Ok(Response::new(v1::RaiseToResponse {
+            value,
+            ..v1::RaiseToResponse::default()
+        }))
+    }
+
+    async fn routes(
+        &self,
+        _: Request<v1::RoutesRequest>,
+    ) -> Result<Response<v1::RoutingTable>, Status> {
+        Err(unavailable())
+    }
+
+    async fn pipe(
+        &self,
+        _: Request<Streaming<v1::PipeRequest>>,
+    ) -> Result<Response<Self::PipeStream>, Status> {
+        Err(unavailable())
+    }
+}
+
+fn unavailable() -> Status {
+    Status::unavailable("this test service does not answer this call")
+}
