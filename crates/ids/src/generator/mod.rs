@@ -54,4 +54,4 @@ pub use sequence_start::SequenceStart;
 pub use splicer::Splicer;
 pub use tick_grid::TickGrid;
 pub use worker_generator::WorkerGenerator;
-pub use worker_source::{WorkerError, WorkerSource};
+pub use worker_source::WorkerSource;

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use seqsvr_core::layout::{InputError, parse_decimal};
+
 /// Widest worker of a layout, in bits.
 const WORKER_BITS_MAX: u32 = 22;
 
@@ -27,60 +29,47 @@ pub enum WorkerSource<'a> {
     HardwareAddress(u64),
 }
 
-/// A source that gives no worker number: what is wrong, the bounds, and what to write.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("worker {0}")]
-pub struct WorkerError(String);
-
 impl WorkerSource<'_> {
     /// Returns the worker number for a field of `bits` bits.
     ///
     /// # Errors
     ///
     /// If the source has no number, or one that does not fit. Low bits of addresses always fit.
-    pub fn worker(&self, bits: u32) -> Result<u64, WorkerError> {
-        if bits > WORKER_BITS_MAX {
-            return Err(WorkerError(format!(
-                "is too wide: {bits} bits, at most {WORKER_BITS_MAX}; narrow it, such as worker:10"
-            )));
-        }
-        let max = (1 << bits) - 1;
-        let worker = match *self {
-            Self::Fixed(worker) => worker,
-            Self::Environment { variable, value } => {
-                let text = value.ok_or_else(|| {
-                    WorkerError(format!(
-                        "is missing: the variable {variable} is not set; set it, such as \
-                         {variable}=7"
-                    ))
-                })?;
-                parse_decimal(text.trim()).ok_or_else(|| {
-                    WorkerError(format!(
-                        "is not a number: {variable} is {text:?}; use a decimal of at most {max}, \
-                         such as 7"
-                    ))
-                })?
-            }
+    pub fn worker(&self, bits: u32) -> Result<u64, InputError> {
+        let max = (1 << bits.min(WORKER_BITS_MAX)) - 1;
+        let found = match *self {
+            _ if bits > WORKER_BITS_MAX => Err(format!(
+                "the field has {bits} bits and may have at most {WORKER_BITS_MAX}"
+            )),
+            Self::Fixed(worker) => Ok(worker),
+            Self::Environment { variable, value } => match value {
+                None => Err(format!("the variable {variable} is not set")),
+                Some(text) => parse_decimal(text.trim()).ok_or_else(|| {
+                    format!("the variable {variable} is {text:?}, no decimal of at most {max}")
+                }),
+            },
             Self::HostOrdinal(host) => {
                 let name = host.split('.').next().unwrap_or_default();
                 let ordinal = name.rsplit_once('-').map(|(_, ordinal)| ordinal);
                 ordinal.and_then(parse_decimal).ok_or_else(|| {
-                    WorkerError(format!(
-                        "is missing: the host name {host:?} does not end in `-` and a number of \
-                         at most {max}, such as ids-7"
-                    ))
-                })?
+                    format!(
+                        "the host name {host:?} does not end in `-` and a number, as ids-7 does"
+                    )
+                })
             }
-            Self::Address(IpAddr::V4(address)) => u64::from(address.to_bits()) & max,
-            Self::Address(IpAddr::V6(address)) => address.to_bits() as u64 & max,
-            Self::HardwareAddress(address) => address & max,
+            Self::Address(IpAddr::V4(address)) => Ok(u64::from(address.to_bits()) & max),
+            Self::Address(IpAddr::V6(address)) => Ok(address.to_bits() as u64 & max),
+            Self::HardwareAddress(address) => Ok(address & max),
         };
-        match worker <= max {
+        let worker = found.and_then(|worker| match worker <= max {
             true => Ok(worker),
-            false => Err(WorkerError(format!(
-                "out of range: {worker} is above {max}; use a number of 0 to {max}, such as {max}"
-            ))),
-        }
+            false => Err(format!("{worker} is above {max}")),
+        });
+        worker.map_err(|why| {
+            InputError(format!(
+                "no worker number: {why}; use a number of 0 to {max}, such as {max}"
+            ))
+        })
     }
 
     /// Returns when two processes receive the same number from this source, so that their ids
@@ -92,18 +81,10 @@ impl WorkerSource<'_> {
             Self::HostOrdinal(_) => {
                 "two sets of pods use one layout, or two processes run on one host"
             }
-            Self::Address(_) => {
-                "the low bits of two addresses are equal, or two processes run on one host"
-            }
-            Self::HardwareAddress(_) => {
-                "the low bits of two hardware addresses are equal, as in containers, or two \
-                 processes run on one host"
+            Self::Address(_) | Self::HardwareAddress(_) => {
+                "the low bits of two addresses are equal, as in containers, or two processes run \
+                 on one host"
             }
         }
     }
-}
-
-/// Parses digits alone; None for a sign or more than 64 bits.
-fn parse_decimal(digits: &str) -> Option<u64> {
-    digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
