@@ -12,9 +12,11 @@
 //!   lane for nothing.
 
 use std::num::NonZeroU32;
+use std::sync::PoisonError;
 
 use super::positions::{Mark, Positions};
-use super::sync::{Mutex, MutexGuard, lock_ignoring_poison};
+use super::progress::LANES_MAX;
+use super::sync::{Mutex, MutexGuard};
 use super::{ClockPolicy, LaneChoice, NoId, Progress, Rejection, Run, SequenceStart, TickGrid};
 
 /// A clock that counts in ticks of the layout since its epoch.
@@ -36,21 +38,25 @@ pub trait TickClock {
 pub struct Clocked<P> {
     positions: Positions,
     policy: P,
-    aside: Mutex<[u64; Progress::LANES_MAX]>,
+    aside: Mutex<[u64; LANES_MAX]>,
 }
 
 impl<P: ClockPolicy> Clocked<P> {
     /// Makes a generator that has given no id; it begins in `first_lane`, which counts modulo the
     /// lanes.
     pub fn new(grid: TickGrid, start: SequenceStart, policy: P, first_lane: u8) -> Self {
-        Self::resume(grid, start, policy, &Progress::none(first_lane))
+        let progress = Progress {
+            lane: first_lane,
+            ..Progress::default()
+        };
+        Self::resume(grid, start, policy, &progress)
     }
 
     /// Makes a generator that gives no id which an earlier one may have given, up to what is kept
     /// in `progress`.
     pub fn resume(grid: TickGrid, start: SequenceStart, policy: P, progress: &Progress) -> Self {
-        let aside = progress.next_ticks().map(|tick| grid.start_of(tick));
-        let lane = progress.lane() % grid.lanes() as u8;
+        let aside = progress.next_ticks.map(|tick| grid.start_of(tick));
+        let lane = progress.lane % grid.lanes() as u8;
         let mark = Mark {
             lane,
             position: aside[usize::from(lane)],
@@ -66,12 +72,15 @@ impl<P: ClockPolicy> Clocked<P> {
     /// A process that keeps it now and then adds [`Progress::reserve`].
     pub fn progress(&self) -> Progress {
         let aside = self.lock_aside();
-        let grid = self.positions.grid();
-        let mut next_ticks = aside.map(|position| grid.tick_at_or_above(position));
         // The lane does not change here, since the lock is held.
         let mark = self.mark();
-        next_ticks[usize::from(mark.lane)] = grid.tick_at_or_above(mark.position);
-        Progress::new(mark.lane, next_ticks)
+        let mut positions = *aside;
+        positions[usize::from(mark.lane)] = mark.position;
+        let grid = self.positions.grid();
+        Progress {
+            lane: mark.lane,
+            next_ticks: positions.map(|position| grid.tick_at_or_above(position)),
+        }
     }
 
     /// Takes up to `count` ids; `read_tick` is called at least once, and its last reading decides.
@@ -206,7 +215,8 @@ impl<P: ClockPolicy> Clocked<P> {
             .unwrap_or_else(|| unreachable!("no caller can seal these positions"))
     }
 
-    fn lock_aside(&self) -> MutexGuard<'_, [u64; Progress::LANES_MAX]> {
-        lock_ignoring_poison(&self.aside)
+    /// Locks; a panic elsewhere does not spread, because no holder leaves the data half changed.
+    fn lock_aside(&self) -> MutexGuard<'_, [u64; LANES_MAX]> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,7 @@
 //! Sequence number with which a tick begins.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
 /// Where a generator begins in a tick to which the clock lifts it.
 ///
 /// A run that is longer than the rest of its tick begins the following tick at the least number.
@@ -27,7 +29,7 @@ impl SequenceStart {
             Self::Zero => 0,
             Self::Random { below, key } => {
                 let below = u64::from(below).clamp(1, capacity);
-                mix(mix(key).wrapping_add(tick)) % below
+                BuildHasherDefault::<DefaultHasher>::default().hash_one((key, tick)) % below
             }
             Self::Carry => {
                 let next = position % capacity;
@@ -35,12 +37,4 @@ impl SequenceStart {
             }
         }
     }
-}
-
-/// Spreads a number over 64 bits (the finalizer of SplitMix64).
-fn mix(mut z: u64) -> u64 {
-    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

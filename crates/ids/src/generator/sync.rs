@@ -10,10 +10,3 @@ pub(super) use loom::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 /// For hints, on which nothing rests: loom does not play them.
 pub(super) use std::sync::atomic::AtomicBool;
 pub(super) use std::sync::atomic::Ordering;
-
-/// Locks; a panic elsewhere does not spread, because no holder leaves the data half changed.
-pub(super) fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}

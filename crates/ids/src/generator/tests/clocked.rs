@@ -56,7 +56,7 @@ fn play<P: ClockPolicy + Copy>(
                 let held = last[usize::from(run.lane)];
                 assert!(grid.tick_of(run.first) >= tick, "older than the clock");
                 assert!(end <= tick.saturating_add(ahead).max(held));
-                if end >= kept.next_ticks()[usize::from(run.lane)] {
+                if end >= kept.next_ticks[usize::from(run.lane)] {
                     // The process keeps its progress before it uses the id.
                     kept = generator.progress().reserve(end + RESERVE);
                 }
@@ -67,7 +67,7 @@ fn play<P: ClockPolicy + Copy>(
                 let progress = generator.progress();
                 generator = Clocked::resume(grid, start, policy, &progress);
                 assert_eq!(generator.progress(), progress);
-                last = progress.next_ticks()[..4]
+                last = progress.next_ticks[..4]
                     .try_into()
                     .map_or(last, |next: [u64; 4]| {
                         next.map(|tick| tick.saturating_sub(1))
@@ -75,7 +75,7 @@ fn play<P: ClockPolicy + Copy>(
             }
             Step::Kill => {
                 generator = Clocked::resume(grid, start, policy, &kept);
-                last = kept.next_ticks()[..4]
+                last = kept.next_ticks[..4]
                     .try_into()
                     .map_or(last, |next: [u64; 4]| {
                         next.map(|tick| tick.saturating_sub(1))
@@ -117,7 +117,7 @@ proptest! {
                 seen.add(run);
             }
         }
-        let progress = Progress::after(last_tick);
+        let progress = Progress::default().reserve(last_tick + 1);
         let second = Clocked::resume(grid, SequenceStart::Carry, policy, &progress);
         for tick in after {
             if let Ok(run) = second.take(NonZeroU32::MIN, || tick) {
@@ -139,9 +139,15 @@ fn restart_without_progress_repeats_an_id() {
 
 #[test]
 fn reserved_progress_keeps_its_lane_and_later_ticks() {
-    let progress = Progress::new(2, [50, 10, 7, 0, 0, 0, 0, 0]).reserve(20);
-    let expected = Progress::new(2, [50, 20, 20, 20, 20, 20, 20, 20]);
-    assert_eq!(progress, expected);
+    let progress = Progress {
+        lane: 2,
+        next_ticks: [50, 10, 7, 0, 0, 0, 0, 0],
+    };
+    let expected = Progress {
+        lane: 2,
+        next_ticks: [50, 20, 20, 20, 20, 20, 20, 20],
+    };
+    assert_eq!(progress.reserve(20), expected);
 }
 
 /// Progress beyond the last tick, also of a layout that uses all bits of the word: an error, in
@@ -152,15 +158,15 @@ fn resume_after_the_last_tick_is_rejected() {
     {
         let grid = grid(time_bits, capacity, lane_bits);
         for lane in 0..8 {
-            let next_ticks = Progress::after(u64::MAX).next_ticks();
-            let progress = Progress::new(lane, next_ticks);
+            let next_ticks = [u64::MAX; 8];
+            let progress = Progress { lane, next_ticks };
             let policy = Ahead { max_ticks: 9 };
             let generator = Clocked::resume(grid, SequenceStart::Zero, policy, &progress);
             for tick in [0, grid.ticks() - 1, u64::MAX] {
                 let taken = generator.take(NonZeroU32::MIN, || tick);
                 assert_eq!(taken, Err(NoId::EndOfTime), "at tick {tick} of {grid:?}");
             }
-            let lane = usize::from(generator.progress().lane());
+            let lane = usize::from(generator.progress().lane);
             assert!(lane < grid.lanes());
         }
     }

@@ -154,7 +154,7 @@ fn full_tick_of_each_policy_is_waited_for_once() {
         let run = generator.take_waiting(ONE, &clock);
         assert!(run.is_ok());
         assert_eq!(clock.waits.borrow().len(), 1, "{:?}", clock.waits);
-        let last = generator.progress().next_ticks()[0] - 1;
+        let last = generator.progress().next_ticks[0] - 1;
         assert!(last >= clock.tick.get(), "waited too long");
     }
     for behind in [0, 1, 90] {
