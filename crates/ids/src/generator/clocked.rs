@@ -42,14 +42,10 @@ pub struct Clocked<P> {
 }
 
 impl<P: ClockPolicy> Clocked<P> {
-    /// Makes a generator that has given no id; it begins in `first_lane`, which counts modulo the
-    /// lanes.
-    pub fn new(grid: TickGrid, start: SequenceStart, policy: P, first_lane: u8) -> Self {
-        let progress = Progress {
-            lane: first_lane,
-            ..Progress::default()
-        };
-        Self::resume(grid, start, policy, &progress)
+    /// Makes a generator that has given no id; it begins in `lane`, which counts modulo the lanes.
+    pub fn new(grid: TickGrid, start: SequenceStart, policy: P, lane: u8) -> Self {
+        let next_ticks = [0; LANES_MAX];
+        Self::resume(grid, start, policy, &Progress { lane, next_ticks })
     }
 
     /// Makes a generator that gives no id which an earlier one may have given, up to what is kept
@@ -62,7 +58,7 @@ impl<P: ClockPolicy> Clocked<P> {
             position: aside[usize::from(lane)],
         };
         Self {
-            positions: Positions::new(grid, start, mark, grid.end()),
+            positions: Positions::new(grid, start, mark, grid.end),
             policy,
             aside: Mutex::new(aside),
         }
@@ -76,11 +72,10 @@ impl<P: ClockPolicy> Clocked<P> {
         let mark = self.mark();
         let mut positions = *aside;
         positions[usize::from(mark.lane)] = mark.position;
-        let grid = self.positions.grid();
-        Progress {
-            lane: mark.lane,
-            next_ticks: positions.map(|position| grid.tick_at_or_above(position)),
-        }
+        let grid = &self.positions.grid;
+        let next_ticks = positions.map(|position| grid.tick_at_or_above(position));
+        let lane = mark.lane;
+        Progress { lane, next_ticks }
     }
 
     /// Takes up to `count` ids; `read_tick` is called at least once, and its last reading decides.
@@ -120,37 +115,14 @@ impl<P: ClockPolicy> Clocked<P> {
         has_waited: bool,
     ) -> Result<Run, NoId> {
         let count = count.get().into();
-        if P::USES_LAST_TICK {
-            return self.swap(count, read_tick, has_waited);
+        if !P::USES_LAST_TICK {
+            let now = read_tick();
+            if let Ok(reach) = self.policy.reach(now, 0, has_waited)
+                && let Some(run) = self.positions.add(count, now, reach)
+            {
+                return Ok(run);
+            }
         }
-        let now = read_tick();
-        if let Ok(reach) = self.policy.reach(now, 0, has_waited)
-            && let Some(run) = self.positions.add(count, now, reach)
-        {
-            return Ok(run);
-        }
-        self.swap_after_addition(count, read_tick, has_waited)
-    }
-
-    /// Takes by a compare-and-swap what an addition could not take. Out of line, so that the
-    /// addition has the registers to itself.
-    #[cold]
-    fn swap_after_addition(
-        &self,
-        count: u64,
-        read_tick: impl FnMut() -> u64,
-        has_waited: bool,
-    ) -> Result<Run, NoId> {
-        self.swap(count, read_tick, has_waited)
-    }
-
-    #[inline]
-    fn swap(
-        &self,
-        count: u64,
-        mut read_tick: impl FnMut() -> u64,
-        has_waited: bool,
-    ) -> Result<Run, NoId> {
         loop {
             let judge = |mark, now| self.reach(mark, now, has_waited);
             match self.positions.take(count, &mut read_tick, judge) {
@@ -164,10 +136,8 @@ impl<P: ClockPolicy> Clocked<P> {
     /// Returns the last tick that may be stamped at a reading.
     fn reach(&self, mark: Mark, now: u64, has_waited: bool) -> Result<u64, Rejection> {
         // The last tick that may have been stamped in the lane of the mark.
-        let last_tick = self
-            .positions
-            .grid()
-            .tick_of(mark.position.saturating_sub(1));
+        let last_position = mark.position.saturating_sub(1);
+        let last_tick = self.positions.grid.tick_of(last_position);
         self.policy.reach(now, last_tick, has_waited)
     }
 
@@ -179,7 +149,7 @@ impl<P: ClockPolicy> Clocked<P> {
         has_waited: bool,
     ) -> Result<(), NoId> {
         let mut aside = self.lock_aside();
-        let grid = self.positions.grid();
+        let grid = &self.positions.grid;
         loop {
             let mark = self.mark();
             let now = read_tick();

@@ -55,7 +55,7 @@ pub(super) struct Positions {
     /// Whether an addition is likely to stay within its bound: a hint, without which no caller
     /// would add. An addition that fails clears it.
     may_add: AtomicBool,
-    grid: TickGrid,
+    pub(super) grid: TickGrid,
     start: SequenceStart,
 }
 
@@ -67,6 +67,11 @@ pub(super) struct Mark {
 }
 
 impl Mark {
+    /// Returns the word.
+    fn pack(self, grid: &TickGrid) -> u64 {
+        u64::from(self.lane) << grid.position_bits | self.position
+    }
+
     /// Returns positions of the lane.
     #[inline]
     fn run(self, first: u64, count: u64) -> Run {
@@ -80,34 +85,22 @@ impl Mark {
 
 impl Positions {
     /// Makes a word that begins at `mark`; nothing at or above `limit` is taken.
-    pub(super) fn new(grid: TickGrid, start: SequenceStart, mark: Mark, limit: u64) -> Self {
-        let positions = Self {
-            word: OwnLine(AtomicU64::new(0)),
-            limit: AtomicU64::new(limit.min(grid.end())),
+    pub(super) fn new(grid: TickGrid, start: SequenceStart, mut mark: Mark, limit: u64) -> Self {
+        mark.position = mark.position.min(grid.end);
+        Self {
+            word: OwnLine(AtomicU64::new(mark.pack(&grid))),
+            limit: AtomicU64::new(limit.min(grid.end)),
             may_add: AtomicBool::new(false),
             grid,
             start,
-        };
-        let word = positions.pack(mark.lane, mark.position.min(grid.end()));
-        positions.word.0.store(word, Ordering::Release);
-        positions
-    }
-
-    pub(super) fn grid(&self) -> &TickGrid {
-        &self.grid
-    }
-
-    #[inline]
-    fn pack(&self, lane: u8, position: u64) -> u64 {
-        (u64::from(lane) << self.grid.position_bits()) | position
+        }
     }
 
     #[inline]
     fn unpack(&self, word: u64) -> Option<Mark> {
-        let bits = self.grid.position_bits();
         (word & SEALED == 0).then_some(Mark {
-            lane: (word >> bits) as u8,
-            position: word & self.grid.position_mask(),
+            lane: (word >> self.grid.position_bits) as u8,
+            position: word & self.grid.position_mask,
         })
     }
 
@@ -173,6 +166,7 @@ impl Positions {
 
     /// Chooses what is free at and after `mark`, lifted to the tick `now`, up to the tick that
     /// `judge` returns.
+    #[inline]
     fn choose<E: From<NoId>>(
         &self,
         mark: Mark,
@@ -189,7 +183,7 @@ impl Positions {
         };
         let end = self.end_of(reach).min(limit);
         if first >= limit {
-            let is_over = limit >= self.grid.end();
+            let is_over = limit >= self.grid.end;
             let error = if is_over {
                 NoId::EndOfTime
             } else {
@@ -219,8 +213,7 @@ impl Positions {
 
     /// Moves the word from one mark to another, unless it changed.
     pub(super) fn swap(&self, from: Mark, to: Mark) -> bool {
-        let from = self.pack(from.lane, from.position);
-        self.swap_words(from, self.pack(to.lane, to.position))
+        self.swap_words(from.pack(&self.grid), to.pack(&self.grid))
     }
 
     #[inline]
@@ -234,14 +227,14 @@ impl Positions {
     /// Raises the limit; never lowers it.
     pub(super) fn widen(&self, limit: u64) {
         self.limit
-            .fetch_max(limit.min(self.grid.end()), Ordering::AcqRel);
+            .fetch_max(limit.min(self.grid.end), Ordering::AcqRel);
     }
 
     /// Ends all takes; returns a position at or below which nothing is left in use: everything used
     /// is below it. A later call may return a greater one.
     pub(super) fn seal(&self) -> u64 {
         let word = self.word.0.fetch_or(SEALED, Ordering::AcqRel);
-        let position = word & self.grid.position_mask();
+        let position = word & self.grid.position_mask;
         position.min(self.limit.load(Ordering::Acquire))
     }
 }

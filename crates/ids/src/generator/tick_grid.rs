@@ -20,10 +20,12 @@ pub struct TickGrid {
     /// The shift that divides by the capacity, if it is a power of two.
     shift: Option<u32>,
     ticks: u64,
-    lane_bits: u32,
-    /// The low bits of a word, which hold the position.
-    position_mask: u64,
-    end: u64,
+    /// How many low bits of a word hold the position; the lane is above them.
+    pub(super) position_bits: u32,
+    /// The mask of these bits.
+    pub(super) position_mask: u64,
+    /// The end of all positions of a lane.
+    pub(super) end: u64,
 }
 
 impl TickGrid {
@@ -52,7 +54,7 @@ impl TickGrid {
                 .is_power_of_two()
                 .then(|| capacity.trailing_zeros()),
             ticks,
-            lane_bits,
+            position_bits: WORD_BITS - lane_bits,
             position_mask: word_end - 1,
             end: (ticks * capacity).min(word_end.saturating_sub(RESERVE)),
         })
@@ -63,14 +65,9 @@ impl TickGrid {
         self.capacity
     }
 
-    /// Returns the number of ticks; the last one is one less.
-    pub fn ticks(&self) -> u64 {
-        self.ticks
-    }
-
     /// Returns the number of lanes, 1 to 8.
     pub fn lanes(&self) -> usize {
-        1 << self.lane_bits
+        1 << (WORD_BITS - self.position_bits)
     }
 
     /// Returns the first position of a tick; a tick past the end of time counts as that end.
@@ -91,22 +88,5 @@ impl TickGrid {
     /// Returns the first tick of which no position below `position` is a part.
     pub(super) fn tick_at_or_above(&self, position: u64) -> u64 {
         position.div_ceil(self.capacity)
-    }
-
-    /// Returns the end of all positions of a lane.
-    #[inline]
-    pub(super) fn end(&self) -> u64 {
-        self.end
-    }
-
-    /// Returns how many low bits of a word hold the position.
-    pub(super) fn position_bits(&self) -> u32 {
-        WORD_BITS - self.lane_bits
-    }
-
-    /// Returns the mask of these bits.
-    #[inline]
-    pub(super) fn position_mask(&self) -> u64 {
-        self.position_mask
     }
 }

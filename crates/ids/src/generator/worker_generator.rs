@@ -56,7 +56,7 @@ impl WorkerGenerator {
     pub fn widen(&self, epoch: u64, until: u64) -> bool {
         let is_own = epoch == self.epoch;
         if is_own {
-            self.positions.widen(self.positions.grid().start_of(until));
+            self.positions.widen(self.positions.grid.start_of(until));
         }
         is_own
     }
@@ -65,9 +65,7 @@ impl WorkerGenerator {
     /// handed out; a later call may return a greater one.
     pub fn seal(&self) -> u64 {
         let position = self.positions.seal();
-        self.positions
-            .grid()
-            .tick_at_or_above(position)
-            .max(self.from)
+        let unused = self.positions.grid.tick_at_or_above(position);
+        unused.max(self.from)
     }
 }

@@ -162,7 +162,7 @@ fn resume_after_the_last_tick_is_rejected() {
             let progress = Progress { lane, next_ticks };
             let policy = Ahead { max_ticks: 9 };
             let generator = Clocked::resume(grid, SequenceStart::Zero, policy, &progress);
-            for tick in [0, grid.ticks() - 1, u64::MAX] {
+            for tick in [0, (1 << time_bits) - 1, u64::MAX] {
                 let taken = generator.take(NonZeroU32::MIN, || tick);
                 assert_eq!(taken, Err(NoId::EndOfTime), "at tick {tick} of {grid:?}");
             }
