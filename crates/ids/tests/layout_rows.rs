@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use seqsvr_core::layout::{IdLayout, TickScale};
-use seqsvr_ids::codec::{IdCodec, IdPart, IdParts};
+use seqsvr_ids::codec::{IdCodec, IdParts};
 use seqsvr_ids::presets::{IdScheme, find_preset};
 use seqsvr_ids::text::parse_epoch;
 
@@ -17,8 +17,8 @@ fn scheme_of(layout: &str, epoch: &str, unit_ms: u64) -> IdScheme {
 #[test]
 fn a5_twitter_has_1024_makers_and_4096_ids_a_tick_for_69_years() {
     let twitter = find_preset("twitter").unwrap().scheme(None).unwrap();
-    let counts = [IdPart::DataCenter, IdPart::Worker, IdPart::Sequence];
-    let counts = counts.map(|part| twitter.codec().max_of(part) + 1);
+    let max = twitter.codec().max_parts();
+    let counts = [max.dc, max.worker, max.seq].map(|max| max + 1);
     assert_eq!(counts, [32, 32, 4_096]);
     let scale = twitter.scale();
     let life_ms = twitter.layout().end_ms(scale) - scale.epoch_ms();
@@ -36,10 +36,10 @@ fn a6_e6_fields_have_any_widths_and_order() {
         let codec = IdCodec::new(&text.parse().unwrap());
         let parts = IdParts {
             tick: 123_456_789,
-            dc: codec.max_of(IdPart::DataCenter) as u32,
+            dc: codec.max_parts().dc,
             worker: 77,
             seq: 200,
-            rand: codec.max_of(IdPart::Random),
+            rand: codec.max_parts().rand,
             lane: 0,
         };
         let id = codec.encode(&parts).unwrap();
@@ -89,8 +89,8 @@ fn b4_a_maker_has_two_levels_of_3_and_7_bits() {
 #[test]
 fn b6_16_bits_of_makers_leave_64_ids_a_millisecond() {
     let ip16 = find_preset("ip16").unwrap().scheme(None).unwrap();
-    assert_eq!(ip16.codec().max_of(IdPart::Worker), 65_535);
-    assert_eq!(ip16.codec().max_of(IdPart::Sequence) + 1, 64);
+    assert_eq!(ip16.codec().max_parts().worker, 65_535);
+    assert_eq!(ip16.codec().max_parts().seq + 1, 64);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn d1_d6_ids_of_an_inverted_layout_fall_with_time() {
 fn e11_e20_two_lane_bits_last_17_years() {
     for name in ["rollbacks", "timelines"] {
         let scheme = find_preset(name).unwrap().scheme(None).unwrap();
-        assert_eq!(scheme.codec().max_of(IdPart::Lane) + 1, 4);
+        assert_eq!(scheme.codec().max_parts().lane + 1, 4);
         let life_ms = scheme.layout().end_ms(scheme.scale()) - scheme.scale().epoch_ms();
         assert_eq!((life_ms as f64 / YEAR_MS) as u64, 17);
     }
@@ -158,5 +158,5 @@ fn e18_uidgenerator_counts_seconds_for_8_51_years() {
     let scheme = preset.scheme(Some(1_767_225_600_000)).unwrap();
     let life_ms = scheme.layout().end_ms(scheme.scale()) - scheme.scale().epoch_ms();
     assert_eq!(format!("{:.2}", life_ms as f64 / YEAR_MS), "8.51");
-    assert_eq!(scheme.codec().max_of(IdPart::Worker), 4_194_303);
+    assert_eq!(scheme.codec().max_parts().worker, 4_194_303);
 }

@@ -4,21 +4,34 @@
 //! without a check, its top bit is added to the time, and the id is that of worker 0 one tick
 //! later. So each part is compared with its width before any is shifted.
 
-mod codec_error;
-mod id_parts;
-
 use seqsvr_core::layout::{FieldKind, IdLayout};
 
-pub use codec_error::{NotOfLayout, PartTooLarge};
-pub use id_parts::{IdPart, IdParts};
+use crate::InputError;
+
+/// The parts of an id. A part that the layout does not have is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct IdParts {
+    /// Ticks since the epoch.
+    pub tick: u64,
+    /// The data center, or the upper of two levels of a worker.
+    pub dc: u32,
+    /// The number of the maker.
+    pub worker: u32,
+    /// The timeline of the worker.
+    pub lane: u32,
+    /// The number within the tick.
+    pub seq: u32,
+    /// The bits of all random fields, those of the first field highest.
+    pub rand: u64,
+}
 
 /// Shifts and masks of a layout, computed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdCodec {
-    /// Of each [`IdPart`] but the random bits.
-    spans: [BitSpan; IdPart::Random as usize],
+    /// Of tick, data center, worker, lane and sequence.
+    spans: [BitSpan; 5],
     /// Random fields from the least significant up.
-    rand: Box<[BitSpan]>,
+    rand: Vec<BitSpan>,
     rand_mask: u64,
     /// Bits that are the same in all ids.
     fixed_mask: u64,
@@ -37,18 +50,16 @@ struct BitSpan {
 
 impl BitSpan {
     fn new(bits: u32, shift: u32) -> BitSpan {
-        match bits {
-            0 => BitSpan::default(),
-            bits => BitSpan {
-                shift,
-                mask: u64::MAX >> (u64::BITS - bits),
-            },
+        BitSpan {
+            // A field of no bits may lie at bit 64.
+            shift: shift.min(u64::BITS - 1),
+            mask: u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0),
         }
     }
 
     #[inline]
-    fn extract(self, id: u64) -> u64 {
-        (id >> self.shift) & self.mask
+    fn extract(self, bits: u64) -> u64 {
+        (bits >> self.shift) & self.mask
     }
 }
 
@@ -57,44 +68,34 @@ impl IdCodec {
     pub fn new(layout: &IdLayout) -> IdCodec {
         let mut codec = IdCodec {
             spans: Default::default(),
-            rand: Box::default(),
+            rand: Vec::new(),
             rand_mask: BitSpan::new(layout.bits_of("rand"), 0).mask,
-            fixed_mask: 0,
+            // Bits above the layout are zeros as well.
+            fixed_mask: u64::MAX,
             fixed: 0,
             inverted: 0,
         };
-        let (mut rand, mut varying) = (Vec::new(), 0);
+        let [tick, dc, worker, lane, seq] = &mut codec.spans;
         for (field, shift) in layout.fields_with_shifts() {
             let span = BitSpan::new(field.bits, shift);
             let in_place = span.mask << span.shift;
-            varying |= if field.kind.is_fixed() { 0 } else { in_place };
-            codec.inverted |= if field.kind.is_inverted() {
-                in_place
-            } else {
-                0
-            };
-            let part = match field.kind {
-                FieldKind::Zero => continue,
-                FieldKind::Constant(value) => {
-                    codec.fixed |= value << shift;
-                    continue;
-                }
-                FieldKind::Random => {
-                    rand.push(span);
-                    continue;
-                }
-                FieldKind::Time { .. } => IdPart::Tick,
-                FieldKind::DataCenter => IdPart::DataCenter,
-                FieldKind::Worker => IdPart::Worker,
-                FieldKind::Lane => IdPart::Lane,
-                FieldKind::Sequence { .. } => IdPart::Sequence,
-            };
-            codec.spans[part as usize] = span;
+            if !field.kind.is_fixed() {
+                codec.fixed_mask &= !in_place;
+            }
+            if field.kind.is_inverted() {
+                codec.inverted |= in_place;
+            }
+            match field.kind {
+                FieldKind::Zero => {}
+                FieldKind::Constant(value) => codec.fixed |= value << shift,
+                FieldKind::Random => codec.rand.insert(0, span),
+                FieldKind::Time { .. } => *tick = span,
+                FieldKind::DataCenter => *dc = span,
+                FieldKind::Worker => *worker = span,
+                FieldKind::Lane => *lane = span,
+                FieldKind::Sequence { .. } => *seq = span,
+            }
         }
-        rand.reverse();
-        codec.rand = rand.into();
-        // Bits above the layout are zeros as well.
-        codec.fixed_mask = !varying;
         codec
     }
 
@@ -103,14 +104,16 @@ impl IdCodec {
     /// # Errors
     /// A part has more bits than its field.
     #[inline]
-    pub fn encode(&self, parts: &IdParts) -> Result<u64, PartTooLarge> {
-        let values = parts.values();
+    pub fn encode(&self, parts: &IdParts) -> Result<u64, InputError> {
+        let [dc, worker, lane, seq] =
+            [parts.dc, parts.worker, parts.lane, parts.seq].map(u64::from);
+        let values = [parts.tick, dc, worker, lane, seq];
         let mut excess = parts.rand & !self.rand_mask;
         for (value, span) in values.iter().zip(&self.spans) {
             excess |= value & !span.mask;
         }
         if excess != 0 {
-            return Err(self.find_too_large(parts));
+            return Err(self.reject_parts(parts));
         }
         let mut id = 0;
         for (value, span) in values.iter().zip(&self.spans) {
@@ -129,52 +132,75 @@ impl IdCodec {
     /// # Errors
     /// A bit that is the same in all ids of the layout differs.
     #[inline]
-    pub fn decode(&self, id: u64) -> Result<IdParts, NotOfLayout> {
-        if id & self.fixed_mask != self.fixed {
-            return Err(self.find_wrong_bit(id));
+    pub fn decode(&self, id: u64) -> Result<IdParts, InputError> {
+        match id & self.fixed_mask == self.fixed {
+            true => Ok(self.split(id ^ self.inverted)),
+            false => Err(self.reject_id(id)),
         }
-        let bits = id ^ self.inverted;
+    }
+
+    /// Returns the greatest value of each part: 0 if the layout has no such field.
+    pub fn max_parts(&self) -> IdParts {
+        self.split(u64::MAX)
+    }
+
+    /// Returns the name, the value and the greatest value of each part, from the tick to the random
+    /// bits. Texts and JSON use these names.
+    pub fn named_parts(&self, parts: &IdParts) -> [(&'static str, u64, u64); 6] {
+        let max = self.max_parts();
+        [
+            ("tick", parts.tick, max.tick),
+            ("dc", parts.dc.into(), max.dc.into()),
+            ("worker", parts.worker.into(), max.worker.into()),
+            ("lane", parts.lane.into(), max.lane.into()),
+            ("seq", parts.seq.into(), max.seq.into()),
+            ("rand", parts.rand, max.rand),
+        ]
+    }
+
+    #[inline]
+    fn split(&self, bits: u64) -> IdParts {
         let (mut rand, mut width) = (0, 0);
         for span in &self.rand {
             rand |= span.extract(bits) << width;
             width += span.mask.count_ones();
         }
         let [tick, dc, worker, lane, seq] = self.spans.map(|span| span.extract(bits));
-        Ok(IdParts {
+        IdParts {
             tick,
             dc: dc as u32,
             worker: worker as u32,
             lane: lane as u32,
             seq: seq as u32,
             rand,
-        })
-    }
-
-    /// Returns the greatest value of a part: 0 if the layout has no such field.
-    pub fn max_of(&self, part: IdPart) -> u64 {
-        let span = self.spans.get(part as usize);
-        span.map_or(self.rand_mask, |span| span.mask)
-    }
-
-    #[cold]
-    fn find_too_large(&self, parts: &IdParts) -> PartTooLarge {
-        let is_too_large = |part: &IdPart| parts.value_of(*part) > self.max_of(*part);
-        let part = IdPart::ALL.into_iter().find(is_too_large);
-        let part = part.unwrap_or(IdPart::Tick);
-        PartTooLarge {
-            part,
-            value: parts.value_of(part),
-            max: self.max_of(part),
         }
     }
 
     #[cold]
-    fn find_wrong_bit(&self, id: u64) -> NotOfLayout {
+    fn reject_parts(&self, parts: &IdParts) -> InputError {
+        let parts = self.named_parts(parts).into_iter();
+        let mut too_large = parts.filter(|(_, value, max)| value > max);
+        let (name, value, max) = too_large.next().unwrap_or_default();
+        let bounds = match max {
+            0 => String::from("the layout has no bits for it, so it is 0"),
+            max => format!("it has {} bits, so it is 0 to {max}", max.count_ones()),
+        };
+        InputError(format!(
+            "{name} {value} does not fit the layout: {bounds}; use for example {name} {max}, or a \
+             layout with more bits"
+        ))
+    }
+
+    #[cold]
+    fn reject_id(&self, id: u64) -> InputError {
         let differing = (id & self.fixed_mask) ^ self.fixed;
-        NotOfLayout {
-            id,
-            bit: u64::BITS - 1 - differing.leading_zeros(),
-        }
+        let bit = u64::BITS - 1 - differing.leading_zeros();
+        let is = id >> bit & 1;
+        InputError(format!(
+            "{id} is no id of the layout: bit {bit} of 0 to 63 is {is}, and it is {} in all ids of \
+             the layout; use for example another preset, such as twitter",
+            1 - is
+        ))
     }
 }
 

@@ -8,7 +8,7 @@ use seqsvr_core::layout::IdLayout;
 
 use super::{Run, TickGrid};
 use crate::InputError;
-use crate::codec::{IdCodec, IdPart, IdParts};
+use crate::codec::{IdCodec, IdParts};
 
 /// Makes ids of positions, by shifts.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +40,12 @@ impl Splicer {
                 rand,
                 ..IdParts::default()
             };
-            let id = codec.encode(&parts);
-            id.map_err(|error| InputError(error.to_string()))
+            codec.encode(&parts)
         };
         encode(seq_min, 0)?;
         let origin = encode(0, 0)?;
-        let capacity = codec.max_of(IdPart::Sequence) + 1 - u64::from(seq_min);
+        let max = codec.max_parts();
+        let capacity = u64::from(max.seq - seq_min) + 1;
         let shift_of = |name| {
             let mut fields = layout.fields_with_shifts();
             let named = fields.find(|(field, _)| field.kind.name() == name);
@@ -59,7 +59,7 @@ impl Splicer {
             sequence_shift: shift_of("seq").min(u64::BITS - 1),
             least_sequence: seq_min.into(),
             origin,
-            random_mask: encode(0, codec.max_of(IdPart::Random))? ^ origin,
+            random_mask: encode(0, max.rand)? ^ origin,
         })
     }
 

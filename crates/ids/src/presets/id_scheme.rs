@@ -2,7 +2,8 @@
 
 use seqsvr_core::layout::{FieldKind, IdLayout, TickScale};
 
-use crate::codec::{IdCodec, IdParts, NotOfLayout};
+use crate::InputError;
+use crate::codec::{IdCodec, IdParts};
 
 /// A layout, its codec, and how its ticks are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl IdScheme {
     ///
     /// # Errors
     /// A bit that is the same in all ids of the layout differs.
-    pub fn read(&self, id: u64) -> Result<IdReading, NotOfLayout> {
+    pub fn read(&self, id: u64) -> Result<IdReading, InputError> {
         let parts = self.codec.decode(id)?;
         let time_ms = self.scale.unix_ms_of(parts.tick);
         Ok(IdReading { parts, time_ms })

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use seqsvr_core::layout::format_utc_ms;
 
-use crate::codec::IdPart;
 use crate::presets::{IdPreset, IdReading, IdScheme, PRESETS};
 
 /// Start of 2006: no id of these kinds is older.
@@ -104,13 +103,9 @@ fn describe(scheme: &IdScheme, reading: &IdReading, now_ms: u64) -> String {
         (days, true) => format!("{time} is {days} days ago"),
         (days, false) => format!("{time} is {days} days ahead"),
     };
-    let is_shown = |part: &IdPart| !matches!(part, IdPart::Tick | IdPart::Random);
-    for part in IdPart::ALL.into_iter().filter(is_shown) {
-        let max = scheme.codec().max_of(part);
-        if max > 0 {
-            let (name, value) = (part.name(), reading.parts.value_of(part));
-            text += &format!(", {name} {value} of 0 to {max}");
-        }
+    let [_tick, shown @ .., _rand] = scheme.codec().named_parts(&reading.parts);
+    for (name, value, max) in shown.into_iter().filter(|(.., max)| *max > 0) {
+        text += &format!(", {name} {value} of 0 to {max}");
     }
     text
 }

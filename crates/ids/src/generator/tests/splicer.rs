@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::{Run, Splicer};
-use crate::codec::{IdCodec, IdPart, IdParts};
+use crate::codec::{IdCodec, IdParts};
 use seqsvr_core::layout::IdLayout;
 
 #[expect(clippy::unwrap_used, reason = "helper of tests")]
@@ -45,7 +45,7 @@ proptest! {
             };
             prop_assert_eq!(codec.decode(*id).ok(), Some(parts));
             let random = splicer.random_mask();
-            let all_random = IdParts { rand: codec.max_of(IdPart::Random), ..parts };
+            let all_random = IdParts { rand: codec.max_parts().rand, ..parts };
             prop_assert_eq!(codec.decode(*id | random).ok(), Some(all_random));
         }
         if layout.is_inverted() {

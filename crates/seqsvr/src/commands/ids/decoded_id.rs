@@ -1,7 +1,6 @@
 //! What `seqsvr decode` prints about one id.
 
 use seqsvr_core::layout::format_utc_ms;
-use seqsvr_ids::codec::IdPart;
 use seqsvr_ids::presets::{IdReading, IdScheme};
 use seqsvr_ids::recognition::{IdCandidate, UuidMeaning};
 use seqsvr_ids::text::format_long;
@@ -72,10 +71,9 @@ impl Reading {
         let mut facts = time_facts(Some(reading.time_ms));
         // Ticks before the epoch are negative.
         facts.push(("tick", (reading.parts.tick as i64).into()));
-        for part in IdPart::ALL.into_iter().filter(|part| *part != IdPart::Tick) {
-            let is_there = scheme.codec().max_of(part) > 0;
-            let value = is_there.then_some(reading.parts.value_of(part));
-            facts.push((part.name(), value.into()));
+        let parts = scheme.codec().named_parts(&reading.parts);
+        for (name, value, max) in parts.into_iter().skip(1) {
+            facts.push((name, (max > 0).then_some(value).into()));
         }
         let words = match long_id {
             Some(id) => format_long(scheme, id, reading),

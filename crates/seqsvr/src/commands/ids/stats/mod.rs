@@ -17,7 +17,6 @@ use std::path::Path;
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use seqsvr_core::layout::format_utc_ms;
-use seqsvr_ids::codec::IdPart;
 use seqsvr_ids::presets::IdScheme;
 use seqsvr_ids::recognition::{is_plausible_time, narrow_id};
 
@@ -142,8 +141,8 @@ impl TimeStats {
         let (time_ms, parts) = (reading.time_ms, reading.parts);
         self.first_ms = self.first_ms.min(time_ms);
         self.last_ms = self.last_ms.max(time_ms);
-        let seq_max = self.scheme.codec().max_of(IdPart::Sequence);
-        self.full_ticks += u64::from(seq_max > 0 && u64::from(parts.seq) == seq_max);
+        let seq_max = self.scheme.codec().max_parts().seq;
+        self.full_ticks += u64::from(seq_max > 0 && parts.seq == seq_max);
         self.curve.add(time_ms);
         self.shares.add(parts.dc, parts.worker);
         Ok(time_ms)
@@ -151,7 +150,7 @@ impl TimeStats {
 
     fn describe(&self, report: &mut String) -> fmt::Result {
         let (first, last) = (format_utc_ms(self.first_ms), format_utc_ms(self.last_ms));
-        let seq_max = self.scheme.codec().max_of(IdPart::Sequence);
+        let seq_max = self.scheme.codec().max_parts().seq;
         writeln!(report, "first         {first}")?;
         writeln!(report, "last          {last}")?;
         writeln!(
