@@ -108,6 +108,10 @@ impl LocalSequence for CountingSequence {
         })
     }
 
+    fn can_serve(&self) -> bool {
+        true
+    }
+
     async fn routing_table(&self, _: Duration) -> Result<Arc<RoutingTable>, Status> {
         Err(unavailable())
     }

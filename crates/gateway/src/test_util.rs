@@ -27,6 +27,10 @@ impl LocalSequence for NoopSequence {
         Err(unavailable())
     }
 
+    fn can_serve(&self) -> bool {
+        false
+    }
+
     async fn routing_table(&self, _: Duration) -> Result<Arc<RoutingTable>, Status> {
         Err(unavailable())
     }

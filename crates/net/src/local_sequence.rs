@@ -32,6 +32,10 @@ pub trait LocalSequence: Sequence {
         quota: &ConnectionQuota,
     ) -> impl Future<Output = Result<NextManyResponse, Status>> + Send;
 
+    /// Returns whether this process holds a lease and has routes: without them it answers no
+    /// request for numbers now, but may soon.
+    fn can_serve(&self) -> bool;
+
     /// Returns the routing table that this process has; waits for the first one.
     ///
     /// # Errors

@@ -291,6 +291,10 @@ impl LocalSequence for SequenceService {
         .await
     }
 
+    fn can_serve(&self) -> bool {
+        self.0.shared.session.has_lease() && self.0.shared.table.version() > 0
+    }
+
     async fn routing_table(
         &self,
         timeout: Duration,

@@ -111,12 +111,15 @@ impl<'a> CommandBatch<'a> {
                 .push(PendingReply::Error(text.to_owned()));
             return true;
         }
-        // These commands may change the replies to the commands after them.
+        // These commands may change the replies to the commands after them, or have long replies:
+        // those of one batch may wait beyond the limit of unsent bytes.
         self.full = matches!(
             command,
             RedisCommand::Multi
                 | RedisCommand::Auth { .. }
                 | RedisCommand::Hello(_)
+                | RedisCommand::Info(_)
+                | RedisCommand::CommandInfo(_)
                 | RedisCommand::Reset
                 | RedisCommand::Quit
                 | RedisCommand::HttpRequest
@@ -184,12 +187,15 @@ impl<'a> CommandBatch<'a> {
     /// Rejects each command that needs a number, because the server holds too many bytes.
     pub(super) fn reject_for_memory(
         self,
+        sequence: &impl LocalSequence,
         session: &mut RedisSession<'_>,
         replies: &mut ReplyBuffer,
     ) {
         for reply in self.pending_replies {
             match reply {
-                PendingReply::Session(command) => session.answer_command(&command, replies),
+                PendingReply::Session(command) => {
+                    session.answer_command(&command, sequence, replies);
+                }
                 PendingReply::Error(text) => replies.write_error(&text),
                 _ => replies.write_error(TOO_MANY_BYTES),
             }
@@ -277,7 +283,9 @@ impl<'a> CommandBatch<'a> {
                     Some(Err(error)) => replies.write_error(&error.to_reply_text()),
                     None => replies.write_error("ERR a SET was not answered"),
                 },
-                PendingReply::Session(command) => session.answer_command(&command, replies),
+                PendingReply::Session(command) => {
+                    session.answer_command(&command, executor.sequence, replies);
+                }
                 PendingReply::Error(text) => replies.write_error(&text),
             }
         }

@@ -30,8 +30,9 @@ pub(crate) fn fuzz_requests(data: &[u8]) {
     );
     assert_eq!(error, error_in_pieces);
 
-    let shared = RedisShared::new(None);
-    let session = RedisSession::new(&shared, ([127, 0, 0, 1], 1).into());
+    let shared = RedisShared::new(None, 1, 1);
+    let address = ([127, 0, 0, 1], 1).into();
+    let session = RedisSession::new(&shared, address, address);
     let mut index = 0;
     while index < at_once.request_count() {
         let mut batch = CommandBatch::with_capacity(at_once.request_count());

@@ -97,7 +97,11 @@ impl RedisServer {
         sequence: impl LocalSequence,
     ) -> io::Result<RedisServer> {
         let listener = transport.listen(options.listen).await?;
-        let shared = Arc::new(RedisShared::new(options.password));
+        let shared = Arc::new(RedisShared::new(
+            options.password,
+            options.connections_max,
+            listener.local_addr()?.port(),
+        ));
         let batch_items_max = options.batch_items_max.min(BATCH_COMMANDS_MAX);
         let idle_timeout = options.idle_timeout;
         let sequence = Arc::new(sequence);
@@ -110,6 +114,7 @@ impl RedisServer {
                     shared: &shared,
                     batch_items_max,
                     idle_timeout,
+                    local: accepted.local,
                     shutdown: accepted.shutdown,
                 };
                 connection

@@ -48,6 +48,31 @@ impl ReplyBuffer {
         self.write_line_end();
     }
 
+    /// Writes a number that may be negative.
+    pub(super) fn write_signed(&mut self, n: i64) {
+        if n < 0 {
+            self.bytes.extend(b":-");
+            self.write_digits(n.unsigned_abs());
+            self.write_line_end();
+        } else {
+            self.write_integer(n as u64);
+        }
+    }
+
+    /// Writes a text for people: in RESP3 a verbatim string.
+    pub(super) fn write_text(&mut self, text: &str) {
+        match self.version {
+            RespVersion::Resp2 => self.write_bulk(text.as_bytes()),
+            RespVersion::Resp3 => {
+                self.bytes.push(b'=');
+                self.write_digits(text.len() as u64 + 4);
+                self.bytes.extend(b"\r\ntxt:");
+                self.bytes.extend(text.as_bytes());
+                self.write_line_end();
+            }
+        }
+    }
+
     /// Writes a number as a text, as Redis does.
     pub(super) fn write_bulk_number(&mut self, n: u64) {
         let mut text = itoa::Buffer::new();

@@ -22,19 +22,28 @@ pub(super) struct RedisShared {
     pub(super) password: Option<String>,
     pub(super) wrong_passwords: WrongSecretLog,
     started_at: Instant,
+    /// Maximum connections at a time.
+    pub(super) connections_max: usize,
+    /// Port on which the server listens.
+    pub(super) port: u16,
     last_connection_id: AtomicU64,
+    /// Connections that have ended.
+    closed_connections: AtomicU64,
     /// Bytes that all connections hold beyond their first [`UNCOUNTED_BYTES`] each.
     pub(super) buffers: ByteBudget,
     shutting_down: AtomicBool,
 }
 
 impl RedisShared {
-    pub(super) fn new(password: Option<String>) -> RedisShared {
+    pub(super) fn new(password: Option<String>, connections_max: usize, port: u16) -> RedisShared {
         RedisShared {
             password,
             wrong_passwords: WrongSecretLog::new("Redis password"),
             started_at: Instant::now(),
+            connections_max,
+            port,
             last_connection_id: AtomicU64::new(0),
+            closed_connections: AtomicU64::new(0),
             buffers: ByteBudget::new(RESERVED_BYTES_MAX),
             shutting_down: AtomicBool::new(false),
         }
@@ -49,9 +58,21 @@ impl RedisShared {
         self.shutting_down.load(Relaxed)
     }
 
-    /// Returns the id of the next connection.
-    pub(super) fn next_connection_id(&self) -> u64 {
+    /// Counts a connection that begins; returns its id.
+    pub(super) fn open_connection(&self) -> u64 {
         self.last_connection_id.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Counts a connection that ends.
+    pub(super) fn close_connection(&self) {
+        self.closed_connections.fetch_add(1, Relaxed);
+    }
+
+    /// Returns the number of connections that are open.
+    pub(super) fn connections_open(&self) -> u64 {
+        // The ends first: a connection that ends between the two reads counts as open.
+        let closed = self.closed_connections.load(Relaxed);
+        self.connections_total().saturating_sub(closed)
     }
 
     /// Returns the time since the server was started.

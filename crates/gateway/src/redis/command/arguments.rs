@@ -2,8 +2,8 @@
 
 use seqsvr_core::geometry::COUNT_MAX;
 
+use super::HelloCommand;
 use super::rejection::{RejectedCommand, escape_for_error};
-use super::{ClientCommand, HelloCommand};
 use crate::redis::reply::RespVersion;
 
 pub(super) fn parse_count(word: &[u8]) -> Result<u32, RejectedCommand> {
@@ -35,10 +35,11 @@ pub(super) fn parse_hello<'a>(args: &[&'a [u8]]) -> Result<HelloCommand<'a>, Rej
     let Some((version, mut args)) = args.split_first() else {
         return Ok(hello);
     };
-    hello.version = Some(match *version {
-        b"2" => RespVersion::Resp2,
-        b"3" => RespVersion::Resp3,
-        _ => return Err("NOPROTO unsupported protocol version".into()),
+    hello.version = Some(match parse_integer(version) {
+        Ok(2) => RespVersion::Resp2,
+        Ok(3) => RespVersion::Resp3,
+        Ok(_) => return Err("NOPROTO unsupported protocol version".into()),
+        Err(_) => return Err("ERR Protocol version is not an integer or out of range".into()),
     });
     while let Some((option, rest)) = args.split_first() {
         args = match (option.to_ascii_uppercase().as_slice(), rest) {
@@ -60,26 +61,4 @@ pub(super) fn parse_hello<'a>(args: &[&'a [u8]]) -> Result<HelloCommand<'a>, Rej
         };
     }
     Ok(hello)
-}
-
-pub(super) fn parse_client<'a>(
-    subcommand: &[u8],
-    args: &[&'a [u8]],
-) -> Result<ClientCommand<'a>, RejectedCommand> {
-    Ok(match (subcommand.to_ascii_uppercase().as_slice(), args) {
-        (b"ID", []) => ClientCommand::Id,
-        (b"GETNAME", []) => ClientCommand::GetName,
-        (b"SETNAME", [name]) => ClientCommand::SetName(name),
-        (b"INFO", []) => ClientCommand::Info,
-        (b"LIST", _) => ClientCommand::List,
-        (b"SETINFO", [_, _]) | (b"NO-EVICT" | b"NO-TOUCH", [_]) => ClientCommand::NoEffect,
-        (b"REPLY", [on]) if on.eq_ignore_ascii_case(b"on") => ClientCommand::NoEffect,
-        _ => {
-            return Err(format!(
-                "ERR CLIENT has ID, GETNAME, SETNAME, SETINFO, INFO, LIST, NO-EVICT, NO-TOUCH and REPLY ON, not {}",
-                escape_for_error(subcommand)
-            )
-            .into());
-        }
-    })
 }

@@ -2,11 +2,15 @@
 
 mod arguments;
 mod rejection;
+mod subcommands;
+mod summary;
 
 use super::reply::RespVersion;
-use arguments::{parse_client, parse_count, parse_hello, parse_value};
+use arguments::{parse_count, parse_hello, parse_integer, parse_value};
 pub(super) use rejection::RejectedCommand;
 use rejection::{escape_for_error, rejection_text};
+use subcommands::{parse_client, parse_command, parse_config};
+pub(super) use summary::{COMMAND_SUMMARIES, CommandSummary, find_summary};
 
 /// A command; its arguments are words of the request.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,12 +50,17 @@ pub(super) enum RedisCommand<'a> {
     },
     Select,
     Client(ClientCommand<'a>),
-    /// COMMAND COUNT. The other subcommands of COMMAND return an empty list or map.
+    /// COMMAND COUNT.
     CountCommands,
+    /// COMMAND DOCS: there are none here.
     DescribeCommands,
+    /// COMMAND LIST.
     ListCommands,
+    /// COMMAND and COMMAND INFO; None: of all commands.
+    CommandInfo(Option<Vec<&'a [u8]>>),
     ConfigGet(Vec<&'a [u8]>),
-    Info,
+    /// INFO with the sections that it names.
+    Info(Vec<&'a [u8]>),
     /// Commands after it are queued until EXEC.
     Multi,
     Exec,
@@ -78,10 +87,37 @@ pub(super) enum ClientCommand<'a> {
     Id,
     GetName,
     SetName(&'a [u8]),
-    /// SETINFO, NO-EVICT, NO-TOUCH and REPLY ON: nothing that changes an answer.
+    SetInfo(LibraryField, &'a [u8]),
+    /// NO-EVICT, NO-TOUCH and REPLY ON: nothing that changes an answer.
     NoEffect,
     Info,
-    List,
+    List(ClientFilter),
+}
+
+/// What a client library says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LibraryField {
+    Name,
+    Version,
+}
+
+impl LibraryField {
+    /// Returns its name in the protocol.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            LibraryField::Name => "lib-name",
+            LibraryField::Version => "lib-ver",
+        }
+    }
+}
+
+/// The connections that CLIENT LIST shows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ClientFilter {
+    All,
+    Ids(Vec<u64>),
+    /// Those of a kind that this server does not have.
+    Nothing,
 }
 
 impl<'a> RedisCommand<'a> {
@@ -137,8 +173,8 @@ impl<'a> RedisCommand<'a> {
                 user: Some(user),
                 password,
             },
-            (b"SELECT", [index]) => match *index {
-                b"0" => RedisCommand::Select,
+            (b"SELECT", [index]) => match parse_integer(index).map_err(|rejected| rejected.text)? {
+                0 => RedisCommand::Select,
                 _ => {
                     return Err(
                         "ERR DB index is out of range: the only index is 0; use @namespace/key for a key of another namespace"
@@ -149,17 +185,9 @@ impl<'a> RedisCommand<'a> {
             (b"CLIENT", [subcommand, args @ ..]) => {
                 RedisCommand::Client(parse_client(subcommand, args)?)
             }
-            (b"COMMAND", [subcommand]) if subcommand.eq_ignore_ascii_case(b"count") => {
-                RedisCommand::CountCommands
-            }
-            (b"COMMAND", [subcommand, ..]) if subcommand.eq_ignore_ascii_case(b"docs") => {
-                RedisCommand::DescribeCommands
-            }
-            (b"COMMAND", _) => RedisCommand::ListCommands,
-            (b"CONFIG", [subcommand, names @ ..]) if subcommand.eq_ignore_ascii_case(b"get") => {
-                RedisCommand::ConfigGet(names.to_vec())
-            }
-            (b"INFO", _) => RedisCommand::Info,
+            (b"COMMAND", args) => parse_command(args)?,
+            (b"CONFIG", [subcommand, args @ ..]) => parse_config(subcommand, args)?,
+            (b"INFO", sections) => RedisCommand::Info(sections.to_vec()),
             (b"MULTI", []) => RedisCommand::Multi,
             (b"EXEC", []) => RedisCommand::Exec,
             (b"DISCARD", []) => RedisCommand::Discard,

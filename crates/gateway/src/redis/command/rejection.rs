@@ -1,5 +1,7 @@
 //! The replies to commands that are unknown, unsupported, or have the wrong arguments.
 
+use super::summary::find_summary;
+
 /// The reason why the words of a request are no command that is executed.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::redis) struct RejectedCommand {
@@ -36,13 +38,6 @@ impl From<&str> for RejectedCommand {
     }
 }
 
-/// Known commands: they get the error of a wrong number of arguments.
-const KNOWN_COMMANDS: [&str; 22] = [
-    "INCR", "INCRBY", "GET", "MGET", "SET", "EXISTS", "TYPE", "PING", "ECHO", "HELLO", "AUTH",
-    "SELECT", "CLIENT", "COMMAND", "CONFIG", "INFO", "QUIT", "RESET", "MULTI", "DISCARD", "WATCH",
-    "UNWATCH",
-];
-
 /// Returns the reply to a command that is unknown, unsupported or has the wrong arguments.
 pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
     let name = escape_for_error(name);
@@ -64,10 +59,7 @@ pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> Strin
                 "ERR {name} is not supported: a key holds a number, which INCR, INCRBY and SET raise"
             )
         }
-        b"CONFIG" if !args.is_empty() => {
-            "ERR CONFIG has only GET: settings are flags of the server".into()
-        }
-        _ if KNOWN_COMMANDS.iter().any(|known| known.as_bytes() == upper) => format!(
+        _ if upper == b"WATCH" || find_summary(upper).is_some() => format!(
             "ERR wrong number of arguments for '{}' command",
             name.to_lowercase()
         ),

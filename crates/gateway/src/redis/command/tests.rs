@@ -36,10 +36,10 @@ fn redis_command_is_parsed_from_words() {
         ),
         (vec!["select", "0"], RedisCommand::Select),
         (vec!["command", "docs"], RedisCommand::DescribeCommands),
-        (vec!["command"], RedisCommand::ListCommands),
+        (vec!["command"], RedisCommand::CommandInfo(None)),
         (
             vec!["client", "setinfo", "lib-name", "x"],
-            RedisCommand::Client(ClientCommand::NoEffect),
+            RedisCommand::Client(ClientCommand::SetInfo(LibraryField::Name, b"x")),
         ),
     ] {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();

@@ -19,6 +19,7 @@ mod transaction_step;
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -55,6 +56,8 @@ pub(super) struct RedisConnection<'a, S> {
     pub(super) batch_items_max: usize,
     /// Time without a command after which the connection is closed; None: no limit.
     pub(super) idle_timeout: Option<Duration>,
+    /// Address of this end.
+    pub(super) local: SocketAddr,
     pub(super) shutdown: CancellationToken,
 }
 
@@ -76,7 +79,7 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
         let opened_at = Instant::now();
         let mut active = ActiveConnection {
             context: self,
-            session: RedisSession::new(self.shared, share.remote()),
+            session: RedisSession::new(self.shared, share.remote(), self.local),
             executor: BatchExecutor {
                 sequence: self.sequence,
                 share: &share,
@@ -168,7 +171,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             let data = &self.pending.data;
             batch.execute(&self.executor, data, session, replies).await;
         } else {
-            batch.reject_for_memory(session, replies);
+            batch.reject_for_memory(self.context.sequence, session, replies);
         }
         self.pending.next_index = next_index;
         if command_count > 0 {

@@ -3,6 +3,7 @@
 //! Sends commands one by one and compares the bytes of their answers.
 
 use seqsvr_test_support::in_process::{InProcessCluster, LEASE, create_namespace, dense_namespace};
+use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
 use super::open_endpoint;
 use super::resp_caller::RespCaller;
@@ -48,7 +49,7 @@ async fn redis_commands_are_answered_as_redis_does() {
         ("client getname", "$2\r\nme\r\n"),
         ("client setinfo lib-name x", "+OK\r\n"),
         ("config get save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"),
-        ("command", "*0\r\n"),
+        ("command info nosuch", "*1\r\n$-1\r\n"),
         ("reset", "+RESET\r\n"),
         ("client getname", "$-1\r\n"),
     ] {
@@ -113,7 +114,7 @@ async fn redis_commands_are_answered_as_redis_does() {
     );
     assert_eq!(redis.run("get bob").await, "_\r\n");
     assert_eq!(redis.run("command docs").await, "%0\r\n");
-    assert!(redis.run("info").await.contains("redis_version:"));
+    assert!(redis.run("info").await.contains("\r\nloading:0\r\n"));
     // A key of any bytes, in an array.
     for _ in 0..2 {
         redis
@@ -126,6 +127,30 @@ async fn redis_commands_are_answered_as_redis_does() {
     );
     redis.send(b"quit\r\nincr alice\r\n").await;
     assert_eq!(redis.read_to_end().await, "+OK\r\n");
+    endpoint.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
+/// Clients that check INFO before they send commands wait for a server that says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_info_says_loading_while_there_is_no_lease() {
+    let mut cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let address = endpoint.local_addr();
+    let wait_for = async |field: &str| {
+        wait_until(field, TEST_TIMEOUT, async || {
+            let mut redis = RespCaller::connect(address).await;
+            let info = redis.run("info persistence").await;
+            info.contains(&format!("\r\n{field}\r\n")).then_some(())
+        })
+        .await;
+    };
+    wait_for("loading:0").await;
+    cluster.stop_store(0).await;
+    wait_for("loading:1").await;
+    cluster.restart_store(0).await;
+    wait_for("loading:0").await;
     endpoint.shutdown().await;
     cluster.stop(&allocs).await;
 }

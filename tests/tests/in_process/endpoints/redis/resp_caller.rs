@@ -80,7 +80,7 @@ fn find_answer_end(bytes: &[u8]) -> Option<usize> {
     let parts = match bytes[0] {
         b'+' | b'-' | b':' | b'_' => return Some(line),
         b'$' if number() < 0 => return Some(line),
-        b'$' => {
+        b'$' | b'=' => {
             let end = line + number() as usize + 2;
             return (bytes.len() >= end).then_some(end);
         }

@@ -1,6 +1,7 @@
 //! Limits of one Redis connection: times, bytes held, and other protocols. The tests run over an
 //! in-memory socket, most of them with paused time.
 
+mod session_commands;
 mod transactions;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ fn spawn_connection_to(
             shared: &shared,
             batch_items_max: 1_000,
             idle_timeout: Some(Duration::from_secs(100)),
+            local: ([127, 0, 0, 1], 6_380).into(),
             shutdown,
         };
         let share = ConnectionQuota::new(([127, 0, 0, 1], 1).into());
@@ -57,7 +59,7 @@ fn spawn_connection_to(
 }
 
 fn new_shared() -> Arc<RedisShared> {
-    Arc::new(RedisShared::new(None))
+    Arc::new(RedisShared::new(None, 10_000, 6_380))
 }
 
 async fn read_text(client_end: &mut DuplexStream, bytes: usize) -> String {
@@ -195,7 +197,7 @@ async fn connection_with_http_request_is_closed_without_delay() {
 const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
 
 fn new_shared_with_password() -> Arc<RedisShared> {
-    Arc::new(RedisShared::new(Some("secret".to_owned())))
+    Arc::new(RedisShared::new(Some("secret".to_owned()), 10_000, 6_380))
 }
 
 /// Asserts that an answer arrives this many seconds after the connection began, and not earlier.

@@ -1,21 +1,33 @@
 //! The state of one Redis connection, and the commands that need nothing else: HELLO, AUTH, CLIENT,
 //! INFO and others.
 
+mod client_line;
+mod glob;
+mod server_info;
+mod settings;
+
 use std::net::SocketAddr;
 
+use seqsvr_net::LocalSequence;
 use tokio::time::Instant;
 
-use super::command::{ClientCommand, HelloCommand, RedisCommand};
+use super::command::{
+    COMMAND_SUMMARIES, ClientCommand, ClientFilter, CommandSummary, HelloCommand, LibraryField,
+    RedisCommand, find_summary,
+};
 use super::reply::{ReplyBuffer, RespVersion};
 use super::shared::RedisShared;
 use super::transaction::Transaction;
 use crate::constant_time::constant_time_eq;
+use server_info::server_info;
+use settings::write_settings;
 
 /// The version of Redis that these answers resemble. Clients request it, and choose their commands
 /// by it.
 const REDIS_VERSION: &str = "7.2.0";
 
-/// Maximum bytes of a connection's name. The session rejects a longer one.
+/// Maximum bytes of a connection's name and of what its library says of itself. The session rejects
+/// longer ones.
 const CLIENT_NAME_MAX: usize = 256;
 /// Maximum wrong passwords of one connection; then it is closed.
 const WRONG_PASSWORDS_MAX: u32 = 3;
@@ -28,8 +40,13 @@ pub(super) struct RedisSession<'a> {
     shared: &'a RedisShared,
     id: u64,
     remote: SocketAddr,
+    /// Address of this end.
+    local: SocketAddr,
     opened_at: Instant,
     name: Vec<u8>,
+    /// What the client library says of itself.
+    lib_name: Vec<u8>,
+    lib_ver: Vec<u8>,
     pub(super) authenticated: bool,
     /// The commands since MULTI; they wait for EXEC.
     pub(super) transaction: Option<Box<Transaction>>,
@@ -40,6 +57,12 @@ pub(super) struct RedisSession<'a> {
     owes_rejection: bool,
 }
 
+impl Drop for RedisSession<'_> {
+    fn drop(&mut self) {
+        self.shared.close_connection();
+    }
+}
+
 /// The reason why a password was rejected.
 enum AuthError {
     WrongPassword,
@@ -48,13 +71,20 @@ enum AuthError {
 }
 
 impl<'a> RedisSession<'a> {
-    pub(super) fn new(shared: &'a RedisShared, remote: SocketAddr) -> RedisSession<'a> {
+    pub(super) fn new(
+        shared: &'a RedisShared,
+        remote: SocketAddr,
+        local: SocketAddr,
+    ) -> RedisSession<'a> {
         RedisSession {
             shared,
-            id: shared.next_connection_id(),
+            id: shared.open_connection(),
             remote,
+            local,
             opened_at: Instant::now(),
             name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_ver: Vec::new(),
             authenticated: shared.password.is_none(),
             transaction: None,
             ended: false,
@@ -77,7 +107,12 @@ impl<'a> RedisSession<'a> {
     }
 
     /// Answers a command that needs no number.
-    pub(super) fn answer_command(&mut self, command: &RedisCommand<'_>, replies: &mut ReplyBuffer) {
+    pub(super) fn answer_command(
+        &mut self,
+        command: &RedisCommand<'_>,
+        sequence: &impl LocalSequence,
+        replies: &mut ReplyBuffer,
+    ) {
         match command {
             RedisCommand::Ping(None) => replies.write_simple("PONG"),
             RedisCommand::Ping(Some(text)) | RedisCommand::Echo(text) => replies.write_bulk(text),
@@ -88,24 +123,31 @@ impl<'a> RedisSession<'a> {
             },
             RedisCommand::Select => replies.write_simple("OK"),
             RedisCommand::Client(client) => self.answer_client(client, replies),
-            RedisCommand::CountCommands => replies.write_integer(0),
+            RedisCommand::CountCommands => {
+                replies.write_integer(COMMAND_SUMMARIES.len() as u64);
+            }
             RedisCommand::DescribeCommands => replies.begin_map(0),
-            RedisCommand::ListCommands => replies.begin_array(0),
-            RedisCommand::ConfigGet(names) => {
-                let matching = CONFIG_VALUES.iter().filter(|(name, _)| {
-                    let is_requested = |pattern: &&[u8]| {
-                        *pattern == b"*" || pattern.eq_ignore_ascii_case(name.as_bytes())
-                    };
-                    names.iter().any(is_requested)
-                });
-                let matching: Vec<_> = matching.collect();
-                replies.begin_map(matching.len());
-                for (name, value) in matching {
-                    replies.write_bulk(name.as_bytes());
-                    replies.write_bulk(value.as_bytes());
+            RedisCommand::ListCommands => write_command_names(replies),
+            RedisCommand::CommandInfo(None) => {
+                replies.begin_array(COMMAND_SUMMARIES.len());
+                for summary in &COMMAND_SUMMARIES {
+                    write_summary(summary, replies);
                 }
             }
-            RedisCommand::Info => replies.write_bulk(self.info_text().as_bytes()),
+            RedisCommand::CommandInfo(Some(names)) => {
+                replies.begin_array(names.len());
+                for name in names {
+                    match find_summary(name) {
+                        Some(summary) => write_summary(summary, replies),
+                        None => replies.write_nil(),
+                    }
+                }
+            }
+            RedisCommand::ConfigGet(patterns) => write_settings(patterns, replies),
+            RedisCommand::Info(sections) => {
+                let can_serve = sequence.can_serve();
+                replies.write_text(&server_info(self.shared, sections, can_serve));
+            }
             RedisCommand::Multi => {
                 self.transaction = Some(Box::default());
                 replies.write_simple("OK");
@@ -131,17 +173,6 @@ impl<'a> RedisSession<'a> {
             // All other commands need a number and are answered elsewhere.
             other => replies.write_error(&format!("ERR {other:?} was not answered")),
         }
-    }
-
-    /// Returns the text of the answer to INFO.
-    fn info_text(&self) -> String {
-        let uptime = self.shared.uptime().as_secs();
-        format!(
-            "# Server\r\nredis_version:{REDIS_VERSION}\r\nserver_name:seqsvr\r\nseqsvr_version:{}\r\nredis_mode:standalone\r\nprocess_id:{}\r\nuptime_in_seconds:{uptime}\r\n\r\n# Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n# Stats\r\ntotal_connections_received:{}\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
-            env!("CARGO_PKG_VERSION"),
-            std::process::id(),
-            self.shared.connections_total()
-        )
     }
 
     /// Returns whether the answer to a wrong password is due, which is the last of its batch. The
@@ -206,22 +237,23 @@ impl<'a> RedisSession<'a> {
         if let Some(version) = hello.version {
             replies.version = version;
         }
-        replies.begin_map(7);
-        for (name, value) in [
-            ("server", "seqsvr"),
-            ("version", REDIS_VERSION),
-            ("mode", "standalone"),
-            ("role", "master"),
-        ] {
-            replies.write_bulk(name.as_bytes());
-            replies.write_bulk(value.as_bytes());
+        // Some clients read the answer by position: the order is that of Redis.
+        let names: [&[u8]; 7] = [
+            b"server", b"version", b"proto", b"id", b"mode", b"role", b"modules",
+        ];
+        replies.begin_map(names.len());
+        for name in names {
+            replies.write_bulk(name);
+            match name {
+                b"server" => replies.write_bulk(b"seqsvr"),
+                b"version" => replies.write_bulk(REDIS_VERSION.as_bytes()),
+                b"proto" => replies.write_integer(replies.version as u64),
+                b"id" => replies.write_integer(self.id),
+                b"mode" => replies.write_bulk(b"standalone"),
+                b"role" => replies.write_bulk(b"master"),
+                _ => replies.begin_array(0),
+            }
         }
-        replies.write_bulk(b"proto");
-        replies.write_integer(replies.version as u64);
-        replies.write_bulk(b"id");
-        replies.write_integer(self.id);
-        replies.write_bulk(b"modules");
-        replies.begin_array(0);
     }
 
     fn answer_client(&mut self, client: &ClientCommand<'_>, replies: &mut ReplyBuffer) {
@@ -234,17 +266,26 @@ impl<'a> RedisSession<'a> {
                 Err(text) => replies.write_error(text),
             },
             ClientCommand::NoEffect => replies.write_simple("OK"),
-            ClientCommand::Info | ClientCommand::List => {
-                let proto = replies.version as u64;
-                let line = format!(
-                    "id={} addr={} name={} age={} db=0 resp={proto}\n",
-                    self.id,
-                    self.remote,
-                    String::from_utf8_lossy(&self.name),
-                    self.opened_at.elapsed().as_secs()
-                );
-                replies.write_bulk(line.as_bytes());
+            ClientCommand::SetInfo(library, value) => {
+                if !value.iter().all(u8::is_ascii_graphic) || value.len() > CLIENT_NAME_MAX {
+                    let name = library.name();
+                    return replies.write_error(&format!(
+                        "ERR {name} cannot contain spaces, newlines or special characters, nor have more than {CLIENT_NAME_MAX} bytes."
+                    ));
+                }
+                match library {
+                    LibraryField::Name => self.lib_name = value.to_vec(),
+                    LibraryField::Version => self.lib_ver = value.to_vec(),
+                }
+                replies.write_simple("OK");
             }
+            ClientCommand::Info => self.write_client_line("info", replies),
+            // The server lists no connection but this one.
+            ClientCommand::List(ClientFilter::Ids(ids)) if !ids.contains(&self.id) => {
+                replies.write_text("");
+            }
+            ClientCommand::List(ClientFilter::Nothing) => replies.write_text(""),
+            ClientCommand::List(_) => self.write_client_line("list", replies),
         }
     }
 
@@ -259,10 +300,27 @@ impl<'a> RedisSession<'a> {
     }
 }
 
-/// Settings that redis-benchmark and client libraries request with CONFIG GET.
-const CONFIG_VALUES: [(&str, &str); 4] = [
-    ("save", ""),
-    ("appendonly", "yes"),
-    ("databases", "1"),
-    ("maxmemory", "0"),
-];
+/// Writes the names of all commands.
+fn write_command_names(replies: &mut ReplyBuffer) {
+    replies.begin_array(COMMAND_SUMMARIES.len());
+    for summary in &COMMAND_SUMMARIES {
+        replies.write_bulk(summary.name.as_bytes());
+    }
+}
+
+/// Writes what COMMAND INFO says of a command. The lists at its end are empty.
+fn write_summary(summary: &CommandSummary, replies: &mut ReplyBuffer) {
+    replies.begin_array(10);
+    replies.write_bulk(summary.name.as_bytes());
+    replies.write_signed(summary.arity.into());
+    replies.begin_array(summary.flags.len());
+    for flag in summary.flags {
+        replies.write_simple(flag);
+    }
+    for place in summary.keys {
+        replies.write_signed(place.into());
+    }
+    for _ in 0..4 {
+        replies.begin_array(0);
+    }
+}
