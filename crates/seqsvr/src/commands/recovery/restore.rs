@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use rand::RngExt;
 use seqsvr_core::ids::ClusterId;
+use seqsvr_core::layout::format_utc_ms;
 use seqsvr_core::server_address::is_unspecified_address;
 use seqsvr_core::state::restore::{RestoreError, RestoreMargin, RestoreMargins};
 use seqsvr_proto::limits::STORE_PORT;
@@ -182,19 +183,9 @@ fn format_age(seconds: u64) -> String {
 
 /// Formats a time in seconds since 1970 as date and time of day in UTC.
 fn format_utc(seconds: u64) -> String {
-    // Days since March 1 of the year 0: a leap day is then the last day of its year. 400 years have
-    // 146,097 days.
-    let days = seconds / 86_400 + 719_468;
-    let day_of_era = days % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let months_since_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * months_since_march + 2) / 5 + 1;
-    let month = (months_since_march + 2) % 12 + 1;
-    let year = days / 146_097 * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    let text = format_utc_ms(seconds.saturating_mul(1_000));
+    let (to_the_second, _) = text.split_once('.').unwrap_or_default();
+    format!("{} UTC", to_the_second.replace('T', " "))
 }
 
 #[cfg(test)]
