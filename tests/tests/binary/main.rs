@@ -6,8 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod bad_input;
-mod bench;
-mod completion;
+mod commands;
 mod config;
 mod dev;
 #[path = "../../../crates/raft/src/tests/disk.rs"]
@@ -18,6 +17,5 @@ mod listen;
 mod log;
 mod memory;
 mod metrics;
-mod namespace;
 mod simulation;
 mod supervisor;

@@ -1,0 +1,5 @@
+//! Commands of users and operators against running servers.
+
+mod bench;
+mod completion;
+mod namespace;
