@@ -69,3 +69,14 @@ pub enum Error {
     #[error("the gRPC server failed: {0}")]
     Serve(String),
 }
+
+impl Error {
+    /// Returns whether the AllocSvr does not start because of a setting, which only an operator
+    /// corrects. What another process holds, such as a name, may be free at the next start.
+    pub fn is_wrong_setting(&self) -> bool {
+        matches!(
+            self,
+            Error::Options(_) | Error::NoAdvertiseAddress(_) | Error::ClusterConflict(_)
+        )
+    }
+}

@@ -1,10 +1,15 @@
 //! Counters of the cluster during a run.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use futures::future::join_all;
-use seqsvr_client::Admin;
+use seqsvr_client::Client;
 use seqsvr_proto::v1::NodeStatusResponse;
 use serde::{Deserialize, Serialize};
+
+/// Maximum time for the counters of one process; after it, it counts as silent. Shorter than a run.
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sums of the counters of all processes that answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,21 +31,27 @@ pub struct ClusterCounters {
 }
 
 impl ClusterCounters {
-    /// Reads the counters of all processes.
+    /// Reads the counters of all processes but those that are known to be silent.
     ///
     /// # Errors
     /// The status of the cluster cannot be read, or a process that answers has no counter of one of
     /// these names.
-    pub(crate) async fn read(admin: &Admin) -> anyhow::Result<ClusterCounters> {
-        let cluster = admin.cluster_status().await?;
+    pub(crate) async fn read(client: &Client, silent: &[String]) -> anyhow::Result<Self> {
+        let cluster = client.admin().cluster_status().await?;
+        let admin = client.with_deadline(NODE_TIMEOUT).admin();
         let stores: Vec<&String> = cluster.stores.iter().map(|s| &s.address).collect();
         let allocs = cluster.sessions.iter().map(|s| &s.address);
         let addresses: Vec<&String> = stores.iter().copied().chain(allocs).collect();
-        let calls = addresses.iter().map(|address| admin.node_status(address));
+        let calls = addresses
+            .iter()
+            .map(async |address| match silent.contains(address) {
+                true => None,
+                false => admin.node_status(address).await.ok(),
+            });
         let nodes = join_all(calls).await;
         let mut sum = ClusterCounters::default();
         for (at, (address, node)) in addresses.into_iter().zip(nodes).enumerate() {
-            let Ok(node) = node else {
+            let Some(node) = node else {
                 sum.silent.push(address.clone());
                 continue;
             };

@@ -167,9 +167,9 @@ impl BenchReport {
             Some(n) => format!("keys of {n} bytes"),
         };
         let distribution = match settings.distribution {
-            KeyDistribution::Uniform => "alike",
-            KeyDistribution::Zipf => "by Zipf's law",
-            KeyDistribution::Hot => "of which one",
+            KeyDistribution::Uniform => ", each as often",
+            KeyDistribution::Zipf => " by Zipf's law",
+            KeyDistribution::Hot => ", all calls on one",
         };
         let keys = format_grouped(u64::from(settings.keys));
         let namespaces = match settings.namespaces.len() {
@@ -178,10 +178,10 @@ impl BenchReport {
         };
         let pace = match settings.rate {
             None => "each after the last answer".to_owned(),
-            Some(rate) => format!("{} due a second", format_grouped(u64::from(rate))),
+            Some(rate) => format!("{} started per second", format_grouped(u64::from(rate))),
         };
         format!(
-            "{call}{protocol}{count}; {keys} {key_type} {distribution}{namespaces}; {} calls in flight, {} connections, {pace}; {seconds:.1} s",
+            "{call}{protocol}{count}; {keys} {key_type}{namespaces}{distribution}; {} calls in flight, {} connections, {pace}; {seconds:.1} s",
             settings.in_flight, self.connections
         )
     }

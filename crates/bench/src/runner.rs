@@ -62,15 +62,24 @@ pub async fn run_bench(
 ) -> anyhow::Result<BenchReport> {
     let connections = clients.len() as u32;
     let batch = settings.batch_size()?;
-    let namespaces = settings.namespaces_or_default();
+    let own_namespace = settings.own_namespace();
+    let namespaces = match settings.namespaces.is_empty() {
+        true => vec![own_namespace.name.clone()],
+        false => settings.namespaces.clone(),
+    };
     let key_count =
         u32::try_from(namespaces.len() as u64 * u64::from(settings.keys)).map_err(|_| {
             InvalidSettings("more than 2^32 keys in all; use fewer keys or fewer namespaces".into())
         })?;
     let cluster = require_one_cluster(&clients).await?;
     let admin = clients[0].admin();
-    let namespace_list = admin.list_namespaces().await?;
-    require_namespaces(&namespaces, &namespace_list)?;
+    let mut namespace_list = admin.list_namespaces().await?;
+    match require_namespaces(&namespaces, &namespace_list) {
+        Err(_) if settings.namespaces.is_empty() => {
+            namespace_list.push(admin.create_namespace(&own_namespace).await?);
+        }
+        required => required?,
+    }
     let strides = namespace_list.iter().map(|namespace| {
         (
             namespace.spec.name.clone(),
@@ -86,6 +95,8 @@ pub async fn run_bench(
         .as_ref()
         .map(HistoryRecorder::create)
         .transpose()?;
+    // Before the first call: a process that does not answer must not take time of the run.
+    let counters = ClusterCounters::read(&clients[0], &[]).await?;
     let run = Arc::new(RunState {
         mode: settings.mode,
         batch,
@@ -110,7 +121,8 @@ pub async fn run_bench(
         recorder: recorder.clone(),
     };
     let mut callers = spawn_workers(settings.in_flight, worker_clients, new_recorder);
-    let measurement = measure_run(&settings, &run, &stats, &admin, &mut callers, print).await?;
+    let load = (&*run, &stats[..], &mut callers);
+    let measurement = measure_run(&settings, load, &clients[0], counters, print).await?;
     if let Some(recorder) = recorder {
         let calls = recorder.finish()?;
         print(format!("{} items recorded", format_grouped(calls)));
@@ -262,14 +274,20 @@ fn connect_clients(
     pairs.map(connect).collect()
 }
 
+/// The callers of a run, and what they write.
+type RunningLoad<'a> = (
+    &'a RunState,
+    &'a [Mutex<RunStats>],
+    &'a mut JoinSet<Result<(), seqsvr_check::Error>>,
+);
+
 /// Waits until the callers end and prints a progress line every second. Returns the result of the
 /// time after the warm-up.
 async fn measure_run(
     settings: &BenchSettings,
-    run: &RunState,
-    stats: &[Mutex<RunStats>],
-    admin: &seqsvr_client::Admin,
-    callers: &mut JoinSet<Result<(), seqsvr_check::Error>>,
+    (run, stats, callers): RunningLoad<'_>,
+    client: &Client,
+    mut counters_before: ClusterCounters,
     print: ProgressPrinter,
 ) -> anyhow::Result<RunMeasurement> {
     let began = Instant::now();
@@ -278,7 +296,6 @@ async fn measure_run(
     ticks.tick().await;
     let mut total = RunStats::new();
     let mut measured_from = began;
-    let mut counters_before = ClusterCounters::read(admin).await?;
     let mut is_warm = settings.warm_up.is_zero();
     let mut last_progress = began;
     loop {
@@ -286,7 +303,7 @@ async fn measure_run(
         tokio::select! {
             () = warmed_up, if !is_warm => {
                 RunStats::take_sum(stats);
-                counters_before = ClusterCounters::read(admin).await?;
+                counters_before = ClusterCounters::read(client, &counters_before.silent).await?;
                 // Calls in flight at the end of the warm-up belong to neither part.
                 discard_in_flight(stats, settings.in_flight.into()).await;
                 measured_from = Instant::now();
@@ -311,7 +328,7 @@ async fn measure_run(
     }
     let time = measured_from.elapsed();
     total.add_stats(&RunStats::take_sum(stats));
-    let counters = ClusterCounters::read(admin)
+    let counters = ClusterCounters::read(client, &counters_before.silent)
         .await?
         .increase_since(&counters_before);
     if run.pacer.is_stopped() {
@@ -341,12 +358,15 @@ fn progress_line(
     is_warm_up: bool,
 ) -> String {
     let seconds = last_progress.elapsed().as_secs_f64();
+    let p99 = match stats.latency.len() {
+        0 => "-".to_owned(),
+        _ => format_nanos(stats.latency.value_at_percentile(99.0)),
+    };
     format!(
-        "{:>4.0} s  {} calls a second  {} numbers a second  p99 {}  {} failed{}",
+        "{:>4.0} s  {} calls a second  {} numbers a second  p99 {p99}  {} failed{}",
         began.elapsed().as_secs_f64(),
         format_grouped((stats.calls as f64 / seconds) as u64),
         format_grouped((stats.numbers as f64 / seconds) as u64),
-        format_nanos(stats.latency.value_at_percentile(99.0)),
         format_grouped(stats.failure_count()),
         if is_warm_up { "  (warm-up)" } else { "" }
     )

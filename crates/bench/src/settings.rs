@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use seqsvr_core::namespace::{DEFAULT_KEYED_NAMESPACE, DEFAULT_NAMESPACE};
+use seqsvr_core::namespace::NamespaceSpec;
 
 /// Default number of items of a NextMany or a frame.
 const DEFAULT_BATCH: u32 = 100;
@@ -52,7 +52,8 @@ pub struct BenchSettings {
     pub key_bytes: Option<u32>,
     /// Distribution of the calls over the keys.
     pub distribution: KeyDistribution,
-    /// Namespaces, with as many calls each; none: the default one.
+    /// Namespaces, with as many calls each; none: one of the bench's own, `bench` or `bench-keys`,
+    /// so that a run takes no numbers of others.
     pub namespaces: Vec<String>,
     /// Items in a call; None: the default of the mode.
     pub batch: Option<u32>,
@@ -86,12 +87,15 @@ impl BenchSettings {
         }
     }
 
-    /// Returns the namespaces of the run.
-    pub(crate) fn namespaces_or_default(&self) -> Vec<String> {
-        match (self.namespaces.is_empty(), self.key_bytes) {
-            (false, _) => self.namespaces.clone(),
-            (true, None) => vec![DEFAULT_NAMESPACE.to_owned()],
-            (true, Some(_)) => vec![DEFAULT_KEYED_NAMESPACE.to_owned()],
+    /// Returns the namespace of a run that names none: like `default`, or like `keys` for keys.
+    pub(crate) fn own_namespace(&self) -> NamespaceSpec {
+        let (name, like) = match self.key_bytes {
+            None => ("bench", NamespaceSpec::default_dense()),
+            Some(_) => ("bench-keys", NamespaceSpec::default_keyed()),
+        };
+        NamespaceSpec {
+            name: name.to_owned(),
+            ..like
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct ErrorDetails {
     pub(crate) addresses: Vec<String>,
     pub(crate) gave_up_after: Option<Duration>,
     pub(crate) decision: RetryDecision,
+    /// The last attempt had no answer.
+    pub(crate) unanswered: bool,
 }
 
 /// Kind of the failure that an [`Error`] is.
@@ -102,6 +104,7 @@ impl Error {
             addresses: Vec::new(),
             gave_up_after: None,
             decision: RetryDecision::new(code, reason, Duration::ZERO),
+            unanswered: false,
         })
     }
 
@@ -175,6 +178,7 @@ impl From<RpcError> for Error {
             addresses: Vec::new(),
             gave_up_after: None,
             decision: RetryDecision::new(answer.code, reason, hint),
+            unanswered: false,
         })
     }
 }
@@ -203,11 +207,11 @@ impl fmt::Display for Error {
         attempts(f)?;
         write!(f, "); last: {}", details.message)?;
         match details.reason {
-            Reason::Unreachable => f.write_str(
-                "; check that an AllocSvr runs and that its address is right, or allow more time",
+            Reason::Unreachable if details.unanswered => f.write_str(
+                "; check that the server runs and that its address is right, or allow more time",
             ),
-            // The message has its own advice.
-            Reason::ClusterMismatch => Ok(()),
+            // The message of a server has its own advice.
+            Reason::ClusterMismatch | Reason::Unreachable => Ok(()),
             _ => f.write_str("; call again, or allow more time"),
         }
     }

@@ -169,7 +169,7 @@ async fn call_without_live_server_ends_in_time_and_names_servers() {
     );
     let status = status.await.unwrap();
     assert!(
-        status.starts_with("no AllocSvr reachable at 127.0.0.1:"),
+        status.starts_with("no server reachable at 127.0.0.1:"),
         "{status}"
     );
     assert_eq!(*client.wait_status().borrow(), None);

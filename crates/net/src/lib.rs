@@ -3,8 +3,8 @@
 //! What lives here: [`Transport`] and [`Listener`], the seam through which a simulation replaces
 //! TCP; [`ChannelPool`], the kept channels of a caller; [`ConnectionLimiter`], [`ConnectionQuota`],
 //! [`CallLimiter`] and [`ByteBudget`], which bound what callers can make a server hold;
-//! [`SharedCall`], one answer for all callers that wait for it; [`LocalSequence`], the service in
-//! the same process.
+//! [`SharedCall`], one answer for all callers that wait for it; [`reject_other_services`];
+//! [`LocalSequence`], the service in the same process.
 //!
 //! What it may not know: what a call does; which process serves or calls; numbers and leases.
 
@@ -19,6 +19,7 @@ mod entry_scanner;
 pub mod fuzz;
 mod http2_limits;
 mod local_sequence;
+mod other_services;
 mod shared_call;
 mod transport;
 
@@ -34,6 +35,7 @@ pub use connection_quota::{
 };
 pub use http2_limits::{limit_http2, limit_http2_connection};
 pub use local_sequence::LocalSequence;
+pub use other_services::reject_other_services;
 pub use shared_call::SharedCall;
 pub use transport::{
     ByteStream, Listener, OPEN_FILES_REMEDY, OpenConnection, PendingConnection, TcpTransport,

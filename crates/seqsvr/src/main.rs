@@ -14,6 +14,8 @@ mod output;
 mod secret_file;
 mod server;
 
+use std::error::Error as _;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -120,8 +122,22 @@ fn exit_with_usage(error: &clap::Error, config_path: Option<&Path>) -> ! {
         let text = text.trim_start_matches("error: ").trim_end();
         log::exit_with_error(text, error.exit_code());
     }
-    // Nothing more can be done if stderr is closed.
-    let _ = error.print();
+    let is_no_number = error
+        .source()
+        .is_some_and(|cause| cause.is::<ParseIntError>());
+    match is_no_number {
+        // std speaks of digits and types.
+        true => {
+            let text = error.to_string();
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            eprint!(
+                "{}",
+                text.replace(&cause, "it is no whole number within the bounds")
+            );
+        }
+        // Nothing more can be done if stderr is closed.
+        false => drop(error.print()),
+    }
     if let Some(note) = note {
         eprintln!("{note}");
     }

@@ -31,3 +31,15 @@ pub enum Error {
     #[error("this build is broken: {0}")]
     Descriptors(String),
 }
+
+impl Error {
+    /// Returns whether the store does not start because of a setting, which only an operator
+    /// corrects. What another process holds, such as a port, may be free at the next start.
+    pub fn is_wrong_setting(&self) -> bool {
+        use seqsvr_raft::Error::{Copied, WrongNode};
+        matches!(
+            self,
+            Error::NoAdvertiseAddress(_) | Error::Raft(WrongNode { .. } | Copied { .. })
+        )
+    }
+}

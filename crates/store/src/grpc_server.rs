@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{CONTROL_REQUEST_BYTES_MAX, CallShape, Listener, accept_connections};
+use seqsvr_net::{
+    CONTROL_REQUEST_BYTES_MAX, CallShape, Listener, accept_connections, reject_other_services,
+};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
@@ -35,6 +37,10 @@ const REFLECTED_SERVICES: [&str; 6] = [
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 ];
+
+/// Answer to calls of other services.
+const OTHER_SERVICES: &str = "this is a StoreSvr, which has no such service; call an AllocSvr for \
+                              seqsvr.v1.Sequence";
 
 /// Returns what is bounded of a call.
 pub(crate) fn call_shape(path: &str) -> CallShape {
@@ -91,7 +97,8 @@ pub(crate) fn serve(
         .add_service(health.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
         .add_service(reflection_v1.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
         .add_service(reflection_v1alpha.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX));
-    let bounded = context.calls.layer(routes.prepare());
+    let routes = reject_other_services(routes, OTHER_SERVICES).prepare();
+    let bounded = context.calls.layer(routes);
     let context = context.clone();
     Ok(async move {
         let stop = context.stop.clone();

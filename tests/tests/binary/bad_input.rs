@@ -220,7 +220,7 @@ fn addresses_and_directories_in_use_are_rejected() {
 
     // The directory belongs to another store.
     dev.kill();
-    let text = expect_failure(store("2"), 1);
+    let text = expect_failure(store("2"), 2);
     assert!(
         text.contains("store-1") && text.contains('1') && text.contains('2'),
         "{text}"

@@ -21,14 +21,18 @@ use tonic::{Request, Response, Status};
 use crate::api::collector::AllocCollector;
 use crate::api::relay_client::{RelayClient, relay_client};
 use crate::api::slot_operations::SlotOperations;
+use crate::batch::request_context::requested_deadline;
 use crate::lease::address_check::named_incarnation;
 use crate::shared_parts::SharedParts;
 use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum time of one attempt at one store; after it the next store is tried.
 const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum time of a relayed call over all attempts; after it the call fails.
+/// Time of a relayed call over all attempts; after it the call fails. A caller that waits for less
+/// receives the reason in its own time, but not before the minimum: callers share the answers of
+/// status methods, and one of them must not cut the others short.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(4);
+const RELAY_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 /// Minimum time between the beginnings of two relayed calls of one status method.
 const RELAY_INTERVAL: Duration = Duration::from_millis(250);
 /// Minimum time between the beginnings of two walks over all sections.
@@ -95,6 +99,9 @@ impl AdminService {
         R: Clone,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
+        let begun = Instant::now();
+        let requested = requested_deadline(begun, request.metadata());
+        let deadline = requested.clamp(begun + RELAY_TIMEOUT_MIN, begun + timeout);
         let request = request.into_inner();
         let send_once = |channel| {
             send(
@@ -102,9 +109,8 @@ impl AdminService {
                 request.clone(),
             )
         };
-        let deadline = Instant::now() + timeout;
         // Before that, the first store that answers would act, of any cluster.
-        let decided_by = deadline.min(Instant::now() + RELAY_TIMEOUT);
+        let decided_by = deadline.min(begun + RELAY_TIMEOUT);
         self.shared
             .own_cluster
             .wait_until_decided_by(decided_by)

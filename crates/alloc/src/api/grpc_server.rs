@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use seqsvr_net::{
     CONTROL_REQUEST_BYTES_MAX, CallLimiter, CallShape, ConnectionLimiter, Listener,
-    accept_connections, limit_http2,
+    accept_connections, limit_http2, reject_other_services,
 };
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
 use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
@@ -46,6 +47,10 @@ const REFLECTED_SERVICES: [&str; 5] = [
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 ];
+
+/// Answer to calls of other services.
+const OTHER_SERVICES: &str = "this is an AllocSvr, which has no such service; call a StoreSvr for \
+                              seqsvr.v1.Store and seqsvr.v1.Raft";
 
 /// Returns what is bounded of a call.
 pub(crate) fn call_shape(path: &str) -> CallShape {
@@ -107,6 +112,11 @@ impl GrpcServer {
         let operators =
             AdminServer::new(self.admin).max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX);
         let operators = InterceptedService::new(operators, check);
+        let routes = Routes::new(sequence)
+            .add_service(operators)
+            .add_service(health.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
+            .add_service(reflection_v1.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
+            .add_service(reflection_v1alpha.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX));
         let incoming = accept_connections(listener, self.connections);
         limit_http2(Server::builder())
             .max_concurrent_streams(self.streams_max)
@@ -114,11 +124,7 @@ impl GrpcServer {
             .http2_keepalive_interval(Some(PING_INTERVAL))
             .http2_keepalive_timeout(Some(PING_TIMEOUT))
             .layer(self.calls)
-            .add_service(health.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
-            .add_service(reflection_v1.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
-            .add_service(reflection_v1alpha.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
-            .add_service(sequence)
-            .add_service(operators)
+            .add_routes(reject_other_services(routes, OTHER_SERVICES))
             .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
             .await
             .map_err(|e| serve_error(&e))

@@ -96,7 +96,7 @@ impl RequestArrival {
 }
 
 /// Returns when the answer must be on its way: shortly before the caller's own deadline.
-fn requested_deadline(received_at: Instant, metadata: &MetadataMap) -> Instant {
+pub(crate) fn requested_deadline(received_at: Instant, metadata: &MetadataMap) -> Instant {
     let timeout = metadata
         .get("grpc-timeout")
         .and_then(|v| v.to_str().ok())

@@ -20,7 +20,7 @@ impl SlowPath {
             Some(PendingReason::Opening(section)) => (
                 Reason::WindowExhausted,
                 format!(
-                    "section {section} is being opened at the store ({})",
+                    "no store of {} has opened section {section} yet; if this lasts, check that most of them run and reach each other",
                     stores()
                 ),
             ),

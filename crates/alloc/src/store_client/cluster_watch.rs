@@ -198,6 +198,9 @@ async fn request_cluster(stores: &StoreGroupClient, address: &str) -> StoreClust
     let described = timeout(DESCRIBE_TIMEOUT, store.describe(DescribeRequest {})).await;
     match described {
         Err(_) => StoreCluster::Silent(format!("none within {DESCRIBE_TIMEOUT:?}")),
+        Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => {
+            StoreCluster::Silent("it is no StoreSvr".into())
+        }
         // Never the text of the status: another process may have written it.
         Ok(Err(status)) => StoreCluster::Silent(
             local_cause(&status).unwrap_or_else(|| format!("status {:?}", status.code())),

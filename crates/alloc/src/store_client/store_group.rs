@@ -253,7 +253,7 @@ impl StoreGroupClient {
                 Ok(Err(status)) => Err(RpcError::from_status(&status)),
                 Err(_) => Err(RpcError::new(
                     Reason::Unreachable,
-                    format!("store {address} did not answer within {attempt_timeout:?}"),
+                    format!("{address} did not answer in time"),
                 )),
             };
             let fault = match check(&address, answer) {
@@ -277,8 +277,13 @@ impl StoreGroupClient {
                     .jitter(Duration::from_millis(10 << attempts.min(4))),
             };
             if Instant::now() + delay >= deadline {
+                // Which store failed last, and how, changes from attempt to attempt.
+                let last = match fault.reason() {
+                    Reason::Unreachable | Reason::Unspecified => String::new(),
+                    _ => format!(": {fault}"),
+                };
                 let text = format!(
-                    "no store answered ({}) after {attempts} attempts: {fault}",
+                    "no store of {} answered as the leader{last}; check that most of them run and reach each other",
                     self.address_list()
                 );
                 return Err(RpcError::new(Reason::Unreachable, text));

@@ -55,7 +55,7 @@ impl AttemptError {
             ..AttemptError::new(
                 Reason::Unreachable,
                 RetryDecision::Retry,
-                format!("no AllocSvr reachable at {address}: {why}"),
+                format!("no server reachable at {address}: {why}"),
             )
         }
     }
@@ -140,6 +140,13 @@ impl AttemptError {
         if let Some(cause) = cause {
             return AttemptError::unreachable(address, &cause);
         }
+        let text = match fault.message.as_str() {
+            "" => format!(
+                "status {:?} without a text: no server of this version answers so; check the address",
+                fault.code
+            ),
+            text => text.to_owned(),
+        };
         let hint = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
         let leader = Some(fault.detail.leader.clone()).filter(|l| !l.is_empty());
         AttemptError {
@@ -150,7 +157,7 @@ impl AttemptError {
             ..AttemptError::new(
                 reason,
                 RetryDecision::new(fault.code, reason, hint),
-                format!("{} (from {address})", fault.message),
+                format!("{text} (from {address})"),
             )
         }
     }

@@ -44,6 +44,8 @@ pub(crate) struct RetryBudget {
     /// Tables fetched only because a namespace was missing.
     pub(crate) namespace_lookups: u32,
     wait_token: Option<Arc<WaitToken>>,
+    /// The failure after which the last attempt began.
+    last_failure: Option<AttemptError>,
 }
 
 impl RetryBudget {
@@ -59,6 +61,7 @@ impl RetryBudget {
             avoided: None,
             namespace_lookups: 0,
             wait_token: None,
+            last_failure: None,
         }
     }
 
@@ -175,8 +178,13 @@ impl RetryBudget {
             RetryDecision::Retry => self.next_backoff(servers),
         };
         if pause + LAST_ATTEMPT_MIN > self.time_left() {
-            return Err(self.to_error(failure, true));
+            // The last attempt had less time than the others: its silence says less than the
+            // answer before.
+            let answered = self.last_failure.as_ref().filter(|last| !last.unanswered);
+            let said = answered.filter(|_| failure.unanswered).unwrap_or(failure);
+            return Err(self.to_error(said, true));
         }
+        self.last_failure = Some(failure.clone());
         if !pause.is_zero() {
             let begin_wait = || Arc::new(core.wait_status.begin_wait());
             self.wait_token
@@ -203,6 +211,7 @@ impl RetryBudget {
             addresses: self.addresses.clone(),
             gave_up_after: out_of_time.then(|| self.started.elapsed()),
             decision: failure.decision,
+            unanswered: failure.unanswered,
         })
     }
 }

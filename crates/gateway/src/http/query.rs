@@ -77,11 +77,13 @@ impl<'de> MapAccess<'de> for QueryFields<'de> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let next = self.next.take();
         let (name, value) = next.ok_or_else(|| Error::custom("a value without a name"))?;
-        seed.deserialize(QueryField {
+        let field = QueryField {
             fields: self,
-            name,
+            name: name.clone(),
             value,
-        })
+        };
+        seed.deserialize(field)
+            .map_err(|error| Error::custom(format_args!("{name}: {error}")))
     }
 }
 

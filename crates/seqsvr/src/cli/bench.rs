@@ -54,9 +54,10 @@ pub(crate) struct BenchArgs {
     /// Distribution of the calls over the uids or keys.
     #[arg(long, value_enum, default_value_t = KeyDistribution::Uniform)]
     pub(crate) distribution: KeyDistribution,
-    /// Namespaces, with the same number of calls each. Default: `default` or `keys`.
+    /// Namespaces, with the same number of calls each. Default: `bench` or `bench-keys`.
     ///
-    /// The default is `keys` with --key-bytes.
+    /// The default is `bench-keys` with --key-bytes. The command creates either if it does not
+    /// exist. Numbers of a namespace that you name here are skipped in it.
     #[arg(
         long = "namespace",
         short = 'n',

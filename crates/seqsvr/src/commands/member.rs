@@ -28,6 +28,9 @@ pub(crate) async fn run(command: cli::MemberCommand) -> anyhow::Result<()> {
         }
         cli::MemberCommand::Transfer(args) => {
             let client = CliClient::connect(&args.client)?;
+            if let Some(id) = args.id {
+                require_member(&list_stores(&client).await?, id)?;
+            }
             let admin = client.sdk.admin();
             admin.transfer_leader(args.id).await?;
             // Requested again: only the new leader has the progress of the others.

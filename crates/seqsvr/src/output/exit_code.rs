@@ -63,6 +63,13 @@ fn exit_code(error: &anyhow::Error) -> i32 {
     if error.is::<BadInput>() || error.is::<InvalidSettings>() {
         return BAD_INPUT_CODE;
     }
+    let store = error.downcast_ref::<seqsvr_store::Error>();
+    let alloc = error.downcast_ref::<seqsvr_alloc::Error>();
+    if store.is_some_and(seqsvr_store::Error::is_wrong_setting)
+        || alloc.is_some_and(seqsvr_alloc::Error::is_wrong_setting)
+    {
+        return BAD_INPUT_CODE;
+    }
     if error.is::<ServerUnavailable>() {
         return UNAVAILABLE_CODE;
     }
@@ -71,7 +78,10 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         return BAD_INPUT_CODE;
     }
     match failure.map(Error::code) {
-        Some(Code::InvalidArgument | Code::NotFound | Code::OutOfRange) => BAD_INPUT_CODE,
+        // UNIMPLEMENTED: the address is that of another kind of server.
+        Some(Code::InvalidArgument | Code::NotFound | Code::OutOfRange | Code::Unimplemented) => {
+            BAD_INPUT_CODE
+        }
         Some(Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted) => {
             UNAVAILABLE_CODE
         }

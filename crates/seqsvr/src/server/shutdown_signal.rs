@@ -26,11 +26,15 @@ pub(crate) async fn wait_for_shutdown_signal() -> io::Result<()> {
             None => pending().await,
         }
     };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hung_up => {}
-    }
+    let signal = tokio::select! {
+        _ = interrupt.recv() => "SIGINT",
+        _ = terminate.recv() => "SIGTERM",
+        _ = hung_up => "SIGHUP",
+    };
+    tracing::info!(
+        signal,
+        "stopping: calls in progress end first; another SIGINT or SIGTERM ends the process at once"
+    );
     // A shell, and systemd with SendSIGHUP, send SIGHUP next to another signal: it ends no
     // handover.
     tokio::spawn(async move {

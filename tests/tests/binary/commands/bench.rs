@@ -3,6 +3,8 @@
 //! Runs short loads against `seqsvr dev` and checks the reported numbers, and the recorded history
 //! with the exact check.
 
+use seqsvr_test_support::process::run_command;
+use seqsvr_test_support::process_cluster::ProcessCluster;
 use serde_json::Value;
 
 use crate::dev::{DevServer, expect_exit_code};
@@ -177,4 +179,42 @@ fn bench_with_bad_options_names_them() {
         errors_text.contains("no call was answered"),
         "{errors_text}"
     );
+}
+
+#[test]
+fn bench_takes_no_numbers_of_namespaces_that_it_was_not_given() {
+    let dev = DevServer::start();
+    run_bench(&dev, &["--keys", "1"]);
+    run_bench(&dev, &["--keys", "1", "--key-bytes", "10"]);
+    let listed = dev.run_client_ok(&["namespace", "list"]);
+    for own in ["bench ", "bench-keys "] {
+        assert!(listed.contains(own), "{listed}");
+    }
+    assert_eq!(dev.run_client_ok(&["next", "0"]), "1\n");
+    let own = dev.run_client_ok(&["next", "0", "-n", "bench"]);
+    assert!(own.trim().parse::<u64>().unwrap() > 100, "{own}");
+}
+
+/// Schedule: one of three stores is dead. The counters of the cluster were requested from it for
+/// the whole time of the run, which then had no call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bench_beside_a_dead_store_measures_and_names_it() {
+    let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
+    let dead = (cluster.leader().await + 1) % 3;
+    cluster.kill_store(dead);
+    let run = [
+        "bench",
+        "--duration",
+        "500ms",
+        "--warm-up",
+        "100ms",
+        "--json",
+        "--server",
+    ];
+    let output = run_command(&[&run[..], &[&*cluster.alloc_addresses[0]]].concat()).await;
+    assert!(output.status.success(), "{output:?}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json_number(&result, "calls") > 100, "{result}");
+    let silent = serde_json::json!([cluster.store_addresses[dead]]);
+    assert_eq!(result["cluster"]["silent"], silent, "{result}");
 }

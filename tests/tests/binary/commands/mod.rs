@@ -2,4 +2,6 @@
 
 mod bench;
 mod completion;
+mod exit_codes;
 mod namespace;
+mod wrong_or_silent_server;

@@ -33,6 +33,10 @@ async fn alloc_hands_over_its_slots_on_hangup() {
     cluster.allocs[0].signal(Signal::HUP);
     let status = cluster.allocs[0].wait_for_exit(TEST_TIMEOUT).await;
     assert!(status.success(), "{status}");
+    let log = cluster.allocs[0].log();
+    for words in ["stopping: calls in progress end first", "stopped"] {
+        assert!(log.contains(words), "{log}");
+    }
     let admin = cluster.new_client().admin();
     let left = admin.cluster_status().await.unwrap();
     assert_eq!((left.free_slots, left.sessions.len()), (0, 1));

@@ -244,7 +244,12 @@ async fn read_request<A: ApiRequest>(
 /// Parses the fields of a body, JSON or a form.
 fn parse_body<A: ApiRequest>(body: &[u8], form: bool) -> Result<A, HttpError> {
     if body.trim_ascii_start().starts_with(b"{") {
-        serde_json::from_slice(body).map_err(|error| HttpError::invalid(error.to_string()))
+        let mut text = serde_json::Deserializer::from_slice(body);
+        let fields = serde_path_to_error::deserialize(&mut text)
+            .map_err(|error| HttpError::invalid(error.to_string()))?;
+        let end = text.end();
+        end.map_err(|error| HttpError::invalid(error.to_string()))?;
+        Ok(fields)
     } else if form {
         parse_query(str::from_utf8(body).map_err(|_| HttpError::invalid("the form is not UTF-8"))?)
     } else {

@@ -182,6 +182,13 @@ fn existing_error(file: &Path) -> BadInput {
 
 /// Creates a new file with a random name next to the final one, in `dir`.
 fn create_part_file(file: &Path, dir: &Path) -> anyhow::Result<NamedTempFile> {
+    if !dir.is_dir() {
+        return Err(BadInput(format!(
+            "cannot create a file in {}: it is no directory; name a file in one that exists",
+            dir.display()
+        ))
+        .into());
+    }
     let mut prefix = file.file_name().unwrap_or_default().to_owned();
     prefix.push(".");
     let part = tempfile::Builder::new()

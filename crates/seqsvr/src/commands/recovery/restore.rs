@@ -17,12 +17,22 @@ use seqsvr_store::{Options, restore};
 
 use super::namespace_rates::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines, peak_numbers};
 use crate::cli;
-use crate::output::exit_code::BadInput;
+use crate::output::exit_code::{BadInput, unreadable_input};
 use crate::output::stdout;
 use crate::server::private_dir;
 
 pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
-    let backup = backup::read_backup_file(&args.file)?;
+    let backup = match backup::read_backup_file(&args.file) {
+        Err(backup::Error::Io { file, reason }) => {
+            let name = file.display().to_string();
+            return Err(unreadable_input(
+                &name,
+                &reason,
+                "name a file that `seqsvr backup` made",
+            ));
+        }
+        read => read?,
+    };
     let (Some(max_seq), Some(start), Some(epoch)) =
         (args.max_seq_margin, args.start_margin, args.epoch_margin)
     else {

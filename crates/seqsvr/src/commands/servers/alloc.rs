@@ -1,10 +1,9 @@
 //! `seqsvr alloc`.
 
-use seqsvr_alloc::{AllocEnvironment, AllocServer, Error, Options};
+use seqsvr_alloc::{AllocEnvironment, AllocServer, Options};
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::cli;
-use crate::output::exit_code::BadInput;
 use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
 use crate::server::core_runtime::start_lease_runtime;
@@ -62,9 +61,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         lease: Some(start_lease_runtime()?),
         ..background.environment()
     };
-    let alloc = AllocServer::start_in(options, environment)
-        .await
-        .map_err(to_exit_error)?;
+    let alloc = AllocServer::start_in(options, environment).await?;
     let threads = ConnectionThreads::start()?;
     let endpoints = Endpoints::open_configured(
         &alloc,
@@ -115,19 +112,11 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         start_insecure_warnings();
     }
     tokio::select! {
-        error = alloc.failed() => return Err(to_exit_error(error)),
+        error = alloc.failed() => return Err(error.into()),
         stop = shutdown_signal::wait_for_shutdown_signal() => stop?,
     }
     endpoints.shutdown().await;
     alloc.shutdown().await;
+    tracing::info!("stopped");
     Ok(())
-}
-
-/// Returns the error with which the process ends. Stores of different clusters are a mistake in the
-/// settings: a service manager must not start the process again.
-pub(super) fn to_exit_error(error: Error) -> anyhow::Error {
-    match error {
-        Error::ClusterConflict(text) => BadInput(text).into(),
-        other => other.into(),
-    }
 }

@@ -19,7 +19,6 @@ use seqsvr_proto::limits::CONNECTIONS_DEFAULT;
 use seqsvr_store::{StoreEnvironment, StoreServer};
 use tokio::time::{Instant, sleep};
 
-use super::alloc::to_exit_error;
 use super::init::{self, ClusterSettings};
 use crate::cli;
 use crate::output::exit_code::BadInput;
@@ -93,8 +92,14 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             core: Some(core.clone()),
             ..StoreEnvironment::system()
         };
-        let store = StoreServer::start_in(options, environment)
-            .await
+        let store = StoreServer::start_in(options, environment).await;
+        let store = store
+            .map_err(|error| match error {
+                seqsvr_store::Error::AddressInUse(_) | seqsvr_store::Error::Listen { .. } => {
+                    name_port_flag(&error, "--store-port")
+                }
+                _ => error.into(),
+            })
             .with_context(|| format!("store {id}"))?;
         if let Some(at) = store_http_addrs.get(i) {
             let is_required = args.store_http_port.is_some();
@@ -149,9 +154,11 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             lease: Some(lease.clone()),
             ..background.environment()
         };
-        let alloc = AllocServer::start_in(options, environment)
-            .await
-            .map_err(to_exit_error)?;
+        let alloc = AllocServer::start_in(options, environment).await;
+        let alloc = alloc.map_err(|error| match error {
+            seqsvr_alloc::Error::Listen { .. } => name_port_flag(&error, "--port"),
+            _ => error.into(),
+        })?;
         let mut endpoints = Endpoints::default();
         if let Some(at) = redis_addrs.get(i) {
             endpoints
@@ -248,7 +255,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let outcome = tokio::select! {
         biased;
         (reason, ..) = store_failed => Err(anyhow::anyhow!("a store stopped: {reason}")),
-        (error, ..) = alloc_failed => Err(to_exit_error(error)),
+        (error, ..) = alloc_failed => Err(error.into()),
         stop = shutdown_signal::wait_for_shutdown_signal() => stop.map_err(Into::into),
         never = ready => never,
     };
@@ -256,7 +263,15 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     join_all(endpoints.map(Endpoints::shutdown)).await;
     join_all(allocs.iter().map(AllocServer::shutdown)).await;
     join_all(stores.iter().map(StoreServer::shutdown)).await;
+    if outcome.is_ok() {
+        tracing::info!("stopped");
+    }
     outcome
+}
+
+/// Returns the error of an address that cannot be used, with the flag that `dev` has for it.
+fn name_port_flag(error: &dyn std::error::Error, flag: &str) -> anyhow::Error {
+    anyhow::anyhow!("{}", error.to_string().replace("--listen", flag))
 }
 
 /// Returns the highest limit of connections that fits for each endpoint of all servers.

@@ -35,7 +35,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::cli;
 use crate::output::exit_code::{BadInput, ServerUnavailable};
-use crate::output::stdout;
+use crate::output::{log, stdout};
 
 /// Maximum time of one request for the identity of a store; after it, it is sent again.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -68,6 +68,16 @@ pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
         settings.check(&stores, deadline).await?;
     }
     stdout::print_line(format_args!("{cluster:032x}"))?;
+    let is_new = if existed {
+        "existed already"
+    } else {
+        "is created"
+    };
+    let stores: Vec<&str> = stores.values().map(String::as_str).collect();
+    log::log_unfiltered(format_args!(
+        "the cluster with the id above {is_new}; start its AllocSvrs: seqsvr alloc --name a1 --stores {}",
+        stores.join(",")
+    ));
     Ok(())
 }
 
@@ -303,6 +313,12 @@ async fn describe_store(
                 check_server_address(&response.address)
                     .with_context(|| format!("store {id} at {address}: --advertise"))?;
                 return Ok(response);
+            }
+            Err(status) if status.code() == tonic::Code::Unimplemented => {
+                return Err(BadInput(format!(
+                    "{address} is no StoreSvr, so it cannot be store {id}; correct --stores"
+                ))
+                .into());
             }
             Err(status) if Instant::now() > *deadline.lock() => {
                 let text = format!(

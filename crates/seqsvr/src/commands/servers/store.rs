@@ -112,5 +112,6 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     }
     endpoints.shutdown().await;
     store.shutdown().await;
+    tracing::info!("stopped");
     Ok(())
 }

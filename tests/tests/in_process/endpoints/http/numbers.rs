@@ -216,7 +216,9 @@ async fn http_bad_input_returns_advice_and_takes_no_number() {
             "unknown field `cuont`, expected one of `namespace`",
         ),
         ("/v1/next?uid=1&uid=2", 400, "duplicate field `uid`"),
+        ("/v1/next?uid=-1", 400, "uid: invalid value"),
         ("/v1/next?uid=-1", 400, "a whole number from 0 to 2^64-1"),
+        ("/v1/next?uid=1&count=-1", 400, "count: invalid value"),
         ("/v1/next?uid=1.5", 400, "a whole number"),
         ("/v1/next?uid=18446744073709551616", 400, "a whole number"),
         ("/v1/next?uid=", 400, "a whole number"),
@@ -278,7 +280,12 @@ async fn http_bad_input_returns_advice_and_takes_no_number() {
     for (body, expected) in [
         ("{", "EOF while parsing"),
         ("[]", "neither an object of JSON nor a form"),
-        (r#"{"uid":-1}"#, "a whole number"),
+        (
+            r#"{"uid":-1}"#,
+            "uid: invalid type: integer `-1`, expected a whole number",
+        ),
+        (r#"{"uid":1,"count":"x"}"#, "count: invalid value"),
+        (r#"{"uid":1} {}"#, "trailing characters"),
         (r#"{"uid":1,"nonsense":1}"#, "unknown field `nonsense`"),
         (r#"{"key":5}"#, "a key as text"),
         ("\u{0}", "neither an object"),
