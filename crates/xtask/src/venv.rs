@@ -12,8 +12,9 @@ const INDEX_UNREACHABLE: [&str; 2] = ["Retrying (Retry(", "Max retries exceeded"
 /// Reason why an environment cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum VenvError {
-    /// The package index does not answer. The caller may skip what needs the environment.
-    IndexUnreachable(String),
+    /// The package index does not answer, or has nothing for this machine. The caller may skip what
+    /// needs the environment.
+    Unavailable(String),
     /// Any other failure.
     Failed(String),
 }
@@ -26,30 +27,40 @@ pub enum VenvError {
 /// # Errors
 /// The package index does not answer, `python3` is not installed, or a requirement cannot be met.
 pub fn make_environment(name: &str, requirements: &[&str]) -> Result<PathBuf, VenvError> {
-    let dir = target_dir().join("venv").join(name);
+    make_once(&target_dir().join("venv").join(name), |dir| {
+        let mut make = Command::new("python3");
+        run_pip(make.args(["-m", "venv"]).arg(dir))?;
+        let mut install = Command::new(dir.join("bin/python"));
+        install
+            .args(["-m", "pip", "--disable-pip-version-check", "--no-input"])
+            .args(["--retries", "1", "--timeout", "15", "install", "--quiet"])
+            .args(requirements);
+        run_pip(&mut install)
+    })
+}
+
+/// Makes a directory with `fill`, unless an earlier run completed it. Returns it.
+pub(crate) fn make_once(
+    dir: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), VenvError>,
+) -> Result<PathBuf, VenvError> {
     if dir.join(COMPLETE).is_file() {
-        return Ok(dir);
+        return Ok(dir.to_owned());
     }
     let failed = |e: std::io::Error| VenvError::Failed(format!("{}: {e}", dir.display()));
-    // An earlier run began the environment and did not complete it.
+    // An earlier run began the directory and did not complete it.
     if dir.exists() {
-        fs::remove_dir_all(&dir).map_err(failed)?;
+        fs::remove_dir_all(dir).map_err(failed)?;
     }
+    fs::create_dir_all(dir).map_err(failed)?;
     eprintln!("making {}", dir.display());
-    let mut make = Command::new("python3");
-    run_pip(make.args(["-m", "venv"]).arg(&dir))?;
-    let mut install = Command::new(dir.join("bin/python"));
-    install
-        .args(["-m", "pip", "--disable-pip-version-check", "--no-input"])
-        .args(["--retries", "1", "--timeout", "15", "install", "--quiet"])
-        .args(requirements);
-    run_pip(&mut install)?;
-    fs::write(dir.join(COMPLETE), requirements.join("\n")).map_err(failed)?;
-    Ok(dir)
+    fill(dir)?;
+    fs::write(dir.join(COMPLETE), "").map_err(failed)?;
+    Ok(dir.to_owned())
 }
 
 /// Returns the build directory of this workspace.
-fn target_dir() -> PathBuf {
+pub(crate) fn target_dir() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::env::var_os("CARGO_TARGET_DIR").map_or(workspace.join("target"), PathBuf::from)
 }
@@ -73,7 +84,7 @@ fn classify_failure(output: &str) -> VenvError {
     match INDEX_UNREACHABLE.iter().any(|text| output.contains(text)) {
         true => {
             let text = format!("the package index does not answer: {last_line}");
-            VenvError::IndexUnreachable(text)
+            VenvError::Unavailable(text)
         }
         false => VenvError::Failed(last_line),
     }
@@ -93,7 +104,7 @@ mod tests {
         let not_found = "ERROR: Could not find a version that satisfies the requirement";
         let unreachable = format!("{retry}\n{not_found} (from versions: none)\n{last}\n");
         let failure = classify_failure(&unreachable);
-        assert!(matches!(failure, VenvError::IndexUnreachable(text) if text.ends_with(last)));
+        assert!(matches!(failure, VenvError::Unavailable(text) if text.ends_with(last)));
         let answered = format!("{not_found} schemathesis==4.32.5 (from versions: 0.1.0)\n{last}");
         let failure = classify_failure(&answered);
         assert_eq!(failure, VenvError::Failed(last.to_owned()));

@@ -5,17 +5,15 @@
 //! that the document names (`hooks.py` restricts the messages of 422). Schemathesis runs in an
 //! environment of its own under `target/`.
 
-mod dev_server;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use dev_server::DevServer;
 use seqsvr_test_support::process::release_binary;
 
 use crate::child_guard::ChildGuard;
+use crate::dev_server::DevServer;
 use crate::venv::{self, VenvError};
 
 /// Packages of the environment, all with their versions.
@@ -46,7 +44,7 @@ pub fn test_document(options: &SchemaOptions) -> Result<bool, String> {
     let requirements: Vec<&str> = REQUIREMENTS.lines().collect();
     let environment = match venv::make_environment(ENVIRONMENT, &requirements) {
         Ok(environment) => environment,
-        Err(VenvError::IndexUnreachable(why)) => {
+        Err(VenvError::Unavailable(why)) => {
             println!("skipped: schema: {why}");
             return Ok(true);
         }
@@ -95,7 +93,7 @@ fn start_schemathesis(
         .arg("--config-file")
         .arg(config_dir.join("schemathesis.toml"))
         .arg("run")
-        .arg(format!("http://{}/v1/openapi.json", server.address))
+        .arg(format!("http://{}/v1/openapi.json", server.http_address))
         .args(["--phases", phases])
         .args(["--max-examples", &options.examples.to_string()])
         .args(["--seed", &options.seed.to_string()])

