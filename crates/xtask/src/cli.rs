@@ -163,6 +163,24 @@ pub(crate) enum XtaskCommand {
         #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..))]
         seconds: u64,
     },
+    /// Compare the replies to Redis clients with those of Valkey
+    ///
+    /// Makes environments with pinned clients and Valkey under target/, once. Plays one program of
+    /// commands, pipelines and transactions with each client, against Valkey and against a `dev`
+    /// server, and compares type, value and exception of every reply. Fails if a reply differs and
+    /// the table in docs/guide/redis.md does not say so, or if the table has a difference that does
+    /// not occur. If a package index does not answer, it prints `skipped: …` and succeeds.
+    Conformance {
+        /// Test this binary; without it, build the release binary and test that
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+        /// Run only clients whose name contains this text, such as `RESP3`; may be repeated
+        #[arg(long, value_name = "TEXT")]
+        only: Vec<String>,
+        /// Maximum time of the clients, in s; a busy machine needs more
+        #[arg(long, default_value_t = 90, value_parser = value_parser!(u64).range(1..))]
+        seconds: u64,
+    },
     /// Run clusters in a simulated world
     ///
     /// Runs the plans of many seeds, or of one. `cargo xtask sim --help` prints the options.

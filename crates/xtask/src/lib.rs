@@ -6,8 +6,9 @@
 //! - [`memory_budget`] compares the memory of an AllocSvr with its budget.
 //! - [`sections`] measures stores with millions of sections.
 //! - [`sim`] runs clusters in a simulated world.
-//! - [`fuzz`] runs the fuzz targets, [`schema`] tests the OpenAPI document; [`venv`] makes Python
-//!   environments for [`schema`] and [`compare`].
+//! - [`fuzz`] runs the fuzz targets, [`schema`] tests the OpenAPI document, and [`conformance`]
+//!   compares the replies to Redis clients with Valkey's; [`venv`] makes Python environments for
+//!   these two and for [`compare`].
 //! - [`tidy`] checks names, layout and words.
 //!
 //! The binary `xtask` only parses the command line and prints. Everything that it runs is in this
@@ -17,10 +18,12 @@ pub mod acceptance;
 pub mod baseline;
 mod child_guard;
 pub mod compare;
+pub mod conformance;
 mod dev_server;
 pub mod fuzz;
 pub mod instruction_count;
 pub mod memory_budget;
+mod node_packages;
 pub mod schema;
 pub mod sections;
 pub mod sim;

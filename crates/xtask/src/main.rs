@@ -10,8 +10,8 @@ use clap::Parser;
 use cli::{BaselineCommand, XtaskCli, XtaskCommand};
 use seqsvr_test_support::process;
 use xtask::{
-    acceptance, baseline, compare, fuzz, instruction_count, memory_budget, schema, sections, sim,
-    tidy,
+    acceptance, baseline, compare, conformance, fuzz, instruction_count, memory_budget, schema,
+    sections, sim, tidy,
 };
 
 fn main() -> ExitCode {
@@ -103,6 +103,15 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             binary,
             examples,
             seed,
+            timeout: Duration::from_secs(seconds),
+        }),
+        XtaskCommand::Conformance {
+            binary,
+            only,
+            seconds,
+        } => conformance::compare_clients(&conformance::ConformanceOptions {
+            binary,
+            only,
             timeout: Duration::from_secs(seconds),
         }),
         XtaskCommand::Sim { arguments } => sim::run_simulation(&arguments),

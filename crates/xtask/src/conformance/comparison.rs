@@ -1,0 +1,158 @@
+//! Compares the replies of the two servers to one client.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::difference_table::DifferenceTable;
+use super::players::PlayedReply;
+use super::program::{ProgramStep, StepKind};
+
+/// A command with different replies that the table does not expect.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct UnexpectedDifference {
+    /// Index of the step.
+    pub(super) step: usize,
+    /// The command, or the whole step.
+    pub(super) command: String,
+    /// Reply of Valkey.
+    pub(super) valkey: String,
+    /// Reply of seqsvr.
+    pub(super) seqsvr: String,
+}
+
+/// The result of one client.
+#[derive(Debug, Default)]
+pub(super) struct ClientComparison {
+    /// Number of equal replies.
+    pub(super) equal: usize,
+    /// Number of replies that differ as the table says.
+    pub(super) on_purpose: usize,
+    /// Steps and commands that the program marks as open, and whose replies differ.
+    pub(super) open: BTreeSet<(usize, usize)>,
+    /// All other differences.
+    pub(super) unexpected: Vec<UnexpectedDifference>,
+}
+
+/// Compares all replies to one client.
+pub(super) fn compare_replies(
+    steps: &[ProgramStep],
+    valkey: &[PlayedReply],
+    seqsvr: &[PlayedReply],
+    table: &DifferenceTable,
+) -> ClientComparison {
+    let (valkey, seqsvr) = (group_by_step(valkey), group_by_step(seqsvr));
+    let mut comparison = ClientComparison::default();
+    let none = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let theirs = valkey.get(&index).unwrap_or(&none);
+        let ours = seqsvr.get(&index).unwrap_or(&none);
+        for (command, theirs, ours) in pair_replies(theirs, ours) {
+            comparison.add((index, step), command, (theirs, ours), table);
+        }
+    }
+    comparison
+}
+
+impl ClientComparison {
+    /// Adds the replies to a command, or those to the whole step.
+    fn add(
+        &mut self,
+        (index, step): (usize, &ProgramStep),
+        command: Option<usize>,
+        (valkey, seqsvr): (String, String),
+        table: &DifferenceTable,
+    ) {
+        if valkey == seqsvr {
+            self.equal += 1;
+            return;
+        }
+        let range = command.map_or(0..step.commands.len(), |command| command..command + 1);
+        let commands = &step.commands[range.clone()];
+        // One of the commands explains a difference of the whole step.
+        let mut is_expected = false;
+        for command in commands {
+            is_expected |= table.expects(&command.words, &valkey, &seqsvr);
+        }
+        let open: Vec<_> = range.filter(|i| step.commands[*i].is_open).collect();
+        if !open.is_empty() {
+            self.open.extend(open.into_iter().map(|i| (index, i)));
+        } else if is_expected {
+            self.on_purpose += 1;
+        } else {
+            let lines: Vec<&str> = commands.iter().map(|c| c.line.as_str()).collect();
+            let head = match step.kind {
+                StepKind::Call => String::new(),
+                kind => format!("{}: ", kind.name()),
+            };
+            self.unexpected.push(UnexpectedDifference {
+                step: index,
+                command: head + &lines.join("; "),
+                valkey,
+                seqsvr,
+            });
+        }
+    }
+}
+
+/// Pairs the replies to each command of a step. From where the two servers answered other commands,
+/// the replies are one pair.
+fn pair_replies(
+    valkey: &[&PlayedReply],
+    seqsvr: &[&PlayedReply],
+) -> Vec<(Option<usize>, String, String)> {
+    let both = || valkey.iter().zip(seqsvr);
+    let common = both().take_while(|(a, b)| a.command == b.command).count();
+    let pairs = both().take(common);
+    let mut pairs: Vec<_> = pairs
+        .map(|(a, b)| (a.command, a.text.clone(), b.text.clone()))
+        .collect();
+    let join = |replies: &[&PlayedReply]| {
+        let texts: Vec<&str> = replies.iter().map(|reply| reply.text.as_str()).collect();
+        texts.join("; ")
+    };
+    let (valkey, seqsvr) = (&valkey[common..], &seqsvr[common..]);
+    if !valkey.is_empty() || !seqsvr.is_empty() {
+        pairs.push((None, join(valkey), join(seqsvr)));
+    }
+    pairs
+}
+
+fn group_by_step(replies: &[PlayedReply]) -> BTreeMap<usize, Vec<&PlayedReply>> {
+    let mut steps: BTreeMap<usize, Vec<&PlayedReply>> = BTreeMap::new();
+    for reply in replies {
+        steps.entry(reply.step).or_default().push(reply);
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(command: Option<usize>, text: &str) -> PlayedReply {
+        let text = text.to_owned();
+        PlayedReply {
+            step: 0,
+            command,
+            text,
+        }
+    }
+
+    #[test]
+    fn replies_are_paired_while_both_servers_answer_the_same_commands() {
+        let valkey = [
+            reply(Some(0), "1"),
+            reply(Some(1), "2"),
+            reply(Some(0), "3"),
+        ];
+        let seqsvr = [reply(Some(0), "1"), reply(None, "error")];
+        let pairs = pair_replies(&valkey.each_ref(), &seqsvr.each_ref());
+        let pair = |command, a: &str, b: &str| (command, a.to_owned(), b.to_owned());
+        assert_eq!(
+            pairs,
+            [pair(Some(0), "1", "1"), pair(None, "2; 3", "error")]
+        );
+        let pairs = pair_replies(&valkey.each_ref(), &[]);
+        assert_eq!(pairs, [pair(None, "1; 2; 3", "")]);
+        assert!(pair_replies(&[], &[]).is_empty());
+    }
+}

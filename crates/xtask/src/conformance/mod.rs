@@ -1,0 +1,234 @@
+//! `cargo xtask conformance`: plays one program with real Redis clients against Valkey and against
+//! a `dev` server, and compares type, value and exception of every reply.
+//!
+//! The program is `program.txt`. `docs/guide/redis.md` has the table of the differences on purpose:
+//! each other difference fails, and so does a row of the table that no reply needs. The clients are
+//! pinned, in environments of their own under `target/`.
+
+mod comparison;
+mod difference_table;
+mod players;
+mod program;
+mod servers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use comparison::{UnexpectedDifference, compare_replies};
+use difference_table::DifferenceTable;
+use players::{CLIENTS, ClientLibraries, PinnedClient, PlayedReply, Player};
+use program::ProgramStep;
+use seqsvr_test_support::process::release_binary;
+use servers::ValkeyServer;
+
+use crate::dev_server::DevServer;
+use crate::valkey;
+use crate::venv::VenvError;
+
+/// Maximum number of times that a client plays the program.
+const ATTEMPTS_MAX: usize = 3;
+
+/// Options of the run.
+#[derive(Debug)]
+pub struct ConformanceOptions {
+    /// Binary to test; None: build the release binary.
+    pub binary: Option<PathBuf>,
+    /// Only the clients whose name contains one of these texts; empty: all.
+    pub only: Vec<String>,
+    /// Maximum time of the clients. A run that takes longer fails.
+    pub timeout: Duration,
+}
+
+/// Plays the program with the clients. Returns false if replies differ as the table does not
+/// expect, or if the table expects what does not occur.
+///
+/// # Errors
+/// A server or a client cannot be installed although the package index answers, does not start, or
+/// does not play the whole program.
+pub fn compare_clients(options: &ConformanceOptions) -> Result<bool, String> {
+    let installed = valkey::install_server();
+    let installed = installed.and_then(|valkey| Ok((valkey, ClientLibraries::install()?)));
+    let (valkey, libraries) = match installed {
+        Ok(installed) => installed,
+        Err(VenvError::Unavailable(why)) => {
+            println!("skipped: conformance: {why}");
+            return Ok(true);
+        }
+        Err(VenvError::Failed(why)) => return Err(why),
+    };
+    let selected = |client: &&PinnedClient| {
+        let only = &options.only;
+        only.is_empty() || only.iter().any(|text| client.label().contains(text))
+    };
+    let (mut clients, mut has_skipped) = (Vec::new(), !options.only.is_empty());
+    for client in CLIENTS.iter().filter(selected) {
+        match libraries.skip_reason(client) {
+            None => clients.push(client),
+            Some(why) => {
+                println!("skipped: conformance: {}: {why}", client.label());
+                has_skipped = true;
+            }
+        }
+    }
+    let table = DifferenceTable::load()?;
+    let binary = options.binary.as_deref();
+    let server = DevServer::start(binary.unwrap_or_else(|| release_binary()))?;
+    let valkey = ValkeyServer::start(&valkey)?;
+    let steps = program::load_program()?;
+    let runner = ClientRunner {
+        libraries: &libraries,
+        server: &server,
+        valkey: &valkey,
+        steps: &steps,
+        deadline: Instant::now() + options.timeout,
+    };
+    let result = play(&clients, &runner, &table)?;
+    print_differences(&result.differences);
+    let mut problems = result.differences.len();
+    if !has_skipped {
+        problems += print_unneeded(&steps, &table, &result.open);
+    }
+    Ok(problems == 0)
+}
+
+/// What all clients saw.
+#[derive(Default)]
+struct RunResult {
+    /// Differences that are not expected, and the clients that saw each.
+    differences: BTreeMap<UnexpectedDifference, Vec<String>>,
+    /// Steps and commands that are marked as open and whose replies differ.
+    open: BTreeSet<(usize, usize)>,
+}
+
+/// What all clients play, and against what.
+struct ClientRunner<'a> {
+    libraries: &'a ClientLibraries,
+    server: &'a DevServer,
+    valkey: &'a ValkeyServer,
+    steps: &'a [ProgramStep],
+    /// Time at which all clients must have ended.
+    deadline: Instant,
+}
+
+impl ClientRunner<'_> {
+    /// Starts a client against Valkey and against seqsvr. Each attempt has keys of its own.
+    fn start(&self, client: &PinnedClient, attempt: usize) -> Result<[Player; 2], String> {
+        let dir = self.server.dir.path();
+        let start = |address| {
+            let libraries = self.libraries;
+            libraries.start_player(client, attempt, address, self.steps, dir)
+        };
+        Ok([
+            start(self.valkey.address)?,
+            start(self.server.redis_address)?,
+        ])
+    }
+
+    /// Returns the replies of Valkey and of seqsvr.
+    ///
+    /// A server with a slow disk answers `TRYAGAIN`, which says nothing about conformance: the
+    /// client then plays the program again.
+    fn wait(
+        &self,
+        client: &PinnedClient,
+        mut players: [Player; 2],
+    ) -> Result<[Vec<PlayedReply>; 2], String> {
+        let mut attempt = 1;
+        loop {
+            let [valkey, seqsvr] = players;
+            let failed = |e| format!("{}: {e}", client.label());
+            let valkey = valkey.wait(self.deadline).map_err(failed)?;
+            let seqsvr = seqsvr.wait(self.deadline).map_err(failed)?;
+            let is_transient = seqsvr.iter().any(|reply| reply.text.contains("TRYAGAIN"));
+            if !is_transient || attempt == ATTEMPTS_MAX {
+                return Ok([valkey, seqsvr]);
+            }
+            println!("{}: plays again after TRYAGAIN", client.label());
+            players = self.start(client, attempt)?;
+            attempt += 1;
+        }
+    }
+}
+
+/// Plays the program with all clients at once, and compares the replies of each.
+fn play(
+    clients: &[&PinnedClient],
+    runner: &ClientRunner<'_>,
+    table: &DifferenceTable,
+) -> Result<RunResult, String> {
+    let started = Instant::now();
+    let start = |client: &&PinnedClient| runner.start(client, 0);
+    let players: Vec<_> = clients.iter().map(start).collect::<Result<_, _>>()?;
+    let mut result = RunResult::default();
+    for (client, players) in clients.iter().zip(players) {
+        let [valkey, seqsvr] = runner.wait(client, players)?;
+        let comparison = compare_replies(runner.steps, &valkey, &seqsvr, table);
+        println!(
+            "{}: {} replies equal, {} differ on purpose, {} still differ, {} differ",
+            client.label(),
+            comparison.equal,
+            comparison.on_purpose,
+            comparison.open.len(),
+            comparison.unexpected.len()
+        );
+        result.open.extend(comparison.open);
+        for difference in comparison.unexpected {
+            let seen_by = result.differences.entry(difference).or_default();
+            seen_by.push(client.label());
+        }
+    }
+    let count = clients.len();
+    println!("conformance: {count} clients in {:.1?}", started.elapsed());
+    Ok(result)
+}
+
+/// Prints each difference with the clients that saw it.
+fn print_differences(differences: &BTreeMap<UnexpectedDifference, Vec<String>>) {
+    for (difference, clients) in differences {
+        println!("\n{}", difference.command);
+        println!("  valkey  {}", difference.valkey);
+        println!("  seqsvr  {}", difference.seqsvr);
+        println!("  seen by {}", clients.join(", "));
+    }
+}
+
+/// Prints what the table or a mark says and no client saw. Returns the number of lines.
+fn print_unneeded(
+    steps: &[ProgramStep],
+    table: &DifferenceTable,
+    open: &BTreeSet<(usize, usize)>,
+) -> usize {
+    let mut lines = Vec::new();
+    for command in table.unused_commands() {
+        lines.push(format!(
+            "redis.md: no reply to `{command}` differs as its row says"
+        ));
+    }
+    for (index, step) in steps.iter().enumerate() {
+        for (number, command) in step.commands.iter().enumerate() {
+            if command.is_open && !open.contains(&(index, number)) {
+                let (number, line) = (command.line_number, &command.line);
+                lines.push(format!(
+                    "program.txt:{number}: no reply to `? {line}` differs: remove the mark"
+                ));
+            }
+        }
+    }
+    lines.iter().for_each(|line| println!("{line}"));
+    lines.len()
+}
+
+/// The stage of `.ci/run`. It is a test, because a build of the command would compile its
+/// dependencies once more.
+#[cfg(test)]
+#[test]
+#[ignore = "fetches packages from the network; `.ci/run` runs it as a stage of its own"]
+fn clients_get_the_replies_of_valkey() {
+    let options = ConformanceOptions {
+        binary: None,
+        only: Vec::new(),
+        timeout: Duration::from_secs(90),
+    };
+    assert_eq!(compare_clients(&options), Ok(true));
+}
