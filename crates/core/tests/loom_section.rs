@@ -279,6 +279,26 @@ fn late_raise_to_lowers_nothing() {
     });
 }
 
+/// Two calls that raise a key only if it is untouched, and one that takes its numbers: at most one
+/// raise finds the key untouched, and none if the number was taken before.
+#[test]
+fn raise_of_an_untouched_key_succeeds_once() {
+    check_schedules(|| {
+        let section = dense_section(10);
+        touch_chunk(&section);
+        let raise = spawn_call(&section, |s| s.raise_untouched(A, 4).unwrap().1);
+        let other = spawn_call(&section, |s| s.raise_untouched(A, 6).unwrap().1);
+        let taken = section.next(A, ONE).unwrap().last;
+        let wins = [raise.join().unwrap(), other.join().unwrap()];
+        match wins {
+            [true, false] => assert_eq!(taken, 5),
+            [false, true] => assert_eq!(taken, 7),
+            [false, false] => assert_eq!(taken, 1),
+            [true, true] => panic!("both found the key untouched"),
+        }
+    });
+}
+
 /// Two threads touch one new uid: one chunk, one counter.
 #[test]
 fn first_touch_of_a_dense_key_makes_one_chunk() {

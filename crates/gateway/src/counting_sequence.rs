@@ -175,10 +175,18 @@ impl Sequence for CountingSequence {
             Some(RaisedKey::Key(key)) => KeyBuf::Key(key),
             None => return Err(Status::new(Code::InvalidArgument, "no key")),
         };
-        let raise = |number: u64| number.max(request.value);
+        let mut had_number = false;
+        let raise = |number: u64| {
+            had_number = request.value_if_none > 0 && number > 0;
+            match had_number {
+                true => number,
+                false => number.max(request.value.max(request.value_if_none)),
+            }
+        };
         let value = self.change(&request.namespace, key, raise)?;
         Ok(Response::new(v1::RaiseToResponse {
             value,
+            had_number,
             ..v1::RaiseToResponse::default()
         }))
     }

@@ -44,7 +44,7 @@ async function checkConformance() {
   assert.equal(await r.send('SET', key, '100'), 'OK');
   assert.equal(await r.send('INCR', key), 101);
   await expectError('101 already, above 50', 'SET', key, '50');
-  await expectError('NX is not supported', 'SET', key, '500', 'NX');
+  await expectError('XX is not supported', 'SET', key, '500', 'XX');
   await expectError('numbers only rise', 'DEL', key);
   await expectError('there is no namespace', 'INCR', '@nosuch/1');
   await expectError('numbers of its own', 'WATCH', key);

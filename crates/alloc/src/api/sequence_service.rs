@@ -27,9 +27,7 @@ use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
 use crate::batch::request_context::{RequestArrival, RequestContext, response_deadline};
 use crate::batch::response::BatchResponse;
-use crate::batch::validate::{
-    invalid_status, require_key, validate_count, validate_namespace_name,
-};
+use crate::batch::validate::{parse_raise, require_key, validate_count, validate_namespace_name};
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
 
@@ -205,16 +203,7 @@ impl Sequence for SequenceService {
             |arrival, request| async move {
                 self.0.shared.own_cluster.check(request.cluster_tag())?;
                 validate_namespace_name(&request.namespace)?;
-                if request.value == 0 || request.value > seqsvr_core::SEQ_MAX {
-                    return Err(invalid_status(format!(
-                        "RaiseTo takes a number from 1 to 2^63-1, not {}",
-                        request.value
-                    )));
-                }
-                let operation = ItemOperation::RaiseTo {
-                    value: request.value,
-                    force: request.force,
-                };
+                let operation = parse_raise(&request)?;
                 let item = RequestItem {
                     key: require_key(request.key_ref())?.into(),
                     operation,
@@ -230,8 +219,13 @@ impl Sequence for SequenceService {
                     false,
                 );
                 match self.serve_slow(call, item).await? {
-                    ItemAnswer::Raised { value, epoch } => Ok(RaiseToResponse {
+                    ItemAnswer::Raised {
                         value,
+                        had_number,
+                        epoch,
+                    } => Ok(RaiseToResponse {
+                        value,
+                        had_number,
                         epoch: epoch.0,
                         routes: self.0.shared.table.routes_since(table_version),
                         cluster_tag: self.0.shared.own_cluster.tag().0,

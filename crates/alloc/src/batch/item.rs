@@ -29,8 +29,12 @@ pub(crate) enum ItemOperation {
     Next { count: NonZeroU32, floor: u64 },
     /// Reads the last number handed out.
     Current,
-    /// Makes every later number greater than `value`.
-    RaiseTo { value: u64, force: bool },
+    /// Makes every later number greater than `value`; with `if_none` only if the key has no number.
+    RaiseTo {
+        value: u64,
+        force: bool,
+        if_none: bool,
+    },
 }
 
 impl ItemOperation {
@@ -58,6 +62,8 @@ pub(crate) enum ItemAnswer {
     },
     Raised {
         value: u64,
+        /// With `if_none`: nothing was changed.
+        had_number: bool,
         epoch: Epoch,
     },
 }

@@ -71,7 +71,7 @@ impl BatchResponse {
                 (*first, *last, CurrentKind::Unspecified, epoch.0)
             }
             Ok(ItemAnswer::Current { kind, value, epoch }) => (*value, 0, *kind, epoch.0),
-            Ok(ItemAnswer::Raised { value, epoch }) => {
+            Ok(ItemAnswer::Raised { value, epoch, .. }) => {
                 (*value, 0, CurrentKind::Unspecified, epoch.0)
             }
             Err(fault) => {

@@ -6,8 +6,10 @@ use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::NAME_MAX;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1::Reason;
+use seqsvr_proto::v1::{RaiseToRequest, Reason};
 use tonic::Status;
+
+use crate::batch::item::ItemOperation;
 
 /// Validates a count by the contract's bounds. A namespace's own bound is checked with its window.
 pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, RpcError> {
@@ -55,6 +57,29 @@ pub(crate) fn validate_column(name: &str, entries: usize, items: usize) -> Resul
         "{name} has {entries} entries for {items} items; leave it empty or give one an item"
     );
     Err(RpcError::new(Reason::Invalid, text))
+}
+
+/// Returns what a RaiseTo does; checks that it has one value within the bounds.
+pub(crate) fn parse_raise(request: &RaiseToRequest) -> Result<ItemOperation, Status> {
+    let (value, if_none) = match (request.value, request.value_if_none) {
+        (value, 0) => (value, false),
+        (0, value) => (value, true),
+        (value, value_if_none) => {
+            return Err(invalid_status(format!(
+                "RaiseTo takes value or value_if_none, not both ({value} and {value_if_none})"
+            )));
+        }
+    };
+    if value == 0 || value > seqsvr_core::SEQ_MAX {
+        return Err(invalid_status(format!(
+            "RaiseTo takes a number from 1 to 2^63-1, not {value}"
+        )));
+    }
+    Ok(ItemOperation::RaiseTo {
+        value,
+        force: request.force,
+        if_none,
+    })
 }
 
 pub(crate) fn invalid_status(text: String) -> Status {

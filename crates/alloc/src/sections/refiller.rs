@@ -34,6 +34,17 @@ const WINDOW_WAITERS_MAX: u32 = 100_000;
 /// memory stay as they are.
 const MEMORY_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What a RaiseTo needs of the window of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WindowRaise {
+    /// The number that the window must reach.
+    pub(crate) to: u64,
+    /// Ignores the namespace's limit on jumps.
+    pub(crate) force: bool,
+    /// Sets only counters of keys without a number.
+    pub(crate) if_none: bool,
+}
+
 /// A waiting caller. Its drop counts it off, because a caller that cancels is dropped while it
 /// waits.
 struct WindowWaiter<'a>(&'a LoadedSection);
@@ -96,22 +107,29 @@ impl Refiller {
     /// reaches up to raise_to_max numbers above the counters; the process dies, and all keys of the
     /// section jump by that much. A caller that goes away does not learn whether its call took
     /// effect, so it must expect that the counter is set.
+    ///
+    /// With `if_none` the counters are set only if the caller has gone away: the one call that
+    /// moves a counter from 0 answers that there was no number, so the caller makes it itself. A
+    /// caller whose key gets a number in between leaves a part of the window unused.
     pub(crate) async fn raise_to(
         self: &Arc<Self>,
         loaded: Arc<LoadedSection>,
-        to: u64,
-        force: bool,
+        raise: WindowRaise,
         keys: Vec<KeyBuf>,
     ) -> Result<(), RpcError> {
         let (done, raised) = oneshot::channel();
         let refiller = self.clone();
         self.shared.background.spawn_tracked(async move {
+            let WindowRaise { to, force, .. } = raise;
             let outcome = refiller.raise_window(&loaded, to, true, force).await;
-            if outcome.is_ok() {
-                refiller.set_counters(&loaded, to, &keys).await;
+            let is_raised = outcome.is_ok();
+            if is_raised && !raise.if_none {
+                refiller.set_counters(&loaded, raise, &keys).await;
             }
-            // The caller may have gone away.
-            let _ = done.send(outcome);
+            let is_caller_gone = done.send(outcome).is_err();
+            if is_raised && raise.if_none && is_caller_gone {
+                refiller.set_counters(&loaded, raise, &keys).await;
+            }
         });
         let ended = |_| {
             let text = "internal error: the raise was aborted; retry";
@@ -122,9 +140,9 @@ impl Refiller {
 
     /// Sets the counters of keys of a section whose window reaches `to`; never lowers one. Waits
     /// for memory, which `evictor` frees by closing sections.
-    async fn set_counters(&self, loaded: &LoadedSection, to: u64, keys: &[KeyBuf]) {
+    async fn set_counters(&self, loaded: &LoadedSection, raise: WindowRaise, keys: &[KeyBuf]) {
         let end = Instant::now() + MEMORY_WAIT_TIMEOUT;
-        while self.set_counters_within_memory(loaded, to, keys)
+        while self.set_counters_within_memory(loaded, raise, keys)
             && Instant::now() < end
             && !self.shared.stopping.is_cancelled()
         {
@@ -134,7 +152,12 @@ impl Refiller {
     }
 
     /// Sets the counters for which there is memory, and returns whether one was left out.
-    fn set_counters_within_memory(&self, loaded: &LoadedSection, to: u64, keys: &[KeyBuf]) -> bool {
+    fn set_counters_within_memory(
+        &self,
+        loaded: &LoadedSection,
+        raise: WindowRaise,
+        keys: &[KeyBuf],
+    ) -> bool {
         let Some(table) = self.shared.table.load() else {
             return false;
         };
@@ -146,7 +169,11 @@ impl Refiller {
             if let Ok(location) = ItemLocation::locate(key.as_ref(), namespace, &table) {
                 // If it is sealed by now, its high-water mark was or is taken, and the next
                 // generation starts above it.
-                let set = loaded.section.raise_to(location.key_in_section(), to);
+                let key = location.key_in_section();
+                let set = match raise.if_none {
+                    true => loaded.section.raise_untouched(key, raise.to).map(drop),
+                    false => loaded.section.raise_to(key, raise.to).map(drop),
+                };
                 lacks_memory |= set == Err(TakeError::MemoryExhausted);
             }
         }

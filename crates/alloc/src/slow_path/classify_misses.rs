@@ -110,9 +110,9 @@ impl SlowPath {
                     let why = PendingReason::Window(loaded.key());
                     Ok((WaitKey::Refill(SectionPtr(loaded), needed), why))
                 }
-                MissReason::Raise(loaded, to, force) => {
+                MissReason::Raise(loaded, raise) => {
                     let why = PendingReason::Raising(loaded.key());
-                    Ok((WaitKey::Raise(SectionPtr(loaded), to, force), why))
+                    Ok((WaitKey::Raise(SectionPtr(loaded), raise), why))
                 }
                 MissReason::Read(section) => Ok((WaitKey::Read(section), PendingReason::Store)),
                 MissReason::VerifyOwnership(loaded) => Ok((

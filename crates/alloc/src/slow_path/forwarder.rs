@@ -271,13 +271,20 @@ impl Forwarder {
         let mut results = Vec::with_capacity(items.len());
         let (mut cluster, mut routes) = (ClusterTag::NONE, None);
         for item in items {
-            let ItemOperation::RaiseTo { value, force } = item.operation else {
+            let ItemOperation::RaiseTo {
+                value,
+                force,
+                if_none,
+            } = item.operation
+            else {
                 continue;
             };
+            let (value, value_if_none) = if if_none { (0, value) } else { (value, 0) };
             let request = RaiseToRequest {
                 namespace: call.namespace.clone(),
                 key_kind: Some(item.key.clone().into()),
                 value,
+                value_if_none,
                 force,
                 table_version: self.shared.table.version(),
                 forwarded: true,
@@ -294,6 +301,7 @@ impl Forwarder {
             }
             results.push(Ok(ItemAnswer::Raised {
                 value: response.value,
+                had_number: response.had_number,
                 epoch: Epoch(response.epoch),
             }));
             routes = response.routes.or(routes);

@@ -8,6 +8,7 @@ use seqsvr_proto::v1::Reason;
 
 use crate::batch::item::ItemAnswer;
 use crate::sections::loaded_section::LoadedSection;
+use crate::sections::refiller::WindowRaise;
 
 /// Reason why an item could not be answered at once.
 pub(crate) enum MissReason {
@@ -18,7 +19,7 @@ pub(crate) enum MissReason {
     /// The window must reach this number first.
     Refill(Arc<LoadedSection>, u64),
     /// A RaiseTo needs the window raised to this number first.
-    Raise(Arc<LoadedSection>, u64, bool),
+    Raise(Arc<LoadedSection>, WindowRaise),
     /// `Current` of a section that is not loaded.
     Read(SectionKey),
     /// The caller has seen a greater number or epoch than this object would give.

@@ -65,9 +65,9 @@ impl SlowPath {
                     Err(fault) => resolve_all(members, &Err(fault)),
                 }
             }),
-            WaitKey::Raise(SectionPtr(loaded), to, force) => {
+            WaitKey::Raise(SectionPtr(loaded), raise) => {
                 let keys = members.iter().map(|i| items[*i as usize].key.clone());
-                let raised = self.refiller.raise_to(loaded, to, force, keys.collect());
+                let raised = self.refiller.raise_to(loaded, raise, keys.collect());
                 Box::pin(async move { self.retry_or_fail(members, raised.await).await })
             }
             WaitKey::Read(section) => {

@@ -9,12 +9,13 @@ use seqsvr_core::namespace::Namespace;
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::section::{CurrentValue, TakeError};
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1::Reason;
+use seqsvr_proto::v1::{CurrentKind, Reason};
 use tonic::Code;
 
 use crate::batch::item::{ItemAnswer, ItemLocation, ItemOperation, RequestItem};
 use crate::batch::request_context::RequestContext;
 use crate::sections::loaded_section::LoadedSection;
+use crate::sections::refiller::WindowRaise;
 use crate::sections::section_map::PinnedSections;
 use crate::session::leased_session::LeasedSession;
 use crate::session::serving_check::{Confirmed, ServingCheck};
@@ -171,21 +172,44 @@ impl SlowPath {
                 let (kind, value) = current.ok_or(MissReason::Read(location.section))?;
                 Ok(ItemAnswer::Current { kind, value, epoch })
             }
-            ItemOperation::RaiseTo { value, force } => {
+            ItemOperation::RaiseTo {
+                value,
+                force,
+                if_none,
+            } => {
                 let target = namespace
                     .spec
                     .progression
                     .round_up(value)
                     .ok_or_else(|| MissReason::Final(sequence_exhausted()))?;
+                let key = location.key_in_section();
+                if if_none && let Some((kind, value)) = loaded.read_current(key, namespace) {
+                    // What it has before the window is raised: a raise for nothing would leave
+                    // numbers unused.
+                    if kind != CurrentKind::Never {
+                        return Ok(ItemAnswer::Raised {
+                            value,
+                            had_number: true,
+                            epoch,
+                        });
+                    }
+                }
                 if section.max_seq() < target {
-                    return Err(MissReason::Raise(loaded.clone(), target, force));
+                    let raise = WindowRaise {
+                        to: target,
+                        force,
+                        if_none,
+                    };
+                    return Err(MissReason::Raise(loaded.clone(), raise));
                 }
                 // The window is durable up to the target, so only memory has to be set. This is
                 // done in an unsealed object of the generation that was raised, or not at all.
-                let value = match section
-                    .raise_to(location.key_in_section(), target)
-                    .map_err(miss_from_refusal)?
-                {
+                let (current, has_moved) = match if_none {
+                    true => section.raise_untouched(key, target),
+                    false => section.raise_to(key, target).map(|current| (current, true)),
+                }
+                .map_err(miss_from_refusal)?;
+                let value = match current {
                     CurrentValue::Touched(n) => n,
                     CurrentValue::Untouched => target,
                 };
@@ -193,7 +217,11 @@ impl SlowPath {
                 if loaded.should_raise() {
                     self.refiller.start_refill(loaded);
                 }
-                Ok(ItemAnswer::Raised { value, epoch })
+                Ok(ItemAnswer::Raised {
+                    value,
+                    had_number: !has_moved,
+                    epoch,
+                })
             }
         }
     }

@@ -7,6 +7,7 @@ use seqsvr_core::ids::{SectionKey, Slot};
 use seqsvr_proto::v1::Reason;
 
 use crate::sections::loaded_section::LoadedSection;
+use crate::sections::refiller::WindowRaise;
 use crate::session::ownership::SlotOwnership;
 
 /// Event that an item waits for. Items with equal keys wait together.
@@ -14,7 +15,7 @@ use crate::session::ownership::SlotOwnership;
 pub(crate) enum WaitKey {
     Open(SectionKey, Slot),
     Refill(SectionPtr, u64),
-    Raise(SectionPtr, u64, bool),
+    Raise(SectionPtr, WindowRaise),
     Read(SectionKey),
     VerifyOwnership(SlotOwnership),
     ConfirmAnswers(SlotOwnership),

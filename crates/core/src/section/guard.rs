@@ -102,6 +102,30 @@ impl<'a> SectionGuard<'a> {
         })?;
         Ok(self.section.current_value(step.after))
     }
+
+    /// Moves a key's counter as [`raise_to`](Self::raise_to) does, but only if the key was not
+    /// touched since load. Returns where the counter is now, and whether this call moved it.
+    ///
+    /// Invariant: of all calls for one key, and of all that take its numbers, one at most finds it
+    /// untouched. Schedule that breaks it: two calls read 0, both raise, and both report that the
+    /// key had no number. So the one CAS that moves the counter from 0 decides.
+    ///
+    /// # Errors
+    /// Those of [`raise_to`](Self::raise_to).
+    pub fn raise_untouched(
+        &self,
+        key: CounterKey<'_>,
+        target: u64,
+    ) -> Result<(CurrentValue, bool), TakeError> {
+        let window = &self.section.window;
+        let wanted = window.offset_at_or_above(target)?;
+        let step = self.section.advance_key(key, |offset| match offset {
+            0 => window.admit(wanted),
+            touched => Ok(touched),
+        })?;
+        let has_moved = step.before == 0 && step.after > 0;
+        Ok((self.section.current_value(step.after), has_moved))
+    }
 }
 
 impl Drop for SectionGuard<'_> {

@@ -187,6 +187,19 @@ impl Section {
         self.enter().ok_or(TakeError::Sealed)?.raise_to(key, target)
     }
 
+    /// Does [`SectionGuard::raise_untouched`] as a call of its own.
+    ///
+    /// # Errors
+    /// As [`SectionGuard::raise_untouched`], and [`TakeError::Sealed`].
+    pub fn raise_untouched(
+        &self,
+        key: CounterKey<'_>,
+        target: u64,
+    ) -> Result<(CurrentValue, bool), TakeError> {
+        let guard = self.enter().ok_or(TakeError::Sealed)?;
+        guard.raise_untouched(key, target)
+    }
+
     /// Returns the state of a key's cur_seq. Allocates nothing.
     ///
     /// # Errors

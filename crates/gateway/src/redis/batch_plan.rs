@@ -30,6 +30,8 @@ pub(super) struct NamespaceGroup<'a> {
 pub(super) struct RaiseStep<'a> {
     pub(super) key: RedisKey<'a>,
     pub(super) value: u64,
+    /// Raises the key only if it has no number.
+    pub(super) if_none: bool,
 }
 
 /// The requests of one command batch.

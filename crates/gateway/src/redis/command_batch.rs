@@ -9,7 +9,8 @@ use bytes::Bytes;
 use seqsvr_net::LocalSequence;
 
 use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX, RaiseStep};
-use super::command::RedisCommand;
+use super::command::{IfNoneAnswer, ReadAnswer, RedisCommand};
+use super::error::RedisError;
 use super::executor::BatchExecutor;
 use super::key::{RedisKey, parse_key};
 use super::reply::ReplyBuffer;
@@ -28,12 +29,11 @@ const ITEM_BYTES_ESTIMATE: usize = 256;
 /// The reply that a command waits for.
 enum PendingReply<'a> {
     Take(TakeStep<'a>),
-    Get(ItemPosition),
+    Read(ReadAnswer, ItemPosition),
     GetMany(Vec<ItemPosition>),
     Exists(Vec<ItemPosition>),
-    Type(ItemPosition),
-    /// The result of the next RaiseTo.
-    Set,
+    /// The result of the next RaiseTo. None: it raises in any case.
+    Set(Option<IfNoneAnswer>),
     /// A command that needs nothing but the connection.
     Session(RedisCommand<'a>),
     Error(String),
@@ -157,21 +157,36 @@ impl<'a> CommandBatch<'a> {
                     })
                 })
             }
-            RedisCommand::Get { key } => plan.try_add_read(parse_key(key)?).map(PendingReply::Get),
-            RedisCommand::Type { key } => {
-                plan.try_add_read(parse_key(key)?).map(PendingReply::Type)
+            RedisCommand::Read { key, answer } => {
+                let item = plan.try_add_read(parse_key(key)?);
+                item.map(|item| PendingReply::Read(answer, item))
             }
             RedisCommand::GetMany { keys } => plan_reads(plan, &keys)?.map(PendingReply::GetMany),
             RedisCommand::Exists { keys } => plan_reads(plan, &keys)?.map(PendingReply::Exists),
-            RedisCommand::Set { key, value } => {
-                let key = parse_key(key)?;
-                plan.try_add_set(key).then(|| {
-                    self.raises.push(RaiseStep { key, value });
-                    PendingReply::Set
-                })
+            RedisCommand::Set { key, value } => self.plan_set(key, value, None)?,
+            RedisCommand::SetIfNone { key, value, answer } => {
+                self.plan_set(key, value, Some(answer))?
             }
             other => Some(PendingReply::Session(other)),
         })
+    }
+
+    /// Adds a RaiseTo to the plan. None: the command belongs to the next batch.
+    fn plan_set(
+        &mut self,
+        key: &'a [u8],
+        value: u64,
+        if_none: Option<IfNoneAnswer>,
+    ) -> Result<Option<PendingReply<'a>>, String> {
+        let key = parse_key(key)?;
+        Ok(self.plan.try_add_set(key).then(|| {
+            self.raises.push(RaiseStep {
+                key,
+                value,
+                if_none: if_none.is_some(),
+            });
+            PendingReply::Set(if_none)
+        }))
     }
 
     /// Returns the number of commands, or of items if they are more.
@@ -243,14 +258,8 @@ impl<'a> CommandBatch<'a> {
                         Err(error) => replies.write_error(&error.to_reply_text()),
                     }
                 }
-                PendingReply::Get(item) => match reads.result(item) {
-                    Ok(Some(n)) => replies.write_bulk_number(n),
-                    Ok(None) => replies.write_nil(),
-                    Err(error) => replies.write_error(&error.to_reply_text()),
-                },
-                PendingReply::Type(item) => match reads.result(item) {
-                    Ok(Some(_)) => replies.write_simple("string"),
-                    Ok(None) => replies.write_simple("none"),
+                PendingReply::Read(answer, item) => match reads.result(item) {
+                    Ok(current) => write_read(answer, current, replies),
                     Err(error) => replies.write_error(&error.to_reply_text()),
                 },
                 // As in Redis, one error is the reply to the whole command.
@@ -278,8 +287,8 @@ impl<'a> CommandBatch<'a> {
                         }
                     }
                 }
-                PendingReply::Set => match raised.next() {
-                    Some(Ok(())) => replies.write_simple("OK"),
+                PendingReply::Set(if_none) => match raised.next() {
+                    Some(Ok(has_raised)) => write_set(if_none, has_raised, replies),
                     Some(Err(error)) => replies.write_error(&error.to_reply_text()),
                     None => replies.write_error("ERR a SET was not answered"),
                 },
@@ -289,6 +298,32 @@ impl<'a> CommandBatch<'a> {
                 PendingReply::Error(text) => replies.write_error(&text),
             }
         }
+    }
+}
+
+/// Writes the answer to a command that read the number of a key.
+fn write_read(answer: ReadAnswer, current: Option<u64>, replies: &mut ReplyBuffer) {
+    match (answer, current) {
+        (ReadAnswer::Number, Some(n)) => replies.write_bulk_number(n),
+        (ReadAnswer::Number, None) => replies.write_nil(),
+        (ReadAnswer::Type, Some(_)) => replies.write_simple("string"),
+        (ReadAnswer::Type, None) => replies.write_simple("none"),
+        (ReadAnswer::SetZero, None) => replies.write_simple("OK"),
+        (ReadAnswer::SetZero, Some(n)) => {
+            replies.write_error(&RedisError::below_current(n, 0).to_reply_text());
+        }
+        (ReadAnswer::ZeroIfNone(form), current) => {
+            write_set(Some(form), current.is_none(), replies);
+        }
+    }
+}
+
+/// Writes the answer to a SET that raised the number of a key, or found one.
+fn write_set(if_none: Option<IfNoneAnswer>, has_raised: bool, replies: &mut ReplyBuffer) {
+    match (if_none, has_raised) {
+        (Some(IfNoneAnswer::Integer), _) => replies.write_integer(has_raised.into()),
+        (Some(IfNoneAnswer::Status), false) => replies.write_nil(),
+        _ => replies.write_simple("OK"),
     }
 }
 

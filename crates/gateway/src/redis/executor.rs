@@ -173,12 +173,13 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         Ok(answer.into_inner().last)
     }
 
-    /// Raises each key; rejects a key whose number is above the value already.
+    /// Raises each key, and returns whether it did: a step with `if_none` raises no key that has a
+    /// number. Another step rejects a key whose number is above the value already.
     pub(super) async fn raise_keys(
         &self,
         data: &Bytes,
         raises: &[RaiseStep<'_>],
-    ) -> Vec<Result<(), RedisError>> {
+    ) -> Vec<Result<bool, RedisError>> {
         let mut all = Vec::with_capacity(raises.len());
         for in_flight in raises.chunks(RAISES_IN_FLIGHT_MAX) {
             let mut calls = Vec::with_capacity(in_flight.len());
@@ -190,19 +191,30 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         all
     }
 
-    async fn raise_single(&self, data: &Bytes, raise: &RaiseStep<'_>) -> Result<(), RedisError> {
-        let RaiseStep { key, value } = raise;
-        let request = RaiseToRequest {
+    async fn raise_single(&self, data: &Bytes, raise: &RaiseStep<'_>) -> Result<bool, RedisError> {
+        let RaiseStep {
+            key,
+            value,
+            if_none,
+        } = raise;
+        let mut request = RaiseToRequest {
             namespace: key.namespace.unwrap_or_default().to_owned(),
             key_kind: Some(key.to_key_buf(data).into()),
-            value: *value,
             ..RaiseToRequest::default()
         };
+        match if_none {
+            true => request.value_if_none = *value,
+            false => request.value = *value,
+        }
         let answer = self.sequence.raise_to(self.with_share(request)).await?;
-        let current = answer.into_inner().value;
+        let answer = answer.into_inner();
+        if *if_none {
+            return Ok(!answer.had_number);
+        }
+        let current = answer.value;
         // The service rounds the value up to a number of the namespace: by less than a stride.
         if current == *value || current - value < self.namespace_stride(key.namespace).await? {
-            return Ok(());
+            return Ok(true);
         }
         Err(RedisError::below_current(current, *value))
     }

@@ -47,6 +47,29 @@ fn next_with_a_stride_counts_numbers() {
 }
 
 #[test]
+fn raise_untouched_changes_no_touched_key() {
+    let section = Section::dense(open(0, 1, 1, 1_000), 10);
+    let touched = |n| Ok((CurrentValue::Touched(n), false));
+    assert_eq!(
+        section.raise_untouched(KEY, 1_001),
+        Err(TakeError::WindowExhausted { needed: 1_001 })
+    );
+    assert_eq!(
+        section.raise_untouched(KEY, 500),
+        Ok((CurrentValue::Touched(500), true))
+    );
+    assert_eq!(section.raise_untouched(KEY, 500), touched(500));
+    assert_eq!(section.raise_untouched(KEY, 900), touched(500));
+    assert_eq!(section.next(CounterKey::Dense(6), n(1)), range(1, 1));
+    assert_eq!(section.raise_untouched(CounterKey::Dense(6), 7), touched(1));
+    section.seal();
+    assert_eq!(
+        section.raise_untouched(CounterKey::Dense(7), 7),
+        Err(TakeError::Sealed)
+    );
+}
+
+#[test]
 fn raise_to_never_lowers_and_lifts_no_neighbor() {
     let section = Section::dense(open(0, 1, 1, 1_000), 10);
     assert_eq!(section.raise_to(KEY, 0), Ok(CurrentValue::Untouched));

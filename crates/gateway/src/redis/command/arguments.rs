@@ -2,8 +2,8 @@
 
 use seqsvr_core::geometry::COUNT_MAX;
 
-use super::HelloCommand;
 use super::rejection::{RejectedCommand, escape_for_error};
+use super::{HelloCommand, IfNoneAnswer, ReadAnswer, RedisCommand};
 use crate::redis::reply::RespVersion;
 
 pub(super) fn parse_count(word: &[u8]) -> Result<u32, RejectedCommand> {
@@ -16,11 +16,66 @@ pub(super) fn parse_count(word: &[u8]) -> Result<u32, RejectedCommand> {
     })
 }
 
-pub(super) fn parse_value(word: &[u8]) -> Result<u64, RejectedCommand> {
+/// Parses SET with its options, of which the server has NX.
+///
+/// # Errors
+/// The value is no number that a key may have, or there is another option.
+pub(super) fn parse_set<'a>(
+    key: &'a [u8],
+    value: &[u8],
+    options: &[&[u8]],
+) -> Result<RedisCommand<'a>, RejectedCommand> {
+    if options.is_empty() {
+        return Ok(match parse_value(value)? {
+            0 => RedisCommand::Read {
+                key,
+                answer: ReadAnswer::SetZero,
+            },
+            value => RedisCommand::Set { key, value },
+        });
+    }
+    let upper: Vec<Vec<u8>> = options
+        .iter()
+        .map(|option| option.to_ascii_uppercase())
+        .collect();
+    if upper.iter().all(|option| option == b"NX") {
+        return parse_set_if_none(key, value, IfNoneAnswer::Status);
+    }
+    let of_redis: [&[u8]; 9] = [
+        b"NX", b"XX", b"GET", b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL", b"IFEQ",
+    ];
+    match upper.iter().find(|option| *option != b"NX") {
+        Some(other) if of_redis.contains(&other.as_slice()) => Err(format!(
+            "ERR SET takes a key, a number and NX here: {} is not supported, because a number only rises and never expires",
+            escape_for_error(other)
+        )
+        .into()),
+        _ => Err(RejectedCommand::of_argument("ERR syntax error")),
+    }
+}
+
+/// Parses a SET that takes effect if the key has no number.
+///
+/// # Errors
+/// The value is no number that a key may have.
+pub(super) fn parse_set_if_none<'a>(
+    key: &'a [u8],
+    value: &[u8],
+    answer: IfNoneAnswer,
+) -> Result<RedisCommand<'a>, RejectedCommand> {
+    Ok(match parse_value(value)? {
+        0 => RedisCommand::Read {
+            key,
+            answer: ReadAnswer::ZeroIfNone(answer),
+        },
+        value => RedisCommand::SetIfNone { key, value, answer },
+    })
+}
+
+fn parse_value(word: &[u8]) -> Result<u64, RejectedCommand> {
     let value = parse_integer(word)?;
-    let in_range = u64::try_from(value).ok().filter(|n| *n > 0);
-    in_range
-        .ok_or_else(|| format!("ERR SET takes a number from 1 to 2^63-1 here, not {value}").into())
+    u64::try_from(value)
+        .map_err(|_| format!("ERR SET takes a number from 0 to 2^63-1 here, not {value}").into())
 }
 
 /// Parses an integer as Redis does: no plus sign, no leading zeros, no spaces.

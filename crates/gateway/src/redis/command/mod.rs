@@ -6,9 +6,9 @@ mod subcommands;
 mod summary;
 
 use super::reply::RespVersion;
-use arguments::{parse_count, parse_hello, parse_integer, parse_value};
+use arguments::{parse_count, parse_hello, parse_integer, parse_set, parse_set_if_none};
 pub(super) use rejection::RejectedCommand;
-use rejection::{escape_for_error, rejection_text};
+use rejection::rejection_text;
 use subcommands::{parse_client, parse_command, parse_config};
 pub(super) use summary::{COMMAND_SUMMARIES, CommandSummary, find_summary};
 
@@ -20,9 +20,10 @@ pub(super) enum RedisCommand<'a> {
         key: &'a [u8],
         count: u32,
     },
-    /// GET.
-    Get {
+    /// GET, TYPE, and SET of 0: reads the number of a key, and answers by it.
+    Read {
         key: &'a [u8],
+        answer: ReadAnswer,
     },
     /// MGET.
     GetMany {
@@ -33,13 +34,15 @@ pub(super) enum RedisCommand<'a> {
         key: &'a [u8],
         value: u64,
     },
+    /// SET key n NX and SETNX: RaiseTo, if the key has no number.
+    SetIfNone {
+        key: &'a [u8],
+        value: u64,
+        answer: IfNoneAnswer,
+    },
     /// EXISTS: the number of keys that have a number.
     Exists {
         keys: Vec<&'a [u8]>,
-    },
-    /// TYPE.
-    Type {
-        key: &'a [u8],
     },
     Ping(Option<&'a [u8]>),
     Echo(&'a [u8]),
@@ -71,6 +74,27 @@ pub(super) enum RedisCommand<'a> {
     Reset,
     /// Request of HTTP: a web page may have made a browser send it.
     HttpRequest,
+}
+
+/// The answer to a command that reads the number of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadAnswer {
+    /// The number; nil if there is none.
+    Number,
+    Type,
+    /// OK if there is no number, which 0 would not change; an error that names it if there is one.
+    SetZero,
+    /// As for a number above 0. Nothing is raised: 0 is what a key without a number counts from.
+    ZeroIfNone(IfNoneAnswer),
+}
+
+/// The form of the answer to a SET that depends on whether the key had a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IfNoneAnswer {
+    /// SETNX: 1 if it had none, else 0.
+    Integer,
+    /// SET … NX: OK if it had none, else nil.
+    Status,
 }
 
 /// Arguments of HELLO.
@@ -142,25 +166,22 @@ impl<'a> RedisCommand<'a> {
                 key,
                 count: parse_count(count)?,
             },
-            (b"GET", [key]) => RedisCommand::Get { key },
+            (b"GET", [key]) => RedisCommand::Read {
+                key,
+                answer: ReadAnswer::Number,
+            },
             (b"MGET", keys @ [_, ..]) => RedisCommand::GetMany {
                 keys: keys.to_vec(),
             },
-            (b"SET", [key, value]) => RedisCommand::Set {
-                key,
-                value: parse_value(value)?,
-            },
-            (b"SET", [_, _, option, ..]) => {
-                return Err(format!(
-                    "ERR SET takes a key and a number here: {} is not supported, because a number only rises and never expires",
-                    escape_for_error(option).to_uppercase()
-                )
-                .into());
-            }
+            (b"SET", [key, value, options @ ..]) => parse_set(key, value, options)?,
+            (b"SETNX", [key, value]) => parse_set_if_none(key, value, IfNoneAnswer::Integer)?,
             (b"EXISTS", keys @ [_, ..]) => RedisCommand::Exists {
                 keys: keys.to_vec(),
             },
-            (b"TYPE", [key]) => RedisCommand::Type { key },
+            (b"TYPE", [key]) => RedisCommand::Read {
+                key,
+                answer: ReadAnswer::Type,
+            },
             (b"PING", []) => RedisCommand::Ping(None),
             (b"PING", [text]) => RedisCommand::Ping(Some(text)),
             (b"ECHO", [text]) => RedisCommand::Echo(text),
@@ -203,9 +224,9 @@ impl<'a> RedisCommand<'a> {
     pub(super) fn keys(&self) -> &[&'a [u8]] {
         match self {
             RedisCommand::Take { key, .. }
-            | RedisCommand::Get { key }
+            | RedisCommand::Read { key, .. }
             | RedisCommand::Set { key, .. }
-            | RedisCommand::Type { key } => std::slice::from_ref(key),
+            | RedisCommand::SetIfNone { key, .. } => std::slice::from_ref(key),
             RedisCommand::GetMany { keys } | RedisCommand::Exists { keys } => keys,
             _ => &[],
         }

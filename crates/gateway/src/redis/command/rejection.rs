@@ -54,7 +54,10 @@ pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> Strin
             "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
                 .into()
         }
-        b"SETNX" | b"GETSET" | b"MSET" | b"MSETNX" | b"APPEND" | b"SETRANGE" | b"INCRBYFLOAT" => {
+        b"GETSET" => format!(
+            "ERR {name} is not supported: it would lower a number, or give two callers the same one; GET reads it, and SET with NX starts it"
+        ),
+        b"MSET" | b"MSETNX" | b"APPEND" | b"SETRANGE" | b"INCRBYFLOAT" => {
             format!(
                 "ERR {name} is not supported: a key holds a number, which INCR, INCRBY and SET raise"
             )

@@ -34,7 +34,7 @@ const fn summary(
 }
 
 /// The commands that the server has.
-pub(in crate::redis) const COMMAND_SUMMARIES: [CommandSummary; 22] = [
+pub(in crate::redis) const COMMAND_SUMMARIES: [CommandSummary; 23] = [
     summary("auth", -2, SESSION, NO_KEY),
     summary("client", -2, SESSION, NO_KEY),
     summary("command", -1, SESSION, NO_KEY),
@@ -55,6 +55,7 @@ pub(in crate::redis) const COMMAND_SUMMARIES: [CommandSummary; 22] = [
     summary("reset", 1, SESSION, NO_KEY),
     summary("select", 2, SESSION, NO_KEY),
     summary("set", -3, WRITE, ONE_KEY),
+    summary("setnx", 3, WRITE, ONE_KEY),
     summary("type", 2, READ, ONE_KEY),
     summary("unwatch", 1, SESSION, NO_KEY),
 ];

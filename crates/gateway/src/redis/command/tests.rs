@@ -20,7 +20,13 @@ fn redis_command_is_parsed_from_words() {
                 count: 100_000,
             },
         ),
-        (vec!["Get", "k"], RedisCommand::Get { key }),
+        (
+            vec!["Get", "k"],
+            RedisCommand::Read {
+                key,
+                answer: ReadAnswer::Number,
+            },
+        ),
         (
             vec!["mget", "k", "k"],
             RedisCommand::GetMany {
@@ -57,9 +63,12 @@ fn redis_command_rejection_states_its_reason() {
         ("incrby k 100001", "1 to 100000"),
         ("incrby k 01", "not an integer"),
         ("incrby k 99999999999999999999", "out of range"),
-        ("set k 0", "from 1 to 2^63-1"),
+        ("set k -1", "from 0 to 2^63-1"),
         ("set k x", "not an integer"),
-        ("set k 5 nx", "NX is not supported"),
+        ("set k 5 nx ex 5", "EX is not supported"),
+        ("set k 5 nx nosuch", "ERR syntax error"),
+        ("setnx k", "wrong number of arguments for 'setnx' command"),
+        ("getset k 5", "SET with NX starts it"),
         ("incr", "wrong number of arguments for 'incr' command"),
         ("decr k", "numbers only rise"),
         ("DEL k", "would lower or delete"),

@@ -63,11 +63,11 @@ async fn redis_commands_are_answered_as_redis_does() {
         ("incr \"\"", "-ERR an empty key"),
         (
             "set alice 10 EX 5",
-            "-ERR SET takes a key and a number here: EX is not supported",
+            "-ERR SET takes a key, a number and NX here: EX is not supported",
         ),
         (
             "set alice -4",
-            "-ERR SET takes a number from 1 to 2^63-1 here",
+            "-ERR SET takes a number from 0 to 2^63-1 here",
         ),
         ("set alice 9223372036854775807", "-ERR"),
         (

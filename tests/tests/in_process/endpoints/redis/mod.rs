@@ -6,6 +6,7 @@ mod commands;
 mod limits;
 mod pipelines;
 mod resp_caller;
+mod start_values;
 mod transactions;
 
 use seqsvr_alloc::AllocServer;

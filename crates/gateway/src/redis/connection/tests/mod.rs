@@ -2,6 +2,7 @@
 //! in-memory socket, most of them with paused time.
 
 mod session_commands;
+mod start_values;
 mod transactions;
 
 use std::sync::Arc;

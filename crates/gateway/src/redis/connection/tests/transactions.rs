@@ -9,11 +9,15 @@ use crate::redis::transaction::{QueueOutcome, Transaction};
 const ABORT: &str = "-EXECABORT Transaction discarded because of previous errors.\r\n";
 
 /// Bytes of the socket of a test: all requests arrive at once, or each byte alone.
-const AT_ONCE: usize = 1 << 20;
-const BYTE_BY_BYTE: usize = 1;
+pub(super) const AT_ONCE: usize = 1 << 20;
+pub(super) const BYTE_BY_BYTE: usize = 1;
 
 /// Sends lines to a connection of its own; returns all its answers.
-async fn answers_of(sequence: &CountingSequence, lines: &[&str], socket_bytes: usize) -> String {
+pub(super) async fn answers_of(
+    sequence: &CountingSequence,
+    lines: &[&str],
+    socket_bytes: usize,
+) -> String {
     let shutdown = CancellationToken::new();
     let (mut client_end, served) =
         spawn_connection_to(sequence.clone(), &new_shared(), socket_bytes, shutdown);
