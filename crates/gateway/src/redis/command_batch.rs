@@ -308,6 +308,15 @@ fn write_read(answer: ReadAnswer, current: Option<u64>, replies: &mut ReplyBuffe
         (ReadAnswer::Number, None) => replies.write_nil(),
         (ReadAnswer::Type, Some(_)) => replies.write_simple("string"),
         (ReadAnswer::Type, None) => replies.write_simple("none"),
+        (ReadAnswer::LifeTime, Some(_)) => replies.write_signed(-1),
+        (ReadAnswer::LifeTime, None) => replies.write_signed(-2),
+        (ReadAnswer::Persist, _) => replies.write_integer(0),
+        (ReadAnswer::Length, current) => {
+            let digits = current.and_then(u64::checked_ilog10);
+            replies.write_integer(digits.map_or(0, |digits| u64::from(digits) + 1));
+        }
+        (ReadAnswer::Encoding, Some(_)) => replies.write_bulk(b"int"),
+        (ReadAnswer::Encoding, None) => replies.write_nil(),
         (ReadAnswer::SetZero, None) => replies.write_simple("OK"),
         (ReadAnswer::SetZero, Some(n)) => {
             replies.write_error(&RedisError::below_current(n, 0).to_reply_text());

@@ -78,6 +78,24 @@ fn parse_value(word: &[u8]) -> Result<u64, RejectedCommand> {
         .map_err(|_| format!("ERR SET takes a number from 0 to 2^63-1 here, not {value}").into())
 }
 
+/// Parses the arguments of WAIT.
+///
+/// # Errors
+/// One of them is no number, or the time is negative.
+pub(super) fn parse_wait<'a>(
+    replicas: &[u8],
+    timeout: &[u8],
+) -> Result<RedisCommand<'a>, RejectedCommand> {
+    parse_integer(replicas)?;
+    match parse_integer(timeout) {
+        Ok(0..) => Ok(RedisCommand::Wait),
+        Ok(_) => Err(RejectedCommand::of_argument("ERR timeout is negative")),
+        Err(_) => Err(RejectedCommand::of_argument(
+            "ERR timeout is not an integer or out of range",
+        )),
+    }
+}
+
 /// Parses an integer as Redis does: no plus sign, no leading zeros, no spaces.
 pub(super) fn parse_integer(word: &[u8]) -> Result<i64, RejectedCommand> {
     let text = str::from_utf8(word).ok();

@@ -6,10 +6,12 @@ mod subcommands;
 mod summary;
 
 use super::reply::RespVersion;
-use arguments::{parse_count, parse_hello, parse_integer, parse_set, parse_set_if_none};
+use arguments::{
+    parse_count, parse_hello, parse_integer, parse_set, parse_set_if_none, parse_wait,
+};
 pub(super) use rejection::RejectedCommand;
 use rejection::rejection_text;
-use subcommands::{parse_client, parse_command, parse_config};
+use subcommands::{parse_client, parse_command, parse_config, parse_object};
 pub(super) use summary::{COMMAND_SUMMARIES, CommandSummary, find_summary};
 
 /// A command; its arguments are words of the request.
@@ -40,10 +42,15 @@ pub(super) enum RedisCommand<'a> {
         value: u64,
         answer: IfNoneAnswer,
     },
-    /// EXISTS: the number of keys that have a number.
+    /// EXISTS and TOUCH: the number of keys that have a number.
     Exists {
         keys: Vec<&'a [u8]>,
     },
+    Time,
+    /// ROLE: each server is a master without replicas.
+    Role,
+    /// WAIT: no replica acknowledges. A number is durable before it is answered.
+    Wait,
     Ping(Option<&'a [u8]>),
     Echo(&'a [u8]),
     Hello(HelloCommand<'a>),
@@ -82,6 +89,14 @@ pub(super) enum ReadAnswer {
     /// The number; nil if there is none.
     Number,
     Type,
+    /// TTL and its kin: -1 if there is a number, which never expires; -2 if there is none.
+    LifeTime,
+    /// PERSIST: 0, since there is nothing to remove.
+    Persist,
+    /// STRLEN: the digits of the number.
+    Length,
+    /// OBJECT ENCODING: `int`, nil without a number.
+    Encoding,
     /// OK if there is no number, which 0 would not change; an error that names it if there is one.
     SetZero,
     /// As for a number above 0. Nothing is raised: 0 is what a key without a number counts from.
@@ -175,13 +190,29 @@ impl<'a> RedisCommand<'a> {
             },
             (b"SET", [key, value, options @ ..]) => parse_set(key, value, options)?,
             (b"SETNX", [key, value]) => parse_set_if_none(key, value, IfNoneAnswer::Integer)?,
-            (b"EXISTS", keys @ [_, ..]) => RedisCommand::Exists {
+            (b"EXISTS" | b"TOUCH", keys @ [_, ..]) => RedisCommand::Exists {
                 keys: keys.to_vec(),
             },
             (b"TYPE", [key]) => RedisCommand::Read {
                 key,
                 answer: ReadAnswer::Type,
             },
+            (b"TTL" | b"PTTL" | b"EXPIRETIME" | b"PEXPIRETIME", [key]) => RedisCommand::Read {
+                key,
+                answer: ReadAnswer::LifeTime,
+            },
+            (b"PERSIST", [key]) => RedisCommand::Read {
+                key,
+                answer: ReadAnswer::Persist,
+            },
+            (b"STRLEN", [key]) => RedisCommand::Read {
+                key,
+                answer: ReadAnswer::Length,
+            },
+            (b"OBJECT", [subcommand, args @ ..]) => parse_object(subcommand, args)?,
+            (b"TIME", []) => RedisCommand::Time,
+            (b"ROLE", []) => RedisCommand::Role,
+            (b"WAIT", [replicas, timeout]) => parse_wait(replicas, timeout)?,
             (b"PING", []) => RedisCommand::Ping(None),
             (b"PING", [text]) => RedisCommand::Ping(Some(text)),
             (b"ECHO", [text]) => RedisCommand::Echo(text),

@@ -42,11 +42,22 @@ impl From<&str> for RejectedCommand {
 pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
     let name = escape_for_error(name);
     match upper {
-        b"DECR" | b"DECRBY" | b"DEL" | b"UNLINK" | b"GETDEL" | b"FLUSHDB" | b"FLUSHALL"
-        | b"EXPIRE" | b"PEXPIRE" | b"EXPIREAT" | b"PEXPIREAT" | b"SETEX" | b"PSETEX" | b"GETEX"
-        | b"RENAME" | b"RENAMENX" | b"MOVE" | b"SWAPDB" | b"RESTORE" => {
+        b"DECR" | b"DECRBY" | b"DEL" | b"UNLINK" | b"GETDEL" | b"DELIFEQ" | b"DELEX"
+        | b"FLUSHDB" | b"FLUSHALL" | b"RENAME" | b"RENAMENX" | b"MOVE" | b"SWAPDB"
+        | b"RESTORE" => {
             format!("ERR {name} would lower or delete a number: numbers only rise")
         }
+        b"EXPIRE" | b"PEXPIRE" | b"EXPIREAT" | b"PEXPIREAT" | b"SETEX" | b"PSETEX" | b"GETEX"
+        | b"MSETEX" | b"INCREX" => format!(
+            "ERR {name} is not supported: a number never expires, so that none is handed out twice; use INCR with a key for each period, for example hits:2030-01-31"
+        ),
+        b"EVAL" | b"EVAL_RO" | b"EVALSHA" | b"EVALSHA_RO" | b"SCRIPT" | b"FCALL" | b"FCALL_RO"
+        | b"FUNCTION" => format!(
+            "ERR {name} is not supported: the server runs no scripts; INCR, INCRBY and SET with NX are one step each, and MULTI sends several commands together"
+        ),
+        b"KEYS" | b"SCAN" | b"DBSIZE" | b"RANDOMKEY" => format!(
+            "ERR {name} is not supported: the keys are spread over all servers, and no server has a list of them; read keys by their names with MGET"
+        ),
         b"WATCH" if !args.is_empty() => format!(
             "ERR {name} is not supported: SET to the present number changes nothing and is OK, so two clients that watch and set a number would both own it; INCR or INCRBY gives each caller numbers of its own"
         ),

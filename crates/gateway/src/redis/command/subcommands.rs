@@ -1,8 +1,8 @@
-//! Subcommands of CLIENT, COMMAND and CONFIG.
+//! Subcommands of CLIENT, COMMAND, CONFIG and OBJECT.
 
 use super::arguments::parse_integer;
 use super::rejection::{RejectedCommand, escape_for_error};
-use super::{ClientCommand, ClientFilter, LibraryField, RedisCommand};
+use super::{ClientCommand, ClientFilter, LibraryField, ReadAnswer, RedisCommand};
 
 /// Subcommands of CLIENT that need certain arguments.
 const CLIENT_SUBCOMMANDS: [&str; 9] = [
@@ -151,6 +151,28 @@ pub(super) fn parse_config<'a>(
             Err("ERR CONFIG has only GET: settings are flags of the server".into())
         }
         _ => Err(unknown_subcommand("CONFIG", subcommand)),
+    }
+}
+
+/// Parses the arguments of OBJECT.
+///
+/// # Errors
+/// The server does not have the subcommand, or not with these arguments.
+pub(super) fn parse_object<'a>(
+    subcommand: &[u8],
+    args: &[&'a [u8]],
+) -> Result<RedisCommand<'a>, RejectedCommand> {
+    let lower = subcommand.to_ascii_lowercase();
+    match (lower.as_slice(), args) {
+        (b"encoding", [key]) => Ok(RedisCommand::Read {
+            key,
+            answer: ReadAnswer::Encoding,
+        }),
+        (b"encoding", _) => Err(wrong_arguments("object", &lower)),
+        (b"freq" | b"idletime" | b"refcount" | b"help", _) => Err(
+            "ERR OBJECT has only ENCODING here: the server does not count the uses of a key".into(),
+        ),
+        _ => Err(unknown_subcommand("OBJECT", subcommand)),
     }
 }
 

@@ -34,7 +34,7 @@ const fn summary(
 }
 
 /// The commands that the server has.
-pub(in crate::redis) const COMMAND_SUMMARIES: [CommandSummary; 23] = [
+pub(in crate::redis) const COMMAND_SUMMARIES: [CommandSummary; 34] = [
     summary("auth", -2, SESSION, NO_KEY),
     summary("client", -2, SESSION, NO_KEY),
     summary("command", -1, SESSION, NO_KEY),
@@ -43,6 +43,7 @@ pub(in crate::redis) const COMMAND_SUMMARIES: [CommandSummary; 23] = [
     summary("echo", 2, SESSION, NO_KEY),
     summary("exec", 1, SESSION, NO_KEY),
     summary("exists", -2, READ, ALL_KEYS),
+    summary("expiretime", 2, READ, ONE_KEY),
     summary("get", 2, READ, ONE_KEY),
     summary("hello", -1, SESSION, NO_KEY),
     summary("incr", 2, WRITE, ONE_KEY),
@@ -50,14 +51,24 @@ pub(in crate::redis) const COMMAND_SUMMARIES: [CommandSummary; 23] = [
     summary("info", -1, SESSION, NO_KEY),
     summary("mget", -2, READ, ALL_KEYS),
     summary("multi", 1, SESSION, NO_KEY),
+    summary("object", -2, READ, [2, 2, 1]),
+    summary("persist", 2, WRITE, ONE_KEY),
+    summary("pexpiretime", 2, READ, ONE_KEY),
     summary("ping", -1, SESSION, NO_KEY),
+    summary("pttl", 2, READ, ONE_KEY),
     summary("quit", -1, SESSION, NO_KEY),
     summary("reset", 1, SESSION, NO_KEY),
+    summary("role", 1, SESSION, NO_KEY),
     summary("select", 2, SESSION, NO_KEY),
     summary("set", -3, WRITE, ONE_KEY),
     summary("setnx", 3, WRITE, ONE_KEY),
+    summary("strlen", 2, READ, ONE_KEY),
+    summary("time", 1, SESSION, NO_KEY),
+    summary("touch", -2, READ, ALL_KEYS),
+    summary("ttl", 2, READ, ONE_KEY),
     summary("type", 2, READ, ONE_KEY),
     summary("unwatch", 1, SESSION, NO_KEY),
+    summary("wait", 3, SESSION, NO_KEY),
 ];
 
 /// Returns the summary of a command; None: the server does not have it.

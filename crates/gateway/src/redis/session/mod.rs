@@ -7,6 +7,7 @@ mod server_info;
 mod settings;
 
 use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use seqsvr_net::LocalSequence;
 use tokio::time::Instant;
@@ -116,6 +117,14 @@ impl<'a> RedisSession<'a> {
         match command {
             RedisCommand::Ping(None) => replies.write_simple("PONG"),
             RedisCommand::Ping(Some(text)) | RedisCommand::Echo(text) => replies.write_bulk(text),
+            RedisCommand::Time => write_time(replies),
+            RedisCommand::Role => {
+                replies.begin_array(3);
+                replies.write_bulk(b"master");
+                replies.write_integer(0);
+                replies.begin_array(0);
+            }
+            RedisCommand::Wait => replies.write_integer(0),
             RedisCommand::Hello(hello) => self.answer_hello(hello, replies),
             RedisCommand::Auth { user, password } => match self.authenticate(*user, password) {
                 Ok(()) => replies.write_simple("OK"),
@@ -298,6 +307,19 @@ impl<'a> RedisSession<'a> {
         self.name = name.to_vec();
         Ok(())
     }
+}
+
+/// Writes the seconds and the microseconds of the time of day.
+fn write_time(replies: &mut ReplyBuffer) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the caller asks for the time of day; nothing is counted by it"
+    )]
+    let now = SystemTime::now();
+    let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    replies.begin_array(2);
+    replies.write_bulk_number(since_1970.as_secs());
+    replies.write_bulk_number(since_1970.subsec_micros().into());
 }
 
 /// Writes the names of all commands.

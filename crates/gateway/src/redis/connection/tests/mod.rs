@@ -1,6 +1,7 @@
 //! Limits of one Redis connection: times, bytes held, and other protocols. The tests run over an
 //! in-memory socket, most of them with paused time.
 
+mod key_properties;
 mod session_commands;
 mod start_values;
 mod transactions;
