@@ -1,7 +1,8 @@
 //! `seqsvr hide` and `seqsvr show`.
 
 use anyhow::bail;
-use seqsvr_ids::opaque_numbers::{OpaqueError, OpaqueKey, OpaqueNumbers, OpaqueWidth};
+use seqsvr_ids::InputError;
+use seqsvr_ids::opaque_numbers::{OpaqueNumbers, OpaqueWidth};
 
 use crate::cli::OpaqueArgs;
 use crate::output::exit_code::BadInput;
@@ -20,7 +21,7 @@ pub(crate) fn show(args: &OpaqueArgs) -> anyhow::Result<()> {
 
 fn print_each(
     args: &OpaqueArgs,
-    map: impl Fn(&OpaqueNumbers, u64) -> Result<u64, OpaqueError>,
+    map: impl Fn(&OpaqueNumbers, u64) -> Result<u64, InputError>,
 ) -> anyhow::Result<()> {
     let file = args.key_file.display();
     let SecretFile { secret, mode } = read_secret_file("--key-file", &args.key_file)?;
@@ -30,14 +31,12 @@ fn print_each(
              a new key in a file of mode 0600, or run `chmod 600` on it as its owner"
         )));
     }
-    let key: OpaqueKey = secret
-        .parse()
-        .map_err(|error| BadInput(format!("--key-file {file}: {error}")))?;
     let width = match &*args.bits {
         "53" => OpaqueWidth::Bits53,
         _ => OpaqueWidth::Bits64,
     };
-    let opaque = OpaqueNumbers::new(&key, &args.name, width);
+    let opaque = OpaqueNumbers::new(&secret, &args.name, width)
+        .map_err(|error| BadInput(format!("--key-file {file}: {error}")))?;
     // Nothing is printed if one of them is wrong.
     let mapped = args.numbers.iter().map(|number| map(&opaque, *number));
     let mapped: Result<Vec<u64>, _> = mapped.collect();
