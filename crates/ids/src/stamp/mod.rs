@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub use until_unique::{Insertion, UntilUniqueError, until_unique};
 
+use crate::InputError;
 use crate::rising_counter::RisingCounter;
 
 /// 1970-01-01 in ticks since the year 1, as .NET counts them.
@@ -25,21 +26,18 @@ pub struct StampForm {
     is_falling: bool,
 }
 
-/// A number of random digits is out of bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("digits out of range: {0} is not in 1 to 18; use for example 4")]
-pub struct BadStampDigits(pub u32);
-
 impl StampForm {
     /// Makes a form. Falling stamps have the ticks that are left of the year 9999, so the newest
     /// sorts first.
     ///
     /// # Errors
     /// `digits` is not in 1 to [`STAMP_DIGITS_MAX`].
-    pub fn new(digits: u32, is_falling: bool) -> Result<Self, BadStampDigits> {
+    pub fn new(digits: u32, is_falling: bool) -> Result<Self, InputError> {
         match (1..=STAMP_DIGITS_MAX).contains(&digits) {
             true => Ok(Self { digits, is_falling }),
-            false => Err(BadStampDigits(digits)),
+            false => Err(InputError(format!(
+                "digits out of range: {digits} is not in 1 to {STAMP_DIGITS_MAX}; use for example 4"
+            ))),
         }
     }
 
@@ -61,12 +59,10 @@ impl StampForm {
 
     fn time_text(self, ticks: u64) -> String {
         let ticks = ticks.min(TICK_MAX);
-        let ticks = if self.is_falling {
-            TICK_MAX - ticks
-        } else {
-            ticks
-        };
-        format!("{ticks:019}")
+        match self.is_falling {
+            true => format!("{:019}", TICK_MAX - ticks),
+            false => format!("{ticks:019}"),
+        }
     }
 }
 

@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
+use uuid::timestamp::UUID_TICKS_BETWEEN_EPOCHS;
 use uuid::{Builder, Uuid};
 
 use crate::rising_counter::RisingCounter;
 
-/// 1970-01-01 in 100 ns since 1582-10-15.
-const UNIX_EPOCH_TICKS: u64 = 0x01b2_1dd2_1381_4000;
 /// The bit that no address of a network card has.
 const MULTICAST: u8 = 1;
 
@@ -54,7 +53,7 @@ impl GregorianUuids {
 
     #[inline]
     fn tick(&self, since_unix_epoch: Duration) -> u64 {
-        let now = UNIX_EPOCH_TICKS + (since_unix_epoch.as_nanos() / 100) as u64;
+        let now = UUID_TICKS_BETWEEN_EPOCHS + (since_unix_epoch.as_nanos() / 100) as u64;
         self.last_tick.next(|_| now)
     }
 }

@@ -18,7 +18,7 @@ mod namespace;
 mod v7_generator;
 
 pub use gregorian::GregorianUuids;
-pub use namespace::{BadNamespace, parse_namespace};
+pub use namespace::parse_namespace;
 pub use uuid::Uuid;
 use uuid::{Builder, Version};
 pub use v7_generator::UuidV7Generator;
