@@ -11,16 +11,11 @@ impl RisingCounter {
     /// receives another value.
     #[inline]
     pub(crate) fn next(&self, mut lift: impl FnMut(u64) -> u64) -> u64 {
-        let mut last = self.0.load(Ordering::Relaxed);
-        loop {
-            let next = lift(last).max(last.wrapping_add(1));
-            let swapped =
-                self.0
-                    .compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed);
-            match swapped {
-                Ok(_) => return next,
-                Err(found) => last = found,
-            }
-        }
+        let mut next = 0;
+        self.0.update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+            next = lift(last).max(last.wrapping_add(1));
+            next
+        });
+        next
     }
 }
