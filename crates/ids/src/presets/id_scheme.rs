@@ -68,19 +68,15 @@ impl IdScheme {
             return None;
         }
         let parts = self.codec.decode(id & ((1 << shift) - 1)).ok()?;
-        let (after_end, before_epoch) = (id >> shift, (id as i64) >> shift);
-        let (tick, time_ms) = match self.scale.unix_ms_of(after_end) {
-            time_ms if time_ms <= now_ms => (after_end, time_ms),
-            _ if before_epoch >= 0 => return None,
-            _ => {
-                let ms = before_epoch.checked_mul(self.scale.unit_ms() as i64)?;
-                (
-                    before_epoch as u64,
-                    self.scale.epoch_ms().checked_add_signed(ms)?,
-                )
-            }
+        let read_at = |tick: i64| {
+            let since_epoch_ms = tick.checked_mul(self.scale.unit_ms() as i64)?;
+            let time_ms = self.scale.epoch_ms().checked_add_signed(since_epoch_ms)?;
+            let parts = IdParts {
+                tick: tick as u64,
+                ..parts
+            };
+            (tick < 0 || time_ms <= now_ms).then_some(IdReading { parts, time_ms })
         };
-        let parts = IdParts { tick, ..parts };
-        Some(IdReading { parts, time_ms })
+        read_at((id >> shift) as i64).or_else(|| read_at(id as i64 >> shift))
     }
 }

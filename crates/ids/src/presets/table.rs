@@ -16,17 +16,13 @@ pub static PRESETS: LazyLock<Vec<IdPreset>> = LazyLock::new(|| {
 fn parse_row(row: &'static str) -> Option<IdPreset> {
     let columns: Vec<&str> = row.split('\t').collect();
     let [name, packages, layout, epoch_ms, unit_ms, seq_min, note] = columns.try_into().ok()?;
-    let packages = packages.split(' ').filter(|package| *package != "-");
+    let packages = packages.split(' ').filter_map(|text| text.split_once('='));
     Some(IdPreset {
         name,
-        packages: packages
-            .map(|text| text.split_once('='))
-            .collect::<Option<_>>()?,
+        packages: packages.collect(),
         layout,
-        epoch_ms: match epoch_ms {
-            "-" => None,
-            ms => Some(ms.parse().ok()?),
-        },
+        // No number if each user chooses one.
+        epoch_ms: epoch_ms.parse().ok(),
         unit_ms: unit_ms.parse().ok()?,
         seq_min: seq_min.parse().ok()?,
         note,
