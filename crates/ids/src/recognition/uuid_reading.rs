@@ -3,12 +3,13 @@
 //! Versions and variants are those of RFC 9562, sections 4 and 5; version 2 is that of DCE 1.1,
 //! Authentication and Security Services, section 5.2.1.1.
 
+use uuid::timestamp::UUID_TICKS_BETWEEN_EPOCHS;
 use uuid::{Uuid, Variant};
 
 use super::is_plausible_time;
 
-/// Unix seconds above all of a UUID. The crate wraps times before 1970 around, to above this.
-const UNIX_SECONDS_END: u64 = 1 << 40;
+/// Ticks of 100 ns in a millisecond.
+const TICKS_PER_MS: u64 = 10_000;
 /// Bits of the fraction of a second in the draft of 2021, below 36 bits of seconds.
 const DRAFT_FRACTION_BITS: u32 = 24;
 /// The bit of a node that no network card has.
@@ -66,10 +67,11 @@ pub fn read_uuid(text: &str, now_ms: u64) -> Option<UuidReading> {
         swapped,
         "as a GUID whose first three parts are little-endian",
     );
-    let may_be_draft = meaning.version == Some(7) && !is_plausible(&meaning);
-    let draft = may_be_draft.then(|| describe_draft(uuid));
-    let others = [Some(swapped), draft].into_iter().flatten();
-    let others = others.filter(is_plausible).collect();
+    let mut others = vec![swapped];
+    if meaning.version == Some(7) && !is_plausible(&meaning) {
+        others.push(describe_draft(uuid));
+    }
+    others.retain(is_plausible);
     Some(UuidReading {
         form,
         id: uuid.to_string(),
@@ -79,13 +81,12 @@ pub fn read_uuid(text: &str, now_ms: u64) -> Option<UuidReading> {
 }
 
 fn describe(uuid: Uuid, how: &'static str) -> UuidMeaning {
-    let (variant, has_version) = match uuid.get_variant() {
-        Variant::RFC4122 => ("RFC 9562", true),
-        Variant::NCS => ("NCS", false),
-        Variant::Microsoft => ("Microsoft", false),
-        _ => ("future", false),
+    let (variant, version) = match uuid.get_variant() {
+        Variant::RFC4122 => ("RFC 9562", Some(uuid.get_version_num())),
+        Variant::NCS => ("NCS", None),
+        Variant::Microsoft => ("Microsoft", None),
+        _ => ("future", None),
     };
-    let version = has_version.then(|| uuid.get_version_num());
     let content = match version {
         _ if uuid.is_nil() => "nil: no id",
         _ if uuid.is_max() => "max: greater than all others",
@@ -111,24 +112,20 @@ fn describe(uuid: Uuid, how: &'static str) -> UuidMeaning {
 }
 
 fn time_of(uuid: Uuid, version: usize) -> Option<u64> {
+    let (_, middle, high, rest) = uuid.as_fields();
     let uuid = match version {
         // Version 1 with the local id in place of the low bits of the time.
-        2 => {
-            let (_, middle, high, rest) = uuid.as_fields();
-            Uuid::from_fields(0, middle, high & 0xfff | 0x1000, rest)
-        }
+        2 => Uuid::from_fields(0, middle, high & 0xfff | 0x1000, rest),
         _ => uuid,
     };
-    let (seconds, nanos) = uuid.get_timestamp()?.to_unix();
-    let unix_ms = seconds.checked_mul(1_000)? + u64::from(nanos / 1_000_000);
-    (seconds < UNIX_SECONDS_END).then_some(unix_ms)
+    let (ticks, _) = uuid.get_timestamp()?.to_gregorian();
+    Some(ticks.checked_sub(UUID_TICKS_BETWEEN_EPOCHS)? / TICKS_PER_MS)
 }
 
 fn parts_of(uuid: Uuid, version: usize) -> Vec<(&'static str, String)> {
     let (low, _, _, rest) = uuid.as_fields();
-    let clock_sequence = u16::from_be_bytes([rest[0] & 0x3f, rest[1]]);
     let mut parts = match version {
-        1 | 6 => vec![("clock_sequence", clock_sequence.to_string())],
+        1 | 6 => vec![("clock_sequence", count_of(uuid))],
         2 => vec![
             ("local_id", low.to_string()),
             ("domain", name_domain(rest[1])),
@@ -146,25 +143,27 @@ fn parts_of(uuid: Uuid, version: usize) -> Vec<(&'static str, String)> {
 }
 
 fn name_domain(domain: u8) -> String {
-    match domain {
-        0 => String::from("0 (POSIX user)"),
-        1 => String::from("1 (POSIX group)"),
-        2 => String::from("2 (organization)"),
-        other => other.to_string(),
+    match ["POSIX user", "POSIX group", "organization"].get(usize::from(domain)) {
+        Some(name) => format!("{domain} ({name})"),
+        None => domain.to_string(),
     }
+}
+
+/// Returns the 14 bits after the variant.
+fn count_of(uuid: Uuid) -> String {
+    let (.., rest) = uuid.as_fields();
+    u16::from_be_bytes([rest[0] & 0x3f, rest[1]]).to_string()
 }
 
 /// Describes a UUID by draft 02 of "New UUID Formats" of 2021, in which version 7 counted seconds.
 fn describe_draft(uuid: Uuid) -> UuidMeaning {
-    let (low, middle, high, rest) = uuid.as_fields();
-    let time = u64::from(low) << 28 | u64::from(middle) << 12 | u64::from(high & 0xfff);
-    let fraction = time & ((1 << DRAFT_FRACTION_BITS) - 1);
-    let fraction_ms = (fraction * 1_000) >> DRAFT_FRACTION_BITS;
-    let sequence = u16::from_be_bytes([rest[0] & 0x3f, rest[1]]);
+    let (low, middle, high, _) = uuid.as_fields();
+    let time = u128::from(low) << 28 | u128::from(middle) << 12 | u128::from(high & 0xfff);
+    let time_ms = (time * 1_000) >> DRAFT_FRACTION_BITS;
     UuidMeaning {
         content: "36 bits of seconds, 24 of their fraction, and random bits",
-        time_ms: Some((time >> DRAFT_FRACTION_BITS) * 1_000 + fraction_ms),
-        parts: vec![("seq", sequence.to_string())],
+        time_ms: Some(time_ms as u64),
+        parts: vec![("seq", count_of(uuid))],
         ..describe(uuid, "by the draft of 2021, as PyPI uuid7 0.1.0 makes them")
     }
 }
