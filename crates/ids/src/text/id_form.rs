@@ -2,6 +2,24 @@
 
 use crate::InputError;
 
+/// Digits, then letters as they sort, without four that are read as others.
+const BASE32: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const BASE36: &str = "0123456789abcdefghijklmnopqrstuvwxyz";
+const BASE58: &str = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const BASE58_IN_WORDS: &str = "1 to 9 and letters except I, O and l";
+const BASE62: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Name of a form; its digits in the order of their values, and in words; length to which ids are
+/// filled with zeros, 0 for none; other lengths of texts that are likely ids.
+type FormRow = (
+    &'static str,
+    &'static str,
+    &'static str,
+    usize,
+    &'static [usize],
+);
+/// An id that errors write in the form that they expect.
+const EXAMPLE: u64 = 225_912_364_091_068_416;
+
 /// A way to write an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdForm {
@@ -32,60 +50,36 @@ impl IdForm {
 
     /// Returns the name that flags and prefixes use.
     pub fn name(self) -> &'static str {
-        match self {
-            IdForm::Decimal => "dec",
-            IdForm::Hex => "hex",
-            IdForm::Crockford => "base32",
-            IdForm::Base62 => "base62",
-            IdForm::Base58 => "base58",
-            IdForm::Base36 => "base36",
-        }
+        self.row().0
     }
 
-    /// Returns the digits in the order of their values.
-    fn alphabet(self) -> &'static [u8] {
+    fn row(self) -> FormRow {
         match self {
-            IdForm::Decimal => b"0123456789",
-            IdForm::Hex => b"0123456789abcdef",
-            IdForm::Crockford => b"0123456789ABCDEFGHJKMNPQRSTVWXYZ",
-            IdForm::Base62 => b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-            IdForm::Base58 => b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
-            IdForm::Base36 => b"0123456789abcdefghijklmnopqrstuvwxyz",
-        }
-    }
-
-    /// Returns the length to which ids are filled with zeros; 0 for none.
-    fn width(self) -> usize {
-        match self {
-            IdForm::Hex => 16,
-            IdForm::Crockford => 13,
-            IdForm::Base62 => 11,
-            IdForm::Decimal | IdForm::Base58 | IdForm::Base36 => 0,
+            IdForm::Decimal => ("dec", &BASE36[..10], "the digits 0 to 9", 0, &[]),
+            IdForm::Hex => ("hex", &BASE36[..16], "0 to 9 and a to f", 16, &[32]),
+            IdForm::Crockford => ("base32", BASE32, "0 to 9 and letters except U", 13, &[26]),
+            IdForm::Base62 => ("base62", BASE62, "0 to 9, A to Z and a to z", 11, &[]),
+            IdForm::Base58 => ("base58", BASE58, BASE58_IN_WORDS, 0, &[9, 10, 11]),
+            IdForm::Base36 => ("base36", BASE36, "0 to 9 and a to z", 0, &[10, 11, 12, 13]),
         }
     }
 
     /// Returns whether a text of this length is likely an id in this form, 64 or 128 bits wide.
     pub(super) fn may_have(self, length: usize) -> bool {
-        match self {
-            IdForm::Decimal => false,
-            IdForm::Hex => length == 16 || length == 32,
-            IdForm::Crockford => length == 13 || length == 26,
-            IdForm::Base62 => length == 11,
-            IdForm::Base58 => (9..=11).contains(&length),
-            IdForm::Base36 => (10..=13).contains(&length),
-        }
+        let (.., width, lengths) = self.row();
+        length == width || lengths.contains(&length)
     }
 
     /// Formats an id.
     pub fn format(self, id: u64) -> String {
-        let alphabet = self.alphabet();
-        let base = alphabet.len() as u64;
-        let (mut digits, mut rest) = (Vec::new(), id);
-        while rest > 0 || digits.len() < self.width().max(1) {
-            digits.push(alphabet[(rest % base) as usize] as char);
+        let (_, digits, _, width, _) = self.row();
+        let base = digits.len() as u64;
+        let (mut text, mut rest) = (Vec::new(), id);
+        while rest > 0 || text.len() < width.max(1) {
+            text.push(digits.as_bytes()[(rest % base) as usize] as char);
             rest /= base;
         }
-        digits.into_iter().rev().collect()
+        text.into_iter().rev().collect()
     }
 
     /// Parses a text of up to 128 bits. A negative decimal is the signed form of an id of 64 bits.
@@ -111,14 +105,16 @@ impl IdForm {
     }
 
     fn parse_digits(self, text: &str) -> Result<u128, InputError> {
-        let (form, (characters, example)) = (self.name(), self.describe());
-        let bad = |why| InputError(format!("{why}; write in {form} for example {example}"));
+        let (form, digits, characters, ..) = self.row();
+        let bad = |why| {
+            let example = self.format(EXAMPLE);
+            InputError(format!("{why}; write in {form} for example {example}"))
+        };
         if text.is_empty() {
             return Err(bad(format!(
                 "the id is empty: {form} has at least one character"
             )));
         }
-        let base = self.alphabet().len() as u128;
         let mut number = 0u128;
         for (index, character) in text.chars().enumerate() {
             let digit = self.digit_of(character).ok_or_else(|| {
@@ -128,7 +124,7 @@ impl IdForm {
                      {characters}"
                 ))
             })?;
-            let shifted = number.checked_mul(base);
+            let shifted = number.checked_mul(digits.len() as u128);
             let sum = shifted.and_then(|number| number.checked_add(digit));
             let too_large = || format!("{text:?} is too large: an id has at most 128 bits");
             number = sum.ok_or_else(|| bad(too_large()))?;
@@ -144,20 +140,7 @@ impl IdForm {
             (IdForm::Crockford, c) => c.to_ascii_uppercase(),
             (_, c) => c,
         };
-        let character = u8::try_from(character).ok()?;
-        let digit = self.alphabet().iter().position(|c| *c == character)?;
-        Some(digit as u128)
-    }
-
-    /// Describes the characters and gives an example of 64 bits.
-    fn describe(self) -> (&'static str, &'static str) {
-        match self {
-            IdForm::Decimal => ("the digits 0 to 9", "225912364091068416"),
-            IdForm::Hex => ("0 to 9 and a to f", "03229a1924045000"),
-            IdForm::Crockford => ("0 to 9 and letters except U", "068MT34J08M00"),
-            IdForm::Base62 => ("0 to 9, A to Z and a to z", "0GggDr9nEwK"),
-            IdForm::Base58 => ("1 to 9 and letters except I, O and l", "XR57j3BV3m"),
-            IdForm::Base36 => ("0 to 9 and a to z", "1psf8zbrfl6o"),
-        }
+        let (_, digits, ..) = self.row();
+        Some(digits.find(character)? as u128)
     }
 }
