@@ -197,8 +197,8 @@ impl Sequence for FakeAlloc {
         Ok(Response::new(v1::RaiseToResponse {
             value: *last,
             epoch: 1,
-            routes: None,
             cluster_tag: self.script.lock().cluster_tag.0,
+            ..v1::RaiseToResponse::default()
         }))
     }
 
