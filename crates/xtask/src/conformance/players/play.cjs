@@ -17,8 +17,9 @@ function fields(text) {
 // Writes a reply as one line: its type and value, or the class and text of its exception.
 function render(value, shape = false) {
   if (value instanceof Error) {
-    const before = value.previousErrors ? ` after ${render(value.previousErrors)}` : '';
-    return `${value.constructor.name}: ${value.message}${before}`;
+    // The errors of the commands, in a transaction of ioredis and of node redis.
+    const parts = value.previousErrors ?? value.replies;
+    return `${value.constructor.name}: ${value.message}${parts ? ` ${render(parts)}` : ''}`;
   }
   if (value === null || value === undefined) return value === null ? 'nil' : 'undefined';
   if (typeof value === 'number' || typeof value === 'bigint') {
