@@ -5,13 +5,13 @@
 //! the list is lowered.
 
 mod allowed_findings;
+mod documents;
 mod folders;
 mod functions;
 mod impls;
 mod lines;
 mod metrics;
 mod modules;
-mod paths;
 mod product_lines;
 mod source_tree;
 mod types;
@@ -69,7 +69,9 @@ pub fn lower_allowed(root: &Path) -> Result<(), String> {
 }
 
 fn find_all(tree: &SourceTree) -> Vec<Finding> {
-    let rules: [fn(&SourceTree) -> Vec<Finding>; 11] = [
+    let rules: [fn(&SourceTree) -> Vec<Finding>; 12] = [
+        documents::names::find_unknown,
+        documents::paths::find_dead,
         folders::find_crowded,
         functions::find_vague,
         functions::find_one_word_share,
@@ -77,7 +79,6 @@ fn find_all(tree: &SourceTree) -> Vec<Finding> {
         lines::find_long,
         metrics::find_undocumented,
         modules::find_cycles,
-        paths::find_dead,
         types::find_repeated,
         types::find_one_word_share,
         words::find_banned,

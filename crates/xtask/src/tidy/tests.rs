@@ -173,7 +173,7 @@ fn crowded_folders_are_found() {
 
 #[test]
 fn dead_paths_are_found_in_texts_and_comments() {
-    let findings = paths::find_dead(&make_tree(&[
+    let findings = documents::paths::find_dead(&make_tree(&[
         (
             "crates/a/src/b/c.rs",
             "// see `d.rs` and `b/c.rs`\nconst D: &str = \"`e.rs`\";\n",
@@ -192,7 +192,7 @@ fn dead_paths_are_found_in_texts_and_comments() {
 #[test]
 fn dead_links_are_found_in_markdown() {
     let page = "[a](other.md#b) [c](../crates/d) [web](https://e) [here](#f)\n[dead](gone.md)\n";
-    let findings = paths::find_dead(&make_tree(&[
+    let findings = documents::paths::find_dead(&make_tree(&[
         ("docs/page.md", page),
         ("docs/other.md", ""),
         ("crates/d/src/lib.rs", ""),
@@ -223,4 +223,41 @@ fn allowed_findings_only_shrink() {
     for text in ["line a.rs\n", "line a.rs 0\n", "line a.rs 1\nline a.rs 2\n"] {
         assert!(AllowedFindings::parse(text).is_err(), "{text:?}");
     }
+}
+
+#[test]
+fn unknown_commands_crates_and_exit_codes_are_found() {
+    let tree = make_tree(&[
+        (
+            "crates/seqsvr/src/cli/mod.rs",
+            "pub enum CliCommand {\n    /// Text.\n    RaiseTo(A),\n    Slot(SlotCommand),\n}\n\
+             enum SlotCommand {\n    Move(A),\n    Drain(B),\n}\n",
+        ),
+        ("Cargo.lock", "name = \"clap\"\nname = \"seqsvr-core\"\n"),
+        (
+            "docs/a.md",
+            "`seqsvr raise-to 1 2`, `seqsvr slot move|drain`, `seqsvr import F`, `seqsvr --help`\n\
+             ```\n$ seqsvr slot put 1 ; seqsvr KEY\nseqsvr rise\n```\n\
+             exit code 3, and exit code 4; seqsvr is a service\n\
+             `seqsvr-core` `seqsvr-nothing`\n\
+             - Elsewhere the well-maintained crate: clap (a note), turmoil.\n",
+        ),
+        ("docs/adr/1.md", "`seqsvr import`\n"),
+        ("docs/adr/2.md", ""),
+        ("docs/adr/README.md", "| [1](1.md) | one |\n"),
+    ]);
+    let findings = documents::names::find_unknown(&tree);
+    let found: Vec<_> = findings.iter().map(|f| (f.line, f.text.as_str())).collect();
+    assert_eq!(
+        found,
+        [
+            (0, "the table of decisions lacks 2.md"),
+            (1, "there is no command `seqsvr import`"),
+            (3, "there is no command `seqsvr slot put`"),
+            (4, "there is no command `seqsvr rise`"),
+            (6, "no command ends with exit code 4"),
+            (7, "there is no crate `seqsvr-nothing`"),
+            (8, "there is no crate `turmoil`"),
+        ]
+    );
 }

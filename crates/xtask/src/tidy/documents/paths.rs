@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Finding;
-use super::source_tree::{SourceFile, SourceTree};
+use crate::tidy::Finding;
+use crate::tidy::source_tree::{SourceFile, SourceTree};
 
 /// Extensions of the checked paths.
 const ENDS: &[&str] = &[".rs", ".md", ".proto", ".toml"];
@@ -16,7 +16,7 @@ const EXEMPT: &[&str] = &[
 ];
 
 /// Finds paths that do not exist.
-pub(super) fn find_dead(tree: &SourceTree) -> Vec<Finding> {
+pub(in crate::tidy) fn find_dead(tree: &SourceTree) -> Vec<Finding> {
     let mut known = BTreeSet::new();
     for file in &tree.files {
         let mut rest = file.path.as_str();

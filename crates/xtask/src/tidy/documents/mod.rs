@@ -1,0 +1,4 @@
+//! What documents name exists.
+
+pub(super) mod names;
+pub(super) mod paths;
