@@ -1,6 +1,6 @@
 //! `seqsvr decode ID…`.
 
-use std::io::{self, BufRead, Read};
+use std::io;
 
 use anyhow::bail;
 use seqsvr_core::layout::format_utc_ms;
@@ -11,10 +11,10 @@ use seqsvr_ids::recognition::{
 use seqsvr_ids::text::{IdForm, read_any_form};
 
 use super::decoded_id::{DecodedId, Reading};
-use super::now;
+use super::{now, read_line};
 use crate::cli::DecodeArgs;
 use crate::output::exit_code::BadInput;
-use crate::output::{log, stdout};
+use crate::output::log;
 
 /// Longest line of stdin that is an id, in bytes.
 const LINE_BYTES_MAX: usize = 1_024;
@@ -24,32 +24,42 @@ const SHOWN_BYTES: usize = 40;
 const WIDE_PRESET: &str = "npm:sonyflake";
 
 pub(crate) fn run(args: &DecodeArgs) -> anyhow::Result<()> {
-    let decoder = Decoder::new(args)?;
-    if let Some(note) = &decoder.preset_note {
+    let scheme = args.scheme.scheme()?;
+    let preset_note = args.scheme.preset.as_deref().and_then(describe_namesakes);
+    if let Some(note) = &preset_note {
         log::print_warning(note);
     }
-    if let [text] = &args.ids[..]
-        && text != "-"
-    {
-        let decoded = decoder.decode(text).map_err(BadInput)?;
-        return Ok(decoder.print(decoded)?);
-    }
+    let decoder = Decoder { args, scheme };
+    let is_alone = matches!(&args.ids[..], [text] if text != "-");
     let (mut total, mut failed) = (0u64, 0u64);
-    let mut decode_one = |text: &str| -> io::Result<()> {
+    let mut decode_one = |text: &str| -> anyhow::Result<()> {
         total += 1;
-        match decoder.decode(text) {
-            Ok(decoded) => decoder.print(decoded),
+        match decoder.decode(text.trim()) {
+            Ok(decoded) => decoded.print(args.json, preset_note.as_deref())?,
+            Err(error) if is_alone => bail!(BadInput(error.to_string())),
             Err(error) => {
                 failed += 1;
                 log::print_error(format_args!("{text}: {error}"));
-                Ok(())
             }
         }
+        Ok(())
     };
     for text in &args.ids {
-        match text == "-" {
-            true => for_each_line(&mut io::stdin().lock(), &mut decode_one)?,
-            false => decode_one(text)?,
+        if text != "-" {
+            decode_one(text)?;
+            continue;
+        }
+        let (mut input, mut line) = (io::stdin().lock(), Vec::new());
+        while read_line(&mut input, LINE_BYTES_MAX, &mut line)? {
+            if line.len() > LINE_BYTES_MAX {
+                // With the mark it is no id.
+                line.truncate(SHOWN_BYTES);
+                line.extend("…".bytes());
+            }
+            match String::from_utf8_lossy(&line).trim() {
+                "" => {}
+                text => decode_one(text)?,
+            }
         }
     }
     match failed {
@@ -60,77 +70,26 @@ pub(crate) fn run(args: &DecodeArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Calls `each` with every line that is not blank. A line that is too long is cut, and marked so
-/// that it is no id.
-fn for_each_line(
-    input: &mut impl BufRead,
-    mut each: impl FnMut(&str) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut line = Vec::new();
-    while (&mut *input)
-        .take(LINE_BYTES_MAX as u64)
-        .read_until(b'\n', &mut line)?
-        > 0
-    {
-        let mut mark = "";
-        if line.len() == LINE_BYTES_MAX && !line.ends_with(b"\n") {
-            input.skip_until(b'\n')?;
-            line.truncate(SHOWN_BYTES);
-            mark = "…";
-        }
-        let text = format!("{}{mark}", String::from_utf8_lossy(&line).trim());
-        if !text.is_empty() {
-            each(&text)?;
-        }
-        line.clear();
-    }
-    Ok(())
+/// Returns what to know about a preset whose name other packages have too.
+fn describe_namesakes(name: &str) -> Option<String> {
+    let others = find_namesakes(name).join(", ");
+    (!others.is_empty()).then(|| {
+        format!(
+            "--preset {name}: packages of this name differ: {others}; if one of them made the ids, \
+             name it"
+        )
+    })
 }
 
 struct Decoder<'a> {
     args: &'a DecodeArgs,
     scheme: Option<IdScheme>,
-    /// What to know about the preset.
-    preset_note: Option<String>,
 }
 
 impl Decoder<'_> {
-    fn new(args: &DecodeArgs) -> Result<Decoder<'_>, BadInput> {
-        let preset_note = args.scheme.preset.as_ref().and_then(|name| {
-            let others = find_namesakes(name);
-            let note = || {
-                format!(
-                    "--preset {name}: packages of this name differ: {}; if one of them made the \
-                     ids, name it",
-                    others.join(", ")
-                )
-            };
-            (!others.is_empty()).then(note)
-        });
-        Ok(Decoder {
-            args,
-            scheme: args.scheme.scheme()?,
-            preset_note,
-        })
-    }
-
-    fn print(&self, mut decoded: DecodedId) -> io::Result<()> {
-        for warning in &decoded.warnings {
-            log::print_warning(format_args!("{}: {warning}", decoded.text));
-        }
-        if self.args.json {
-            decoded.warnings.extend(self.preset_note.clone());
-            return stdout::print_json(decoded.to_json());
-        }
-        decoded
-            .to_lines()
-            .into_iter()
-            .try_for_each(stdout::print_line)
-    }
-
     /// Decodes one text. The error says why it cannot be decoded.
-    fn decode(&self, text: &str) -> Result<DecodedId, String> {
-        let (text, now_ms) = (text.trim(), now().as_millis() as u64);
+    fn decode(&self, text: &str) -> anyhow::Result<DecodedId> {
+        let now_ms = now().as_millis() as u64;
         if let Some(uuid) = read_uuid(text, now_ms) {
             let time_ms = uuid.meaning.time_ms;
             let warning = time_ms.and_then(|time_ms| warn_of_time(time_ms, None, now_ms));
@@ -143,15 +102,12 @@ impl Decoder<'_> {
                 warnings: warning.into_iter().collect(),
             });
         }
-        let forms = read_any_form(text).map_err(|e| e.to_string())?;
+        let forms = read_any_form(text)?;
         let decode = |&(form, number): &_| self.decode_number(text, form, number, now_ms);
         let mut attempts: Vec<_> = forms.iter().map(decode).collect();
-        let is_likely = |attempt: &Result<DecodedId, String>| {
-            let decoded = attempt.as_ref();
-            decoded.is_ok_and(|decoded| decoded.warnings.is_empty())
-        };
-        let chosen = attempts.iter().position(is_likely).unwrap_or(0);
-        let mut decoded = attempts.swap_remove(chosen)?;
+        // The first one without a warning, or else the first.
+        attempts.sort_by_key(|attempt| !attempt.as_ref().is_ok_and(|d| d.warnings.is_empty()));
+        let mut decoded = attempts.swap_remove(0)?;
         let form = decoded.form;
         let others = forms.iter().map(|(other, _)| other.name());
         let others = others.filter(|other| *other != form).map(|other| {
@@ -167,16 +123,17 @@ impl Decoder<'_> {
         form: IdForm,
         number: u128,
         now_ms: u64,
-    ) -> Result<DecodedId, String> {
+    ) -> anyhow::Result<DecodedId> {
         let mut decoded = DecodedId {
             text: text.to_owned(),
             form: form.name(),
             id: number.to_string(),
-            reading: None,
-            others: Vec::new(),
-            warnings: Vec::new(),
+            ..DecodedId::default()
         };
-        self.add_readings(&mut decoded, number, now_ms)?;
+        match &self.scheme {
+            Some(scheme) => self.add_reading(&mut decoded, scheme, number, now_ms)?,
+            None => decoded.others = self.find_readings(number, now_ms)?,
+        }
         let magnitude = match text.contains('-') {
             true => (number as i64).unsigned_abs().into(),
             false => number,
@@ -190,55 +147,63 @@ impl Decoder<'_> {
         Ok(decoded)
     }
 
-    fn add_readings(
+    /// Returns what a number can be.
+    fn find_readings(&self, number: u128, now_ms: u64) -> anyhow::Result<Vec<Reading>> {
+        let candidates = match narrow_id(number) {
+            Ok(id) => find_candidates(id, now_ms),
+            Err(wide) => {
+                let candidate = find_wide_candidate(number);
+                let candidate = candidate.filter(|c| is_plausible_time(c.reading.time_ms, now_ms));
+                vec![candidate.ok_or(wide)?]
+            }
+        };
+        if candidates.is_empty() {
+            bail!(
+                "no preset reads {number} as a time from 2006 to tomorrow; give --preset, with \
+                 --epoch if it has none of its own, or --layout and --epoch, for example --preset \
+                 uidgenerator --epoch 2024-01-01"
+            );
+        }
+        let long_id = self.long_id(number);
+        let readings = candidates.iter().map(|c| Reading::of_candidate(c, long_id));
+        Ok(readings.collect())
+    }
+
+    /// Adds what a number says by the scheme.
+    fn add_reading(
         &self,
         decoded: &mut DecodedId,
+        scheme: &IdScheme,
         number: u128,
         now_ms: u64,
-    ) -> Result<(), String> {
-        let long_of = |id: u64| self.args.long.then_some(id);
-        match (&self.scheme, narrow_id(number)) {
-            (None, Ok(id)) => {
-                let candidates = find_candidates(id, now_ms);
-                let readings = candidates.iter();
-                let readings = readings.map(|c| Reading::of_candidate(c, long_of(id)));
-                decoded.others = readings.collect();
-                if decoded.others.is_empty() {
-                    return Err(format!(
-                        "no preset reads {id} as a time from 2006 to tomorrow; give --preset, with \
-                         --epoch if it has none of its own, or --layout and --epoch, for example \
-                         --preset uidgenerator --epoch 2024-01-01"
-                    ));
-                }
-            }
-            (None, Err(wide)) => {
-                let candidate = find_wide_candidate(number)
-                    .filter(|candidate| is_plausible_time(candidate.reading.time_ms, now_ms));
-                let candidate = candidate.ok_or_else(|| wide.to_string())?;
-                decoded.others = vec![Reading::of_candidate(&candidate, None)];
-            }
-            (Some(scheme), Ok(id)) => {
+    ) -> anyhow::Result<()> {
+        let (reading, bounds) = match narrow_id(number) {
+            Ok(id) => {
                 let unchecked = || scheme.read_unchecked_time(id, now_ms);
-                let reading = scheme.read(id);
-                let reading = reading.or_else(|e| unchecked().ok_or_else(|| e.to_string()))?;
-                let warning = warn_of_time(reading.time_ms, Some(scheme), now_ms);
-                decoded.warnings.extend(warning);
-                decoded.reading = Some(Reading::of_parts(scheme, &reading, long_of(id)));
+                let reading = scheme.read(id).or_else(|e| unchecked().ok_or(e))?;
+                (reading, Some(scheme))
             }
-            (Some(scheme), Err(wide)) => {
+            Err(wide) => {
                 let is_wide_preset = self.args.scheme.preset.as_deref() == Some(WIDE_PRESET);
                 let candidate = find_wide_candidate(number).filter(|_| is_wide_preset);
-                let mut reading = candidate.ok_or_else(|| wide.to_string())?.reading;
+                decoded.warnings.push(wide.to_string());
+                let mut reading = candidate.ok_or(wide)?.reading;
                 if self.args.scheme.epoch.is_some() {
                     reading.time_ms = scheme.scale().unix_ms_of(reading.parts.tick);
                 }
-                decoded.warnings.push(wide.to_string());
-                let warning = warn_of_time(reading.time_ms, None, now_ms);
-                decoded.warnings.extend(warning);
-                decoded.reading = Some(Reading::of_parts(scheme, &reading, None));
+                (reading, None)
             }
-        }
+        };
+        let warning = warn_of_time(reading.time_ms, bounds, now_ms);
+        decoded.warnings.extend(warning);
+        decoded.reading = Some(Reading::of_parts(scheme, &reading, self.long_id(number)));
         Ok(())
+    }
+
+    /// Returns the id if its line has the long form.
+    fn long_id(&self, number: u128) -> Option<u64> {
+        let id = u64::try_from(number).ok();
+        id.filter(|_| self.args.long)
     }
 }
 

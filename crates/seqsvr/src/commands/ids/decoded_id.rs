@@ -1,12 +1,18 @@
 //! What `seqsvr decode` prints about one id.
 
+use std::io;
+
+use itertools::Itertools as _;
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::presets::{IdReading, IdScheme};
 use seqsvr_ids::recognition::{IdCandidate, UuidMeaning};
 use seqsvr_ids::text::format_long;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+
+use crate::output::{log, stdout};
 
 /// An id that was decoded.
+#[derive(Default)]
 pub(super) struct DecodedId {
     /// As the user wrote it.
     pub(super) text: String,
@@ -23,16 +29,21 @@ pub(super) struct DecodedId {
 /// A way to read an id: in words, and as fields of JSON.
 pub(super) struct Reading {
     words: String,
-    facts: Facts,
+    facts: Vec<(&'static str, Value)>,
 }
 
-/// Names and values in the order in which people read them.
-type Facts = Vec<(&'static str, Value)>;
-
 impl DecodedId {
-    /// Returns the lines for people: the id, then one for each further reading.
-    pub(super) fn to_lines(&self) -> Vec<String> {
-        let (text, form, id) = (&self.text, self.form, &self.id);
+    /// Prints the warnings, then the object for programs or the lines for people. `note` is one
+    /// more warning, which people have seen.
+    pub(super) fn print(mut self, is_json: bool, note: Option<&str>) -> io::Result<()> {
+        for warning in &self.warnings {
+            log::print_warning(format_args!("{}: {warning}", self.text));
+        }
+        if is_json {
+            self.warnings.extend(note.map(str::to_owned));
+            return stdout::print_json(self.into_json());
+        }
+        let DecodedId { text, form, id, .. } = &self;
         let head = match text == id {
             true => id.clone(),
             false => format!("{text} ({form}) = {id}"),
@@ -41,99 +52,90 @@ impl DecodedId {
             Some(reading) => &reading.words,
             None => "may be, the most plausible first",
         };
-        let others = self.others.iter().map(|other| format!("  {}", other.words));
-        std::iter::once(format!("{head}: {words}"))
-            .chain(others)
-            .collect()
+        stdout::print_line(format_args!("{head}: {words}"))?;
+        let mut others = self.others.iter();
+        others.try_for_each(|other| stdout::print_line(format_args!("  {}", other.words)))
     }
 
-    /// Returns the object for programs. Readings that are not certain are in a list.
-    pub(super) fn to_json(&self) -> Value {
-        let others = self.others.iter().map(Reading::to_object);
-        let mut object = json!({
-            "text": self.text, "form": self.form, "id": self.id,
-            "candidates": others.collect::<Vec<_>>(), "warnings": self.warnings,
-        });
-        for (name, value) in self.reading.iter().flat_map(Reading::to_object) {
-            object[name] = value;
-        }
-        object
+    /// Readings that are not certain are in a list.
+    fn into_json(self) -> Value {
+        let others = self
+            .others
+            .into_iter()
+            .map(|other| Value::from_iter(other.facts));
+        let mut facts = self.reading.map_or_else(Vec::new, |reading| reading.facts);
+        facts.extend([
+            ("text", self.text.into()),
+            ("form", self.form.into()),
+            ("id", self.id.into()),
+            ("candidates", others.collect()),
+            ("warnings", self.warnings.into()),
+        ]);
+        Value::from_iter(facts)
     }
 }
 
 impl Reading {
-    /// Makes the reading of an id by a scheme. `long_id` is the id if its line has the long form.
-    pub(super) fn of_parts(
-        scheme: &IdScheme,
-        reading: &IdReading,
-        long_id: Option<u64>,
+    /// Makes a reading of a time and further values. Words have those that are known.
+    fn new(
+        time_ms: Option<u64>,
+        values: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> Reading {
-        let mut facts = time_facts(Some(reading.time_ms));
-        // Ticks before the epoch are negative.
-        facts.push(("tick", (reading.parts.tick as i64).into()));
-        let parts = scheme.codec().named_parts(&reading.parts);
-        for (name, value, max) in parts.into_iter().skip(1) {
-            facts.push((name, (max > 0).then_some(value).into()));
-        }
-        let words = match long_id {
-            Some(id) => format_long(scheme, id, reading),
-            None => to_words(&facts),
-        };
+        let time = time_ms.map(format_utc_ms);
+        let mut facts = values.into_iter().collect::<Vec<_>>();
+        let known = facts.iter().filter(|(_, value)| !value.is_null());
+        let known = known.map(|(name, value)| match value {
+            Value::String(text) => format!("{name} {text}"),
+            number => format!("{name} {number}"),
+        });
+        let words = time.iter().cloned().chain(known).join(", ");
+        facts.extend([("time", time.into()), ("time_ms", time_ms.into())]);
         Reading { words, facts }
+    }
+
+    /// Makes the reading of an id by a scheme. `long_id` is the id if its line has the long form.
+    pub(super) fn of_parts(scheme: &IdScheme, id: &IdReading, long_id: Option<u64>) -> Reading {
+        // Ticks before the epoch are negative.
+        let parts = scheme.codec().named_parts(&id.parts);
+        let values =
+            parts.map(|(name, value, max)| (name, (max > 0).then_some(value as i64).into()));
+        let mut reading = Reading::new(Some(id.time_ms), values);
+        if let Some(long_id) = long_id {
+            reading.words = format_long(scheme, long_id, id);
+        }
+        reading
     }
 
     /// Makes the reading of an id that may be of some presets.
     pub(super) fn of_candidate(candidate: &IdCandidate, long_id: Option<u64>) -> Reading {
-        let reading = Reading::of_parts(&candidate.scheme, &candidate.reading, long_id);
+        let mut reading = Reading::of_parts(&candidate.scheme, &candidate.reading, long_id);
         let presets: Vec<_> = candidate.presets.iter().map(|preset| preset.name).collect();
-        let words = match long_id {
-            Some(_) => &reading.words,
-            None => &candidate.reason,
-        };
-        let words = format!("{}: {words}", presets.join(", "));
-        let mut facts = reading.facts;
-        facts.push(("presets", presets.into()));
-        facts.push(("reason", candidate.reason.as_str().into()));
-        Reading { words, facts }
+        let reason = candidate.reason.as_str();
+        let words = long_id.map_or(reason, |_| &reading.words);
+        reading.words = format!("{}: {words}", presets.join(", "));
+        reading
+            .facts
+            .extend([("presets", presets.into()), ("reason", reason.into())]);
+        reading
     }
 
     /// Makes the reading of a UUID.
     pub(super) fn of_uuid(meaning: &UuidMeaning) -> Reading {
         let (how, content) = (meaning.how, meaning.content);
-        let mut facts = time_facts(meaning.time_ms);
-        facts.push(("variant", meaning.variant.into()));
         let parts = meaning.parts.iter();
-        facts.extend(parts.map(|(name, value)| (*name, value.as_str().into())));
+        let parts = parts.map(|(name, text)| (*name, text.as_str().into()));
+        let values = [("variant", meaning.variant.into())]
+            .into_iter()
+            .chain(parts);
+        let mut reading = Reading::new(meaning.time_ms, values);
         let version = meaning.version.map(|version| format!(" version {version}"));
         let version = version.unwrap_or_default();
-        let words = format!("UUID{version} {how}: {content}, {}", to_words(&facts));
-        facts.push(("uuid", how.into()));
-        facts.push(("version", meaning.version.into()));
-        facts.push(("content", content.into()));
-        Reading { words, facts }
+        reading.words = format!("UUID{version} {how}: {content}, {}", reading.words);
+        reading.facts.extend([
+            ("uuid", how.into()),
+            ("version", meaning.version.into()),
+            ("content", content.into()),
+        ]);
+        reading
     }
-
-    fn to_object(&self) -> Map<String, Value> {
-        let facts = self.facts.iter();
-        facts
-            .map(|(name, value)| ((*name).to_owned(), value.clone()))
-            .collect()
-    }
-}
-
-fn time_facts(time_ms: Option<u64>) -> Facts {
-    let time = time_ms.map(format_utc_ms);
-    vec![("time", time.into()), ("time_ms", time_ms.into())]
-}
-
-/// Returns the facts in words. A time is written once, without its name.
-fn to_words(facts: &Facts) -> String {
-    let known = facts.iter().filter(|(_, value)| !value.is_null());
-    let words = known.filter_map(|(name, value)| match (*name, value) {
-        ("time_ms", _) => None,
-        ("time", Value::String(time)) => Some(time.clone()),
-        (name, Value::String(text)) => Some(format!("{name} {text}")),
-        (name, number) => Some(format!("{name} {number}")),
-    });
-    words.collect::<Vec<_>>().join(", ")
 }

@@ -6,6 +6,7 @@ pub(super) mod new;
 pub(super) mod opaque;
 pub(super) mod stats;
 
+use std::io::{self, BufRead, Read};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the time since the Unix epoch.
@@ -14,4 +15,16 @@ fn now() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
+}
+
+/// Reads a line into `line`; returns false at the end of the input. A line above `bytes_max` is
+/// cut, and still above it.
+fn read_line(input: &mut impl BufRead, bytes_max: usize, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let mut limited = input.by_ref().take(bytes_max as u64 + 1);
+    limited.read_until(b'\n', line)?;
+    if line.len() > bytes_max && !line.ends_with(b"\n") {
+        input.skip_until(b'\n')?;
+    }
+    Ok(!line.is_empty())
 }

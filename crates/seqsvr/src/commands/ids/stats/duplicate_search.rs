@@ -4,15 +4,15 @@
 //! the process is killed.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
-use std::path::PathBuf;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use indicatif::ProgressBar;
 use itertools::Itertools as _;
 
 /// Ids that are sorted at once: 64 MiB.
-const RUN_IDS: usize = 1 << 22;
+pub(super) const RUN_IDS: usize = 1 << 22;
 /// Bytes of a run that are read or written at once.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Duplicates that are named, the smallest first.
@@ -23,33 +23,25 @@ pub(super) struct DuplicateSearch {
     dir: PathBuf,
     run_ids: usize,
     run: Vec<u128>,
-    files: Vec<File>,
+    /// Runs that are on disk.
+    written: Vec<IdRun>,
 }
 
-/// What was found.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct FoundDuplicates {
-    /// Ids that repeat an earlier one.
-    pub(super) repeats: u64,
-    /// The smallest of them, and how often each occurs.
-    named: Vec<(u128, u64)>,
-}
+/// Sorted ids.
+type IdRun = Box<dyn Iterator<Item = io::Result<u128>>>;
+
+/// How many ids repeat an earlier one; the smallest of them, and how often each occurs.
+pub(super) type FoundDuplicates = (u64, Vec<(u128, usize)>);
 
 impl DuplicateSearch {
-    /// Searches with temporary files in `dir`. They are made if the ids do not fit in memory.
-    pub(super) fn new(dir: PathBuf) -> DuplicateSearch {
+    /// Searches with temporary files in `dir`. They are made for more than `run_ids` ids.
+    pub(super) fn new(dir: PathBuf, run_ids: usize) -> DuplicateSearch {
         DuplicateSearch {
             dir,
-            run_ids: RUN_IDS,
+            run_ids,
             run: Vec::new(),
-            files: Vec::new(),
+            written: Vec::new(),
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn with_run_ids(mut self, run_ids: usize) -> DuplicateSearch {
-        self.run_ids = run_ids;
-        self
     }
 
     /// Adds an id.
@@ -60,8 +52,8 @@ impl DuplicateSearch {
         if self.run.len() == self.run_ids {
             self.run.sort_unstable();
             let file = tempfile::tempfile_in(&self.dir).and_then(|file| self.write_run(file));
-            self.files
-                .push(file.with_context(|| self.describe_failure())?);
+            let run = read_run(file.with_context(|| describe_failure(&self.dir))?);
+            self.written.push(Box::new(run.take(self.run_ids)));
             self.run.clear();
         }
         self.run.push(id);
@@ -84,70 +76,41 @@ impl DuplicateSearch {
     /// # Errors
     /// A temporary file cannot be read.
     pub(super) fn finish(mut self, bar: &ProgressBar) -> anyhow::Result<FoundDuplicates> {
-        let written = self.files.len() * self.run_ids;
         bar.set_message("ids sorted");
         bar.reset();
-        bar.set_length((written + self.run.len()) as u64);
+        bar.set_length((self.written.len() * self.run_ids + self.run.len()) as u64);
         self.run.sort_unstable();
-        let failure = self.describe_failure();
-        let files = self.files.into_iter();
-        let mut runs: Vec<IdRun> = files
-            .map(|file| Box::new(read_run(file)) as IdRun)
-            .collect();
-        runs.push(Box::new(self.run.into_iter().map(Ok)));
+        self.written.push(Box::new(self.run.into_iter().map(Ok)));
         // An error is before every id.
-        let merged = runs
-            .into_iter()
-            .kmerge_by(|a, b| a.as_ref().ok() < b.as_ref().ok());
+        let is_before = |a: &io::Result<_>, b: &io::Result<_>| a.as_ref().ok() < b.as_ref().ok();
+        let merged = self.written.into_iter().kmerge_by(is_before);
         let is_same = |a: &_, b: &_| matches!((a, b), (Ok(a), Ok(b)) if a == b);
-        let mut found = FoundDuplicates::default();
+        let (mut repeats, mut named) = (0, Vec::new());
         for (times, id) in bar.wrap_iter(merged).dedup_by_with_count(is_same) {
-            found.count(id.with_context(|| failure.clone())?, times as u64);
+            let id = id.with_context(|| describe_failure(&self.dir))?;
+            repeats += times as u64 - 1;
+            if times > 1 && named.len() < NAMED_MAX {
+                named.push((id, times));
+            }
         }
-        Ok(found)
-    }
-
-    fn describe_failure(&self) -> String {
-        format!(
-            "the sort on disk failed: it needs 16 bytes an id in {}; name a directory with more \
-             space with --tmp",
-            self.dir.display()
-        )
+        Ok((repeats, named))
     }
 }
 
-/// Sorted ids.
-type IdRun = Box<dyn Iterator<Item = io::Result<u128>>>;
-
+/// Reads ids up to the first error; the end of the file is one.
 fn read_run(file: File) -> impl Iterator<Item = io::Result<u128>> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, file);
-    std::iter::from_fn(move || {
+    std::iter::repeat_with(move || {
         let mut id = [0; 16];
-        match input.read_exact(&mut id) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => None,
-            read => Some(read.map(|()| u128::from_le_bytes(id))),
-        }
+        input.read_exact(&mut id)?;
+        Ok(u128::from_le_bytes(id))
     })
 }
 
-impl FoundDuplicates {
-    /// Counts an id that occurs this often.
-    pub(super) fn count(&mut self, id: u128, times: u64) {
-        if times > 1 {
-            self.repeats += times - 1;
-            if self.named.len() < NAMED_MAX {
-                self.named.push((id, times));
-            }
-        }
-    }
-
-    /// Returns how many ids repeat an earlier one, and the smallest of them as `format` has it.
-    pub(super) fn describe(&self, format: impl Fn(u128) -> String) -> String {
-        let mut text = self.repeats.to_string();
-        for (index, (id, times)) in self.named.iter().enumerate() {
-            text.push_str(if index == 0 { ": " } else { ", " });
-            text.push_str(&format!("{} ({times} times)", format(*id)));
-        }
-        text
-    }
+fn describe_failure(dir: &Path) -> String {
+    format!(
+        "the sort on disk failed: it needs 16 bytes an id in {}; name a directory with more space \
+         with --tmp",
+        dir.display()
+    )
 }

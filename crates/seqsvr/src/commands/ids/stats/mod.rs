@@ -3,32 +3,27 @@
 //! Memory is bounded for any number of ids: one run of the sort, a count for each of 2^20 periods
 //! and one for each of 2^22 workers.
 
-mod busy_curve;
 mod duplicate_search;
-mod id_lines;
+mod id_parser;
 mod order_check;
-mod worker_shares;
+mod time_stats;
 
-use std::fmt::{self, Write as _};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
-use seqsvr_core::layout::format_utc_ms;
-use seqsvr_ids::presets::IdScheme;
-use seqsvr_ids::recognition::{is_plausible_time, narrow_id};
+use itertools::Itertools as _;
 
-use self::busy_curve::BusyCurve;
-use self::duplicate_search::DuplicateSearch;
-use self::id_lines::{FILE_ADVICE, IdLines};
+use self::duplicate_search::{DuplicateSearch, RUN_IDS};
+use self::id_parser::{IdParser, LINE_BYTES_MAX};
 use self::order_check::OrderCheck;
-use self::worker_shares::WorkerShares;
-use super::now;
+use self::time_stats::TimeStats;
+use super::read_line;
 use crate::cli::IdStatsArgs;
 use crate::output::exit_code::{BadInput, unreadable_input};
-use crate::output::{log, stdout};
+use crate::output::stdout;
 
 pub(crate) fn run(args: &IdStatsArgs) -> anyhow::Result<()> {
     let scheme = args.scheme.scheme()?;
@@ -39,126 +34,87 @@ pub(crate) fn run(args: &IdStatsArgs) -> anyhow::Result<()> {
                 .into()
         ));
     }
+    let is_falling = scheme.as_ref().is_some_and(|s| s.layout().is_inverted());
+    let mut times = scheme.map(|scheme| TimeStats::new(scheme, args.by.map(|by| by as u64)));
+    let tmp = args.tmp.clone().unwrap_or_else(std::env::temp_dir);
+    let mut duplicates = DuplicateSearch::new(tmp, RUN_IDS);
+    let mut order = OrderCheck::default();
+    let mut parser = IdParser {
+        form: args.form,
+        ..IdParser::default()
+    };
+
     let bar = ProgressBar::no_length().with_message("bytes read");
     let style = ProgressStyle::with_template("{msg} {human_pos} {wide_bar} {percent} %")?;
     bar.set_style(style.progress_chars("#-"));
     let name = args.file.display().to_string();
-    let mut lines = IdLines::new(open(&args.file, &bar)?, name.clone(), args.form);
-    let is_falling = scheme.as_ref().is_some_and(|s| s.layout().is_inverted());
-    let mut times = scheme.map(|scheme| TimeStats::new(scheme, args.by.map(|by| by as u64)));
-    let tmp = args.tmp.clone().unwrap_or_else(std::env::temp_dir);
-    let (mut duplicates, mut order) = (DuplicateSearch::new(tmp), OrderCheck::default());
-    let mut ids = 0u64;
-    while let Some(id) = lines.next_id()? {
-        ids += 1;
+    let unreadable = |cause| {
+        let advice = "name a text file with one id a line, or - for stdin";
+        unreadable_input(&name, &cause, advice)
+    };
+    let mut input = BufReader::with_capacity(1 << 20, open(&args.file, &bar).map_err(unreadable)?);
+    let (mut line, mut number) = (Vec::new(), 0u64);
+    while read_line(&mut input, LINE_BYTES_MAX, &mut line).map_err(unreadable)? {
+        number += 1;
+        let bad_line = |cause| BadInput(format!("{name}, line {number}: {cause}"));
+        let Some(id) = parser.parse(&line, number).map_err(bad_line)? else {
+            continue;
+        };
         let time_ms = times.as_mut().map(|times| times.add(id)).transpose();
-        let time_ms = time_ms.map_err(|cause| lines.bad_line(&cause))?;
+        let time_ms = time_ms.map_err(bad_line)?;
         if args.check {
             duplicates.add(id)?;
             order.add(id, is_falling, time_ms);
         }
     }
-    let found = duplicates.finish(&bar)?;
+    let (repeats, named) = duplicates.finish(&bar)?;
     bar.finish_and_clear();
-    if ids == 0 {
+    if parser.ids == 0 {
         bail!(BadInput(format!(
             "{name}: there is no id; write one a line, for example 225912364091068416"
         )));
     }
-    let mut report = String::new();
-    if let Some(header) = &lines.header {
-        writeln!(report, "header        {header}")?;
-    }
-    writeln!(report, "ids           {ids}")?;
+
+    let header = parser
+        .header
+        .iter()
+        .map(|header| ("header", header.clone()));
+    let mut rows: Vec<_> = header.chain([("ids", parser.ids.to_string())]).collect();
     if let Some(times) = &times {
-        times.describe(&mut report)?;
+        times.check_times();
+        rows.extend(times.to_rows());
     }
     if args.check {
-        let duplicates = found.describe(|id| lines.format(id));
-        writeln!(report, "duplicates    {duplicates}")?;
-        writeln!(report, "out of order  {order}")?;
+        let named = named.into_iter();
+        let mut named = named.map(|(id, times)| format!("{} ({times} times)", parser.format(id)));
+        let duplicates = match repeats {
+            0 => String::from("0"),
+            _ => format!("{repeats}: {}", named.join(", ")),
+        };
+        rows.push(("duplicates", duplicates));
+        rows.push(("out of order", order.to_string()));
     }
-    if let Some(times) = times {
-        let now_ms = now().as_millis() as u64;
-        if ![times.first_ms, times.last_ms]
-            .into_iter()
-            .all(|ms| is_plausible_time(ms, now_ms))
-        {
-            log::print_warning(
-                "ids have times before 2006 or in the future; check the preset and its epoch",
-            );
-        }
-        times.curve.describe(&mut report)?;
-        times.shares.describe(&mut report, &times.scheme, ids)?;
+    for (name, value) in rows {
+        stdout::print_line(format_args!("{name:<13} {value}"))?;
     }
-    let mut rows = report.lines().map(str::trim_end);
-    rows.try_for_each(stdout::print_line)?;
-    match found.repeats {
+    if let Some(mut times) = times {
+        times.print_curve()?;
+        times.print_shares(parser.ids)?;
+    }
+    match repeats {
         0 => Ok(()),
         n => bail!("{name}: {n} ids repeat an earlier one; the report on stdout names some"),
     }
 }
 
 /// Opens the file, or stdin for `-`. The bar moves as it is read.
-fn open(file: &Path, bar: &ProgressBar) -> anyhow::Result<Box<dyn Read>> {
+fn open(file: &Path, bar: &ProgressBar) -> io::Result<Box<dyn Read>> {
     if file.as_os_str() == "-" {
         return Ok(Box::new(bar.wrap_read(io::stdin().lock())));
     }
-    let opened = File::open(file).and_then(|file| Ok((file.metadata()?, file)));
-    let what = file.display().to_string();
-    let (about, file) = opened.map_err(|cause| unreadable_input(&what, &cause, FILE_ADVICE))?;
-    bar.set_length(about.len());
+    let file = File::open(file)?;
+    bar.set_length(file.metadata()?.len());
     Ok(Box::new(bar.wrap_read(file)))
-}
-
-/// What the times and workers of ids add up to.
-struct TimeStats {
-    scheme: IdScheme,
-    /// First and last time in Unix milliseconds.
-    first_ms: u64,
-    last_ms: u64,
-    /// Ids with the greatest number of their tick.
-    full_ticks: u64,
-    curve: BusyCurve,
-    shares: WorkerShares,
-}
-
-impl TimeStats {
-    fn new(scheme: IdScheme, period_ms: Option<u64>) -> TimeStats {
-        TimeStats {
-            scheme,
-            first_ms: u64::MAX,
-            last_ms: 0,
-            full_ticks: 0,
-            curve: BusyCurve::new(period_ms),
-            shares: WorkerShares::default(),
-        }
-    }
-
-    /// Adds an id. Returns its time in Unix milliseconds.
-    fn add(&mut self, id: u128) -> anyhow::Result<u64> {
-        let reading = self.scheme.read(narrow_id(id)?)?;
-        let (time_ms, parts) = (reading.time_ms, reading.parts);
-        self.first_ms = self.first_ms.min(time_ms);
-        self.last_ms = self.last_ms.max(time_ms);
-        let seq_max = self.scheme.codec().max_parts().seq;
-        self.full_ticks += u64::from(seq_max > 0 && parts.seq == seq_max);
-        self.curve.add(time_ms);
-        self.shares.add(parts.dc, parts.worker);
-        Ok(time_ms)
-    }
-
-    fn describe(&self, report: &mut String) -> fmt::Result {
-        let (first, last) = (format_utc_ms(self.first_ms), format_utc_ms(self.last_ms));
-        let seq_max = self.scheme.codec().max_parts().seq;
-        writeln!(report, "first         {first}")?;
-        writeln!(report, "last          {last}")?;
-        writeln!(
-            report,
-            "full ticks    {} (ids with seq {seq_max})",
-            self.full_ticks
-        )
-    }
 }
 
 #[cfg(test)]

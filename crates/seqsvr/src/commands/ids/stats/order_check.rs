@@ -28,14 +28,10 @@ impl OrderCheck {
 impl fmt::Display for OrderCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.out_of_order)?;
-        match (self.out_of_order, self.behind_ms) {
-            (1.., Some(ms)) => write!(
-                f,
-                ", at most {}.{:03} s behind one before",
-                ms / 1_000,
-                ms % 1_000
-            ),
-            _ => Ok(()),
+        if let (1.., Some(ms)) = (self.out_of_order, self.behind_ms) {
+            let seconds = ms as f64 / 1_000.0;
+            write!(f, ", at most {seconds:.3} s behind one before")?;
         }
+        Ok(())
     }
 }
