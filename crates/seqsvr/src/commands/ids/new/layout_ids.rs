@@ -6,9 +6,10 @@
 //! that is ahead of the clock at its end says until when.
 
 use std::num::NonZeroU32;
+use std::thread;
 use std::time::Duration;
-use std::{thread, vec};
 
+use anyhow::bail;
 use seqsvr_core::layout::{TickScale, format_utc_ms};
 use seqsvr_ids::generator::{
     Ahead, ClockPolicy, Clocked, Hold, Refuse, Rejection, RollbackBits, SequenceStart, Splicer,
@@ -22,8 +23,6 @@ use crate::cli::{NewIdArgs, PolicyFlag};
 use crate::commands::ids::now;
 use crate::output::log;
 
-/// Ids taken at once; a lesser count takes no more than it needs.
-const RUN_LENGTH: u64 = 1_000;
 /// Ticks that policies wait for: 5 ms in Leaf.
 const WAIT_TICKS: u64 = 5;
 const WAIT: Wait = Wait {
@@ -45,10 +44,7 @@ pub(super) struct LayoutIds {
     generator: Clocked<PolicyFlag>,
     splicer: Splicer,
     clock: SystemTicks,
-    run_length: NonZeroU32,
-    /// Ids that were taken and not used.
-    ids: vec::IntoIter<u64>,
-    /// The tick of the last id that was taken.
+    /// The tick of the last id.
     last_tick: u64,
 }
 
@@ -63,14 +59,14 @@ impl LayoutIds {
         let worker = find_worker(args, layout.bits_of("worker"))?;
         let dc = args.dc.unwrap_or_default();
         let splicer = Splicer::new(layout, dc, worker, preset.seq_min).map_err(bad_input)?;
-        let clock = SystemTicks(scheme.scale());
-        let Some(begun_tick) = clock.read() else {
-            return Err(
-                bad_input("--epoch is after the time now; use for example 2026-01-01").into(),
-            );
+        let (clock, now_ms) = (SystemTicks(scheme.scale()), now().as_millis() as u64);
+        let Some(begun_tick) = clock.0.tick_at(now_ms) else {
+            bail!(bad_input(
+                "--epoch is after the time now; use for example 2026-01-01"
+            ));
         };
         layout
-            .check_life(scheme.scale(), now().as_millis() as u64)
+            .check_life(scheme.scale(), now_ms)
             .map_err(bad_input)?;
         while clock.tick() <= begun_tick {
             clock.wait(1);
@@ -91,9 +87,6 @@ impl LayoutIds {
             generator: Clocked::new(splicer.grid(), start, policy, first_lane),
             splicer,
             clock,
-            run_length: NonZeroU32::new(args.count.min(RUN_LENGTH) as u32)
-                .unwrap_or(NonZeroU32::MIN),
-            ids: Vec::new().into_iter(),
             last_tick: 0,
         })
     }
@@ -103,19 +96,10 @@ impl LayoutIds {
     /// # Errors
     /// The policy rejects the clock, or the time of the layout has ended.
     pub(super) fn next(&mut self) -> anyhow::Result<u64> {
-        loop {
-            if let Some(id) = self.ids.next() {
-                return Ok(id);
-            }
-            let run = self.generator.take_waiting(self.run_length, &self.clock)?;
-            self.last_tick = self.splicer.grid().tick_of(run.first + run.count - 1);
-            let mut ids = vec![0; run.count as usize];
-            self.splicer.fill(run, &mut ids);
-            for id in &mut ids {
-                *id ^= rand::random::<u64>() & self.splicer.random_mask();
-            }
-            self.ids = ids.into_iter();
-        }
+        let run = self.generator.take_waiting(NonZeroU32::MIN, &self.clock)?;
+        self.last_tick = self.splicer.grid().tick_of(run.first);
+        let random = rand::random::<u64>() & self.splicer.random_mask();
+        Ok(self.splicer.id(run.lane, run.first) ^ random)
     }
 }
 
@@ -159,21 +143,15 @@ impl ClockPolicy for PolicyFlag {
 /// The clock of the system in ticks.
 struct SystemTicks(TickScale);
 
-impl SystemTicks {
-    fn read(&self) -> Option<u64> {
-        self.0.tick_at(now().as_millis() as u64)
-    }
-}
-
 impl TickClock for SystemTicks {
     fn tick(&self) -> u64 {
-        self.read().unwrap_or_default()
+        let tick = self.0.tick_at(now().as_millis() as u64);
+        tick.unwrap_or_default()
     }
 
     fn wait(&self, ticks: u64) -> bool {
-        thread::sleep(Duration::from_millis(
-            ticks.saturating_mul(self.0.unit_ms()),
-        ));
+        let wait_ms = ticks.saturating_mul(self.0.unit_ms());
+        thread::sleep(Duration::from_millis(wait_ms));
         true
     }
 }

@@ -4,6 +4,7 @@ mod layout_ids;
 mod worker_number;
 
 use std::iter;
+use std::time::Duration;
 
 use anyhow::bail;
 use seqsvr_ids::presets::find_preset;
@@ -38,18 +39,16 @@ pub(crate) fn run(args: &NewIdArgs) -> anyhow::Result<()> {
 }
 
 /// Rejects flags that mean nothing for the kind.
-fn check_flags(args: &NewIdArgs) -> Result<(), BadInput> {
+fn check_flags(args: &NewIdArgs) -> anyhow::Result<()> {
     let kind = &*args.kind;
     let is_named = matches!(kind, "uuid3" | "uuid5");
-    let is_preset = match find_preset(kind) {
-        Err(error) if !KINDS.contains(&kind) => {
-            return Err(bad_input(format!(
-                "{kind:?} is no kind: it is none of {}, and {error}",
-                KINDS.join(", ")
-            )));
-        }
-        preset => preset.is_ok(),
-    };
+    let is_preset = !KINDS.contains(&kind);
+    if is_preset && let Err(error) = find_preset(kind) {
+        let kinds = KINDS.join(", ");
+        bail!(bad_input(format!(
+            "{kind:?} is no kind: it is none of {kinds}, and {error}"
+        )));
+    }
     let has_worker = is_preset || kind == "uuid8";
     let flags = [
         ("NAMESPACE", args.namespace.is_some(), is_named),
@@ -63,36 +62,29 @@ fn check_flags(args: &NewIdArgs) -> Result<(), BadInput> {
         ("--digits", args.digits.is_some(), kind == "stamp"),
         ("--falling", args.falling, kind == "stamp"),
     ];
-    let unused = flags
-        .iter()
-        .find(|(_, is_given, has_use)| *is_given && !has_use);
-    unused.map_or(Ok(()), |(flag, ..)| {
-        Err(BadInput(format!(
-            "{flag} has no meaning for {kind}: `seqsvr id new --help` lists what each kind takes; \
-             leave it out"
-        )))
-    })
+    for (flag, is_given, has_use) in flags {
+        if is_given && !has_use {
+            bail!(bad_input(format!(
+                "{flag} has no meaning for {kind}: `seqsvr id new --help` lists what each kind \
+                 takes; leave it out"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Returns what makes the ids of the kind.
 fn id_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
     Ok(match &*args.kind {
-        "uuid1" => {
-            let uuids = GregorianUuids::new(rand::random::<u64>);
-            source_of(move || uuids.make_v1(now()))
-        }
-        "uuid2" => bail!(BadInput(
-            "uuid2 is not made: it tells the id of a user and repeats within seven minutes; use uuid4 \
-             or uuid7"
-                .to_owned()
+        "uuid1" => gregorian_source(GregorianUuids::make_v1),
+        "uuid2" => bail!(bad_input(
+            "uuid2 is not made: it tells the id of a user and repeats within seven minutes; use \
+             uuid4 or uuid7"
         )),
         "uuid3" => named_source(args, Uuid::new_v3)?,
         "uuid4" => source_of(|| make_v4(rand::random::<u64>)),
         "uuid5" => named_source(args, Uuid::new_v5)?,
-        "uuid6" => {
-            let uuids = GregorianUuids::new(rand::random::<u64>);
-            source_of(move || uuids.make_v6(now()))
-        }
+        "uuid6" => gregorian_source(GregorianUuids::make_v6),
         "uuid7" => {
             let uuids = UuidV7Generator::default();
             source_of(move || uuids.make(now(), rand::random::<u64>))
@@ -113,6 +105,11 @@ fn id_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
 
 fn source_of<T: ToString>(mut make: impl FnMut() -> T + 'static) -> IdSource {
     Box::new(move || Ok(make().to_string()))
+}
+
+fn gregorian_source(make: fn(&GregorianUuids, Duration) -> Uuid) -> IdSource {
+    let uuids = GregorianUuids::new(rand::random::<u64>);
+    source_of(move || make(&uuids, now()))
 }
 
 fn named_source(args: &NewIdArgs, make: fn(&Uuid, &[u8]) -> Uuid) -> anyhow::Result<IdSource> {
