@@ -26,7 +26,6 @@ pub(crate) use common::ClientArgs;
 use common::GLOBAL_HEADING;
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use http::StoreHttpArgs;
-use ids::{DECODE_HELP, OPAQUE_HELP};
 pub(crate) use ids::{DecodeArgs, IdCommand, IdStatsArgs, NewIdArgs, OpaqueArgs, PolicyFlag};
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
@@ -131,13 +130,10 @@ pub(crate) enum CliCommand {
     #[command(subcommand)]
     Id(IdCommand),
     /// Hide the order and volume of numbers by a key. No server is needed.
-    #[command(after_help = OPAQUE_HELP)]
     Hide(OpaqueArgs),
     /// Show the numbers that `hide` hid by the same key.
-    #[command(after_help = OPAQUE_HELP)]
     Show(OpaqueArgs),
     /// Read the time, maker and number out of ids. No server is needed.
-    #[command(after_help = DECODE_HELP)]
     Decode(DecodeArgs),
     /// Check a configuration file.
     #[command(subcommand)]

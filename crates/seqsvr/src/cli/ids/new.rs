@@ -1,6 +1,5 @@
 //! The command line of `seqsvr id new`.
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use seqsvr_ids::text::{IdForm, parse_epoch};
 
@@ -9,7 +8,7 @@ use super::parse_form;
 /// Most ids of one call; a larger count is rejected.
 const COUNT_MAX: u64 = 1_000_000_000;
 
-pub(in crate::cli) const NEW_ID_HELP: &str = "\
+const NEW_ID_HELP: &str = "\
 Kinds:
   uuid7, uuid6  UUIDs that sort by time; uuid7 is the one to begin with
   uuid4, uuid1  random; by time in an order that does not sort
@@ -31,6 +30,7 @@ Examples:
   seqsvr id new uidgenerator --epoch 2026-01-01 --worker-from env:WORKER";
 
 #[derive(Args)]
+#[command(after_help = NEW_ID_HELP)]
 pub(crate) struct NewIdArgs {
     /// Kind of ids, or a preset.
     pub(crate) kind: String,
@@ -40,7 +40,12 @@ pub(crate) struct NewIdArgs {
     /// Name of uuid3 and uuid5.
     pub(crate) name: Option<String>,
     /// Ids to make, 1 to 1,000,000,000; printed one per line.
-    #[arg(long, short = 'c', default_value_t = 1, value_parser = parse_count())]
+    #[arg(
+        long,
+        short = 'c',
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX)
+    )]
     pub(crate) count: u64,
     /// Worker number. Default: 0, with a warning.
     #[arg(long, value_name = "N", conflicts_with = "worker_from")]
@@ -87,8 +92,4 @@ pub(crate) enum PolicyFlag {
     RollbackBits,
     /// Continue in the lane that is least far.
     Timelines,
-}
-
-fn parse_count() -> RangedU64ValueParser {
-    RangedU64ValueParser::new().range(1..=COUNT_MAX)
 }

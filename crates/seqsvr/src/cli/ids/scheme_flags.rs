@@ -31,29 +31,27 @@ impl SchemeFlags {
     /// A preset does not exist, an epoch is missing, given alone or out of bounds, or a unit is
     /// given without a layout.
     pub(crate) fn scheme(&self) -> Result<Option<IdScheme>, BadInput> {
-        let scheme = match (&self.preset, &self.layout, self.epoch, self.unit) {
-            (_, None, _, Some(_)) => Err(String::from(
-                "--unit needs --layout: a preset has its own unit; write for example --layout \
-                 0:1,time:31,worker:6,seq:16 --epoch 2026-01-01 --unit 1s",
-            )),
-            (Some(name), _, epoch_ms, _) => find_preset(name)
-                .and_then(|preset| preset.scheme(epoch_ms))
-                .map_err(|e| format!("--preset {name}: {e}")),
-            (None, Some(layout), Some(epoch_ms), unit_ms) => {
-                TickScale::new(epoch_ms, unit_ms.unwrap_or(1))
-                    .map(|scale| IdScheme::new(layout.clone(), scale))
-                    .map_err(|e| format!("--epoch: {e}"))
+        let missing = match (&self.preset, &self.layout, self.epoch, self.unit) {
+            (_, None, _, Some(_)) => "--unit needs --layout: a preset has its own unit",
+            (Some(name), _, epoch_ms, _) => {
+                let scheme = find_preset(name).and_then(|preset| preset.scheme(epoch_ms));
+                let scheme = scheme.map_err(|e| BadInput(format!("--preset {name}: {e}")))?;
+                return Ok(Some(scheme));
             }
-            (None, Some(_), None, _) => Err(String::from(
-                "--layout needs --epoch: ticks count from a time; write for example --epoch \
-                 2026-01-01, or give --preset",
-            )),
-            (None, None, Some(_), None) => Err(String::from(
-                "--epoch needs --preset or --layout: it is the time of their tick 0; write for \
-                 example --preset uidgenerator",
-            )),
+            (None, Some(layout), Some(epoch_ms), unit_ms) => {
+                let scale = TickScale::new(epoch_ms, unit_ms.unwrap_or(1));
+                let scale = scale.map_err(|e| BadInput(format!("--epoch: {e}")))?;
+                return Ok(Some(IdScheme::new(layout.clone(), scale)));
+            }
+            (None, Some(_), None, _) => "--layout needs --epoch: ticks count from a time",
+            (None, None, Some(_), None) => {
+                "--epoch needs --preset or --layout: it is the time of their tick 0"
+            }
             (None, None, None, None) => return Ok(None),
         };
-        scheme.map(Some).map_err(BadInput)
+        Err(BadInput(format!(
+            "{missing}; write for example --layout 0:1,time:31,worker:6,seq:16 --epoch 2026-01-01 \
+             --unit 1s, or --preset uidgenerator --epoch 2026-01-01"
+        )))
     }
 }
