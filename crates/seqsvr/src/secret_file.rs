@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use anyhow::bail;
+
 use crate::output::exit_code::{BadInput, unreadable_input};
 
 /// Maximum bytes of a file with a secret. A longer file is rejected.
@@ -12,29 +14,30 @@ pub(crate) const SECRET_FILE_BYTES_MAX: u64 = 4_096;
 /// Bits of a mode that let any other user read or write. A group is the operator's choice.
 const ANY_BY_ALL: u32 = 0o007;
 
-/// What a file with a secret has.
-pub(crate) struct SecretFile {
-    /// The secret, without the newline at its end.
-    pub(crate) secret: String,
-    /// The mode; 0 if it is no regular file.
-    pub(crate) mode: u32,
-}
-
-/// Reads the file that a flag names.
+/// Reads the file that a flag names. Returns the secret, without the newline at its end, and the
+/// mode if that lets every user of the machine read or write.
 ///
 /// # Errors
 /// It has no secret that can be used: [`BadInput`]. The system fails to read it.
-pub(crate) fn read_secret_file(flag: &str, file: &Path) -> anyhow::Result<SecretFile> {
+pub(crate) fn read_secret_file(flag: &str, file: &Path) -> anyhow::Result<(String, Option<u32>)> {
     let what = format!("{flag} {}", file.display());
     let (bytes, mode) = read_file(file)
         .map_err(|e| unreadable_input(&what, &e, "name a file that this user may read"))?;
-    let secret = check_secret(bytes).map_err(|why| BadInput(format!("{what}: {why}")))?;
-    Ok(SecretFile { secret, mode })
-}
-
-/// Returns whether a mode lets every user of the machine read or write.
-pub(crate) fn is_open_to_all(mode: u32) -> bool {
-    mode & ANY_BY_ALL != 0
+    let is_too_long = bytes.len() as u64 > SECRET_FILE_BYTES_MAX;
+    let text = String::from_utf8(bytes).map(|text| match text.strip_suffix('\n') {
+        Some(line) => line.strip_suffix('\r').unwrap_or(line).to_owned(),
+        None => text,
+    });
+    let why = match text {
+        _ if is_too_long => format!("it has more than {SECRET_FILE_BYTES_MAX} bytes"),
+        Err(_) => "it is not UTF-8".to_owned(),
+        Ok(secret) if secret.is_empty() => "it has no secret".to_owned(),
+        Ok(secret) if secret.contains('\n') => "it has several lines".to_owned(),
+        Ok(secret) => return Ok((secret, Some(mode).filter(|mode| mode & ANY_BY_ALL != 0))),
+    };
+    bail!(BadInput(format!(
+        "{what}: {why}; write only the secret into it, or name another file"
+    )))
 }
 
 /// Reads a file of at most [`SECRET_FILE_BYTES_MAX`] bytes, or one byte more of a longer one.
@@ -47,26 +50,4 @@ fn read_file(path: &Path) -> io::Result<(Vec<u8>, u32)> {
         .read_to_end(&mut bytes)?;
     let mode = if meta.is_file() { meta.mode() } else { 0 };
     Ok((bytes, mode & 0o7777))
-}
-
-/// Returns the secret that a file has, without the newline at its end.
-fn check_secret(bytes: Vec<u8>) -> Result<String, String> {
-    if bytes.len() as u64 > SECRET_FILE_BYTES_MAX {
-        return Err(format!(
-            "it has more than {SECRET_FILE_BYTES_MAX} bytes; name a file that has only the secret"
-        ));
-    }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| "it is not UTF-8; name a file that has only the secret".to_owned())?;
-    let secret = match text.strip_suffix('\n') {
-        Some(line) => line.strip_suffix('\r').unwrap_or(line),
-        None => &text,
-    };
-    if secret.is_empty() {
-        return Err("it has no secret; write one into it, or name another file".to_owned());
-    }
-    if secret.contains('\n') {
-        return Err("it has several lines; name a file that has only the secret".to_owned());
-    }
-    Ok(secret.to_owned())
 }

@@ -14,6 +14,8 @@ mod servers;
 mod slot;
 mod status;
 
+use seqsvr_ids::opaque_numbers::OpaqueNumbers;
+
 use crate::cli::{CliCommand, CommandLine, ConfigCommand, IdCommand};
 
 pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
@@ -36,8 +38,8 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Check(args) => check::run(&args),
         CliCommand::Id(IdCommand::New(args)) => ids::new::run(&args),
         CliCommand::Id(IdCommand::Stats(args)) => ids::stats::run(&args),
-        CliCommand::Hide(args) => ids::opaque::hide(&args),
-        CliCommand::Show(args) => ids::opaque::show(&args),
+        CliCommand::Hide(args) => ids::opaque::run(&args, OpaqueNumbers::hide),
+        CliCommand::Show(args) => ids::opaque::run(&args, OpaqueNumbers::show),
         CliCommand::Decode(args) => ids::decode::run(&args),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Config(ConfigCommand::Check(args)) => config::check_config(args, cli.config),

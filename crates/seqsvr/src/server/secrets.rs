@@ -12,7 +12,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use crate::cli::EndpointArgs;
 use crate::output::exit_code::BadInput;
-use crate::secret_file::{SecretFile, is_open_to_all, read_secret_file};
+use crate::secret_file::read_secret_file;
 
 /// Rejects a command line that has a secret.
 ///
@@ -82,8 +82,8 @@ fn resolve_secret(
         .into()),
         (None, Some(file)) => {
             let flag = format!("{flag}-file");
-            let SecretFile { secret, mode } = read_secret_file(&flag, file)?;
-            if is_open_to_all(mode) {
+            let (secret, open_mode) = read_secret_file(&flag, file)?;
+            if let Some(mode) = open_mode {
                 tracing::warn!(
                     file = %file.display(),
                     mode = %format_args!("{mode:04o}"),

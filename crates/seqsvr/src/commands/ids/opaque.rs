@@ -7,25 +7,16 @@ use seqsvr_ids::opaque_numbers::{OpaqueNumbers, OpaqueWidth};
 use crate::cli::OpaqueArgs;
 use crate::output::exit_code::BadInput;
 use crate::output::stdout;
-use crate::secret_file::{SecretFile, is_open_to_all, read_secret_file};
+use crate::secret_file::read_secret_file;
 
-/// Prints the hidden number of each number.
-pub(crate) fn hide(args: &OpaqueArgs) -> anyhow::Result<()> {
-    print_each(args, OpaqueNumbers::hide)
-}
-
-/// Prints the number of each hidden number.
-pub(crate) fn show(args: &OpaqueArgs) -> anyhow::Result<()> {
-    print_each(args, OpaqueNumbers::show)
-}
-
-fn print_each(
+/// Prints what `map`, which hides or shows, makes of each number.
+pub(crate) fn run(
     args: &OpaqueArgs,
     map: impl Fn(&OpaqueNumbers, u64) -> Result<u64, InputError>,
 ) -> anyhow::Result<()> {
     let file = args.key_file.display();
-    let SecretFile { secret, mode } = read_secret_file("--key-file", &args.key_file)?;
-    if is_open_to_all(mode) {
+    let (secret, open_mode) = read_secret_file("--key-file", &args.key_file)?;
+    if let Some(mode) = open_mode {
         bail!(BadInput(format!(
             "--key-file {file}: every user of this machine may read or write it (mode {mode:04o}); make \
              a new key in a file of mode 0600, or run `chmod 600` on it as its owner"
