@@ -316,7 +316,8 @@ fn write_read(answer: ReadAnswer, current: Option<u64>, replies: &mut ReplyBuffe
             replies.write_integer(digits.map_or(0, |digits| u64::from(digits) + 1));
         }
         (ReadAnswer::Encoding, Some(_)) => replies.write_bulk(b"int"),
-        (ReadAnswer::Encoding, None) => replies.write_nil(),
+        (ReadAnswer::ReferenceCount, Some(_)) => replies.write_integer(1),
+        (ReadAnswer::Encoding | ReadAnswer::ReferenceCount, None) => replies.write_nil(),
         (ReadAnswer::SetZero, None) => replies.write_simple("OK"),
         (ReadAnswer::SetZero, Some(n)) => {
             replies.write_error(&RedisError::below_current(n, 0).to_reply_text());

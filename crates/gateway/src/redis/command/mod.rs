@@ -97,6 +97,8 @@ pub(super) enum ReadAnswer {
     Length,
     /// OBJECT ENCODING: `int`, nil without a number.
     Encoding,
+    /// OBJECT REFCOUNT: 1, nil without a number.
+    ReferenceCount,
     /// OK if there is no number, which 0 would not change; an error that names it if there is one.
     SetZero,
     /// As for a number above 0. Nothing is raised: 0 is what a key without a number counts from.

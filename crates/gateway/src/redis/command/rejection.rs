@@ -38,6 +38,10 @@ impl From<&str> for RejectedCommand {
     }
 }
 
+/// Bytes of arguments after which the error of an unknown command shows no further one, as in
+/// Redis.
+const SHOWN_ARGS_BYTES: usize = 128;
+
 /// Returns the reply to a command that is unknown, unsupported or has the wrong arguments.
 pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
     let name = escape_for_error(name);
@@ -78,12 +82,14 @@ pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> Strin
             name.to_lowercase()
         ),
         _ => {
-            let args: String = args
-                .iter()
-                .take(3)
-                .map(|arg| format!("'{}' ", escape_for_error(arg)))
-                .collect();
-            format!("ERR unknown command '{name}', with args beginning with: {args}")
+            let mut begin = String::new();
+            for arg in args {
+                if begin.len() >= SHOWN_ARGS_BYTES {
+                    break;
+                }
+                begin += &format!("'{}' ", escape_for_error(arg));
+            }
+            format!("ERR unknown command '{name}', with args beginning with: {begin}")
         }
     }
 }

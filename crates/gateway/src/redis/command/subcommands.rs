@@ -168,9 +168,13 @@ pub(super) fn parse_object<'a>(
             key,
             answer: ReadAnswer::Encoding,
         }),
-        (b"encoding", _) => Err(wrong_arguments("object", &lower)),
-        (b"freq" | b"idletime" | b"refcount" | b"help", _) => Err(
-            "ERR OBJECT has only ENCODING here: the server does not count the uses of a key".into(),
+        (b"refcount", [key]) => Ok(RedisCommand::Read {
+            key,
+            answer: ReadAnswer::ReferenceCount,
+        }),
+        (b"encoding" | b"refcount", _) => Err(wrong_arguments("object", &lower)),
+        (b"freq" | b"idletime" | b"help", _) => Err(
+            "ERR OBJECT has only ENCODING and REFCOUNT here: the server does not count the uses of a key".into(),
         ),
         _ => Err(unknown_subcommand("OBJECT", subcommand)),
     }

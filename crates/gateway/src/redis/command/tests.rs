@@ -81,7 +81,10 @@ fn redis_command_rejection_states_its_reason() {
         ("keys *", "no server has a list of them"),
         ("scan 0", "no server has a list of them"),
         ("dbsize", "read keys by their names with MGET"),
-        ("object freq k", "OBJECT has only ENCODING here"),
+        (
+            "object freq k",
+            "OBJECT has only ENCODING and REFCOUNT here",
+        ),
         ("ttl", "wrong number of arguments for 'ttl' command"),
         ("wait 0", "wrong number of arguments for 'wait' command"),
         ("DEL k", "would lower or delete"),
@@ -99,7 +102,7 @@ fn redis_command_rejection_states_its_reason() {
         ("config set save x", "flags of the server"),
         (
             "lpush a b c d",
-            "unknown command 'lpush', with args beginning with: 'a' 'b' 'c' ",
+            "unknown command 'lpush', with args beginning with: 'a' 'b' 'c' 'd' ",
         ),
         (
             "averyveryverylongname\n x",

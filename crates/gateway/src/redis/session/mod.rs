@@ -276,10 +276,16 @@ impl<'a> RedisSession<'a> {
             },
             ClientCommand::NoEffect => replies.write_simple("OK"),
             ClientCommand::SetInfo(library, value) => {
-                if !value.iter().all(u8::is_ascii_graphic) || value.len() > CLIENT_NAME_MAX {
-                    let name = library.name();
+                let name = library.name();
+                if !value.iter().all(u8::is_ascii_graphic) {
                     return replies.write_error(&format!(
-                        "ERR {name} cannot contain spaces, newlines or special characters, nor have more than {CLIENT_NAME_MAX} bytes."
+                        "ERR {name} cannot contain spaces, newlines or special characters."
+                    ));
+                }
+                if value.len() > CLIENT_NAME_MAX {
+                    return replies.write_error(&format!(
+                        "ERR {name} has {} bytes: the limit is {CLIENT_NAME_MAX}",
+                        value.len()
                     ));
                 }
                 match library {

@@ -23,6 +23,8 @@ async fn properties_of_a_key_are_answered_as_valkey_does() {
         ("touch k none k", ":2"),
         ("object encoding k", "$3\r\nint"),
         ("object encoding none", "$-1"),
+        ("object refcount k", ":1"),
+        ("object refcount none", "$-1"),
         (
             "object foo k",
             "-ERR unknown subcommand 'foo'. Try OBJECT HELP.",
