@@ -3,6 +3,7 @@
 //! Compares whole answers, in pieces, pipelines and with bad input.
 
 mod commands;
+mod incr_steps;
 mod limits;
 mod pipelines;
 mod resp_caller;
