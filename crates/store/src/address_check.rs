@@ -16,6 +16,22 @@ use crate::service::meet_store;
 /// Pause after an attempt that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Warns if the group calls this store at another address: the one with which it joined.
+pub(crate) fn warn_of_changed_address(context: &StoreContext) {
+    let own = context.node.identity().node;
+    let mut members = context.node.members().into_iter();
+    let Some(member) = members.find(|member| member.id == own) else {
+        return;
+    };
+    let (address, called_at) = (&context.address, &member.address);
+    if address != called_at {
+        tracing::warn!(
+            %address, %called_at,
+            "the other stores call this store at the address with which it joined, which cannot change; start it there, or replace it under a new id"
+        );
+    }
+}
+
 /// Calls the own address until this store answers there, then ends. Logs the first failure.
 pub(crate) async fn run(context: &StoreContext) {
     let address = &context.address;

@@ -161,6 +161,7 @@ impl StoreServer {
         tasks.spawn(arbiter_driver::run(context.clone()));
         let (shared, stop) = (context.clone(), context.stop.clone());
         tasks.spawn(async move {
+            address_check::warn_of_changed_address(&shared);
             stop.run_until_cancelled(address_check::run(&shared)).await;
         });
         tasks.close();

@@ -279,3 +279,36 @@ async fn store_whose_address_leads_elsewhere_warns_once_and_serves() {
     }
     forwarder.abort();
 }
+
+/// Schedule: a store is started on another port. It calls the others and they never call it, so it
+/// has no part in the group although it runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_on_another_port_is_named_by_itself_and_by_the_leader() {
+    let mut cluster = ProcessCluster::start(3, 1, 3_000).await;
+    let leader = cluster.leader().await;
+    let moved = (leader + 1) % 3;
+    let joined_at = cluster.store_addresses[moved].clone();
+    cluster.stop_store(moved).await;
+    let other = format!("127.0.0.1:{}", free_port());
+    cluster.stores[moved].set_arg("--listen", &other);
+    cluster.stores[moved].restart();
+    let own = format!("address={other} called_at={joined_at}");
+    let seen = format!("or replace it node={} address=\"{joined_at}\"", moved + 1);
+    for (at, text) in [(moved, own), (leader, seen)] {
+        wait_until(&text, TEST_TIMEOUT, async || {
+            cluster.stores[at].log().contains(&text).then_some(())
+        })
+        .await;
+    }
+    cluster.stop_store(moved).await;
+    cluster.stores[moved].set_arg("--listen", &joined_at);
+    cluster.restart_store(moved).await;
+    let again = format!(
+        "store answers again node={} address=\"{joined_at}\"",
+        moved + 1
+    );
+    wait_until(&again, TEST_TIMEOUT, async || {
+        cluster.stores[leader].log().contains(&again).then_some(())
+    })
+    .await;
+}

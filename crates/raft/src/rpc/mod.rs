@@ -9,6 +9,7 @@ pub(crate) mod peer_client;
 pub(crate) mod peer_levels;
 pub(crate) mod peer_network;
 mod raft_network;
+mod silence_log;
 pub(crate) mod snapshot_receiver;
 pub(crate) mod snapshot_transfer;
 pub(crate) mod status;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use openraft::RPCTypes;
 use openraft::errors::{NetworkError, RPCError, Timeout, Unreachable};
 use openraft::raft::AppendEntriesRequest;
+use seqsvr_proto::error::local_cause;
 use seqsvr_proto::v1::raft_client::RaftClient;
 use seqsvr_proto::v1::{RaftHeader, RaftInitRequest, RaftRejectionReason, RaftRequest};
 use serde::Serialize;
@@ -21,6 +22,7 @@ use crate::rpc::identity_check::{IdentityCheck, rejection_reason};
 use crate::rpc::lag_bound::LagBound;
 use crate::rpc::log_throttle::LogThrottle;
 use crate::rpc::peer_levels::PeerLevels;
+use crate::rpc::silence_log::SilenceLog;
 use crate::state::snapshot_turns::SnapshotTurns;
 use crate::types::{Peer, TypeConfig, Vote};
 
@@ -44,6 +46,7 @@ pub(crate) struct PeerContext {
     pub(super) rejection_log_throttle: Arc<LogThrottle>,
     pub(super) removal_log_throttle: Arc<LogThrottle>,
     pub(super) snapshot_log_throttle: Arc<LogThrottle>,
+    pub(super) silence_log: Arc<SilenceLog>,
     pub(super) snapshot_suspicions: Arc<Notify>,
     pub(super) lag_bound: LagBound,
     pub(super) turns: SnapshotTurns,
@@ -99,6 +102,15 @@ impl PeerClient {
             }
         };
         let answer = tokio::time::timeout(limit, answer).await;
+        if let PeerCallKind::Append { .. } = kind {
+            let failure = match &answer {
+                Err(_) => Some(format!("no answer within {limit:?}")),
+                Ok(Err(status)) => local_cause(status),
+                Ok(Ok(_)) => None,
+            };
+            let silence = &self.context.silence_log;
+            silence.record(self.target, &self.peer.address, failure.as_deref());
+        }
         let answer = answer.map_err(|_| self.timeout_error(kind.rpc_type(), limit))?;
         let answer = answer
             .map_err(|status| self.call_error(status))?

@@ -50,6 +50,7 @@ impl PeerNetwork {
                 rejection_log_throttle: Arc::default(),
                 removal_log_throttle: Arc::default(),
                 snapshot_log_throttle: Arc::default(),
+                silence_log: Arc::default(),
                 snapshot_suspicions: Arc::default(),
                 lag_bound,
                 turns,
