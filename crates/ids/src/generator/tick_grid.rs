@@ -43,7 +43,9 @@ impl TickGrid {
         let has_ids = (1..=1 << SEQUENCE_BITS_MAX).contains(&capacity);
         if bits > WORD_BITS || !has_ids || time_bits == 0 || lane_bits > LANE_BITS_MAX {
             return Err(InputError(format!(
-                "time {time_bits} + lane {lane_bits} + seq {seq_bits} are {bits} bits, and a tick                  has {capacity} ids: a generator counts in at most 63 bits, and needs time, at                  most 3 bits of lane, and 1 to 2^30 ids a tick; write for example time:41,seq:12"
+                "time {time_bits} + lane {lane_bits} + seq {seq_bits} are {bits} bits, and a tick has \
+                 {capacity} ids: a generator counts in at most 63 bits, and needs time, at most 3 \
+                 bits of lane, and 1 to 2^30 ids a tick; write for example time:41,seq:12"
             )));
         }
         let ticks = 1 << time_bits;

@@ -6,6 +6,7 @@ use std::io;
 
 use seqsvr_bench::InvalidSettings;
 use seqsvr_client::{Code, Error, ErrorKind};
+use seqsvr_ids::InputError;
 use seqsvr_net::with_open_files_remedy;
 
 use crate::output::log;
@@ -60,7 +61,7 @@ pub(crate) fn report_and_exit(error: &anyhow::Error) -> ! {
 
 /// Returns the exit code of an error.
 fn exit_code(error: &anyhow::Error) -> i32 {
-    if error.is::<BadInput>() || error.is::<InvalidSettings>() {
+    if error.is::<BadInput>() || error.is::<InputError>() || error.is::<InvalidSettings>() {
         return BAD_INPUT_CODE;
     }
     let store = error.downcast_ref::<seqsvr_store::Error>();

@@ -31,8 +31,6 @@ pub(crate) fn run(
     // Nothing is printed if one of them is wrong.
     let mapped = args.numbers.iter().map(|number| map(&opaque, *number));
     let mapped: Result<Vec<u64>, _> = mapped.collect();
-    for number in mapped.map_err(|error| BadInput(error.to_string()))? {
-        stdout::print_line(number)?;
-    }
+    mapped?.into_iter().try_for_each(stdout::print_line)?;
     Ok(())
 }

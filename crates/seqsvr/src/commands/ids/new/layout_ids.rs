@@ -54,20 +54,18 @@ impl LayoutIds {
     /// # Errors
     /// A flag does not fit the preset, or the clock is before its epoch.
     pub(super) fn new(args: &NewIdArgs, preset: &IdPreset) -> anyhow::Result<Self> {
-        let scheme = preset.scheme(args.epoch).map_err(bad_input)?;
+        let scheme = preset.scheme(args.epoch)?;
         let layout = scheme.layout();
         let worker = find_worker(args, layout.bits_of("worker"))?;
         let dc = args.dc.unwrap_or_default();
-        let splicer = Splicer::new(layout, dc, worker, preset.seq_min).map_err(bad_input)?;
+        let splicer = Splicer::new(layout, dc, worker, preset.seq_min)?;
         let (clock, now_ms) = (SystemTicks(scheme.scale()), now().as_millis() as u64);
         let Some(begun_tick) = clock.0.tick_at(now_ms) else {
             bail!(bad_input(
                 "--epoch is after the time now; use for example 2026-01-01"
             ));
         };
-        layout
-            .check_life(scheme.scale(), now_ms)
-            .map_err(bad_input)?;
+        layout.check_life(scheme.scale(), now_ms)?;
         while clock.tick() <= begun_tick {
             clock.wait(1);
         }

@@ -120,14 +120,13 @@ fn named_source(args: &NewIdArgs, make: fn(&Uuid, &[u8]) -> Uuid) -> anyhow::Res
             args.kind
         )));
     };
-    let namespace = parse_namespace(namespace).map_err(bad_input)?;
+    let namespace = parse_namespace(namespace)?;
     let uuid = make(&namespace, name.as_bytes());
     Ok(source_of(move || uuid))
 }
 
 fn stamp_source(args: &NewIdArgs) -> anyhow::Result<IdSource> {
-    let form = StampForm::new(args.digits.unwrap_or(STAMP_DIGITS), args.falling);
-    let form = form.map_err(bad_input)?;
+    let form = StampForm::new(args.digits.unwrap_or(STAMP_DIGITS), args.falling)?;
     log::print_warning(format_args!(
         "another process may make the same stamp: a share of {} if 100 cores make 2 in a tick of 100 ns; \
          insert stamps under a unique key, and make another if one is taken",

@@ -37,7 +37,7 @@ pub(super) fn find_worker(args: &NewIdArgs, bits: u32) -> anyhow::Result<u32> {
              env:WORKER"
         ))),
     };
-    let worker = source.worker(bits).map_err(bad_input)?;
+    let worker = source.worker(bits)?;
     if args.worker.is_none() && bits > 0 {
         log::print_warning(format_args!(
             "worker {worker}: another process makes the same ids if {}; give each process a number \
