@@ -57,7 +57,7 @@ impl ProtocolListener {
             tasks: TaskTracker::new(),
         };
         let accept_loop = AcceptLoop {
-            connections: ConnectionLimiter::new(connections_max),
+            connections: ConnectionLimiter::new(protocol, connections_max),
             rejection,
             runtimes: runtimes.unwrap_or_else(|| ConnectionRuntimes::new([Handle::current()])),
             shutdown: protocol_listener.shutdown.clone(),

@@ -40,6 +40,8 @@ const PREFACE_BYTES: usize = 24;
 /// Bound and counts of one server's connections.
 #[derive(Debug)]
 pub struct ConnectionLimiter {
+    /// What the connections speak, for the log.
+    protocol: &'static str,
     connections_max: usize,
     permits: Arc<Semaphore>,
     rejection_permits: Arc<Semaphore>,
@@ -47,9 +49,10 @@ pub struct ConnectionLimiter {
 }
 
 impl ConnectionLimiter {
-    /// Makes the bound: at most `most` connections at a time.
-    pub fn new(most: usize) -> Arc<ConnectionLimiter> {
+    /// Makes the bound: at most `most` connections of this protocol at a time.
+    pub fn new(protocol: &'static str, most: usize) -> Arc<ConnectionLimiter> {
         Arc::new(ConnectionLimiter {
+            protocol,
             connections_max: most,
             permits: Arc::new(Semaphore::new(most)),
             rejection_permits: Arc::new(Semaphore::new(ConnectionLimiter::rejections_max(most))),
@@ -86,6 +89,7 @@ impl ConnectionLimiter {
         // Often enough to be seen, rarely enough not to fill the log.
         if before.is_multiple_of(1_000) {
             tracing::warn!(
+                protocol = self.protocol,
                 most = self.connections_max,
                 rejected = before + 1,
                 "connection limit reached; rejecting connections"
@@ -302,7 +306,7 @@ mod tests {
     async fn connected() -> (LimitedConnection, DuplexStream) {
         let (here, there) = duplex(1024);
         let listener = Box::new(Given(vec![Ok(here)]));
-        let incoming = accept_connections(listener, ConnectionLimiter::new(1));
+        let incoming = accept_connections(listener, ConnectionLimiter::new("gRPC", 1));
         let connection = std::pin::pin!(incoming).next().await;
         (connection.unwrap().unwrap(), there)
     }
@@ -342,7 +346,8 @@ mod tests {
             let mut given = vec![Ok(here)];
             given.extend((0..10).map(|_| Err(errno)));
             let began = tokio::time::Instant::now();
-            let incoming = accept_connections(Box::new(Given(given)), ConnectionLimiter::new(1));
+            let incoming =
+                accept_connections(Box::new(Given(given)), ConnectionLimiter::new("gRPC", 1));
             assert!(std::pin::pin!(incoming).next().await.unwrap().is_ok());
             assert_eq!(began.elapsed(), 10 * pause, "{errno}");
         }

@@ -33,7 +33,7 @@ impl Transport for LimitedTransport {
         async move {
             let listener = TcpTransport.listen(address).await?;
             let address = listener.local_addr()?;
-            let connections = accept_connections(listener, ConnectionLimiter::new(1));
+            let connections = accept_connections(listener, ConnectionLimiter::new("gRPC", 1));
             Ok(Box::new(LimitedListener {
                 address,
                 connections: Box::pin(connections),

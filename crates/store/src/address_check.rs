@@ -16,14 +16,18 @@ use crate::service::meet_store;
 /// Pause after an attempt that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Warns if the group calls this store at another address: the one with which it joined.
-pub(crate) fn warn_of_changed_address(context: &StoreContext) {
-    let own = context.node.identity().node;
-    let mut members = context.node.members().into_iter();
-    let Some(member) = members.find(|member| member.id == own) else {
-        return;
+/// Warns if the group calls this store at another address: the one with which it joined. Waits until
+/// it belongs to a group, and until a restarted store has read the members.
+pub(crate) async fn warn_of_changed_address(context: &StoreContext) {
+    let (own, address) = (context.node.identity().node, &context.address);
+    let member = loop {
+        let mut members = context.node.members().into_iter();
+        match members.find(|member| member.id == own) {
+            Some(member) => break member,
+            None => sleep(RETRY_INTERVAL).await,
+        }
     };
-    let (address, called_at) = (&context.address, &member.address);
+    let called_at = &member.address;
     if address != called_at {
         tracing::warn!(
             %address, %called_at,

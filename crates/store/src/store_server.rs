@@ -120,7 +120,7 @@ impl StoreServer {
             arbiter_due: Notify::new(),
             clock,
             watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
-            connections: ConnectionLimiter::new(options.connections_max),
+            connections: ConnectionLimiter::new("gRPC", options.connections_max),
             calls,
             backup_permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
             cluster_status: SharedCall::new(STATUS_INTERVAL),
@@ -161,8 +161,13 @@ impl StoreServer {
         tasks.spawn(arbiter_driver::run(context.clone()));
         let (shared, stop) = (context.clone(), context.stop.clone());
         tasks.spawn(async move {
-            address_check::warn_of_changed_address(&shared);
-            stop.run_until_cancelled(address_check::run(&shared)).await;
+            let checks = async {
+                tokio::join!(
+                    address_check::run(&shared),
+                    address_check::warn_of_changed_address(&shared)
+                )
+            };
+            stop.run_until_cancelled(checks).await;
         });
         tasks.close();
         Ok(StoreServer {

@@ -123,7 +123,7 @@ impl AllocComponents {
             sections: sections.clone(),
             slot_mover: slot_mover.clone(),
             slow_path: slow_path.clone(),
-            connections: ConnectionLimiter::new(options.connections_max),
+            connections: ConnectionLimiter::new("gRPC", options.connections_max),
             calls: CallLimiter::new(BUFFERED_BYTES_MAX, call_shape),
             is_insecure: options.insecure,
         };

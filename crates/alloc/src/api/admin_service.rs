@@ -32,7 +32,7 @@ const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// receives the reason in its own time, but not before the minimum: callers share the answers of
 /// status methods, and one of them must not cut the others short.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(4);
-const RELAY_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+const RELAY_TIMEOUT_MIN: Duration = Duration::from_millis(250);
 /// Minimum time between the beginnings of two relayed calls of one status method.
 const RELAY_INTERVAL: Duration = Duration::from_millis(250);
 /// Minimum time between the beginnings of two walks over all sections.

@@ -20,6 +20,8 @@ pub(crate) struct AttemptError {
     pub(crate) rerouted: bool,
     /// There was no answer: the connection failed or the server did not respond.
     pub(crate) unanswered: bool,
+    /// There was no answer in its time, which may have been short.
+    pub(crate) timed_out: bool,
     /// Address of the StoreSvr leader, if a StoreSvr that does not lead named it.
     pub(crate) leader: Option<String>,
     /// With FLOOR_AHEAD, epoch of the slot that a store has confirmed; 0: none was named.
@@ -37,6 +39,7 @@ impl AttemptError {
             decision,
             rerouted: false,
             unanswered: false,
+            timed_out: false,
             leader: None,
             confirmed_epoch: 0,
             requested_epoch: 0,
@@ -64,6 +67,7 @@ impl AttemptError {
     pub(crate) fn timed_out(address: &str, time: Duration) -> AttemptError {
         AttemptError {
             unanswered: true,
+            timed_out: true,
             ..AttemptError::new(
                 Reason::Unreachable,
                 RetryDecision::Retry,

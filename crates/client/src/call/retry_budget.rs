@@ -44,8 +44,8 @@ pub(crate) struct RetryBudget {
     /// Tables fetched only because a namespace was missing.
     pub(crate) namespace_lookups: u32,
     wait_token: Option<Arc<WaitToken>>,
-    /// The failure after which the last attempt began.
-    last_failure: Option<AttemptError>,
+    /// The last failure that a server answered, unless one was unreachable since.
+    last_answer: Option<AttemptError>,
 }
 
 impl RetryBudget {
@@ -61,7 +61,7 @@ impl RetryBudget {
             avoided: None,
             namespace_lookups: 0,
             wait_token: None,
-            last_failure: None,
+            last_answer: None,
         }
     }
 
@@ -177,14 +177,14 @@ impl RetryBudget {
             }
             RetryDecision::Retry => self.next_backoff(servers),
         };
-        if pause + LAST_ATTEMPT_MIN > self.time_left() {
-            // The last attempt had less time than the others: its silence says less than the
-            // answer before.
-            let answered = self.last_failure.as_ref().filter(|last| !last.unanswered);
-            let said = answered.filter(|_| failure.unanswered).unwrap_or(failure);
-            return Err(self.to_error(said, true));
+        if !failure.timed_out {
+            self.last_answer = Some(failure.clone()).filter(|failure| !failure.unanswered);
         }
-        self.last_failure = Some(failure.clone());
+        if pause + LAST_ATTEMPT_MIN > self.time_left() {
+            // The last attempts may have had little time: their silence says less than the answer
+            // before.
+            return Err(self.to_error(self.last_answer.as_ref().unwrap_or(failure), true));
+        }
         if !pause.is_zero() {
             let begin_wait = || Arc::new(core.wait_status.begin_wait());
             self.wait_token

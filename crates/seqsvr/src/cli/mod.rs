@@ -37,10 +37,13 @@ pub(crate) use value_parsers::{parse_store_member, resolve_address};
 use crate::output::log::LogFormat;
 
 /// A sequence service: unique and rising numbers for every user.
-///
-/// Start with `seqsvr dev`, then `seqsvr next 42` in another shell.
 #[derive(Parser)]
-#[command(name = "seqsvr", version, max_term_width = 100)]
+#[command(
+    name = "seqsvr",
+    version,
+    max_term_width = 100,
+    after_help = "Start with `seqsvr dev`, then `seqsvr next 42` in another shell."
+)]
 pub(crate) struct CommandLine {
     /// Filter of the log on stderr, such as `info` or `warn,seqsvr_alloc=debug`.
     #[arg(

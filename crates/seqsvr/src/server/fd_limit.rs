@@ -38,6 +38,9 @@ pub(crate) struct ServerParts {
     pub(crate) runtimes: u64,
 }
 
+/// Limit of the connections of an endpoint of `dev` from which no warning is worth its lines.
+const DEV_CONNECTIONS_ENOUGH: u64 = 1_000;
+
 /// Limit of the connections of one endpoint.
 pub(crate) struct EndpointLimit {
     /// Flag that sets the limit, or what names the endpoint if no flag does.
@@ -77,6 +80,10 @@ pub(crate) fn fit_connection_limits(
         return Ok(u64::MAX);
     };
     let lowered = endpoints.iter().filter(|e| e.connections_max > highest);
+    // Enough for development, where no flag sets a limit.
+    if parts.stores * parts.allocs > 0 && highest >= DEV_CONNECTIONS_ENOUGH {
+        return Ok(highest);
+    }
     // In `dev`, several servers have endpoints of one name.
     let lowered: BTreeSet<String> = lowered
         .map(|e| format!("{} {} -> {highest}", e.name, e.connections_max))

@@ -141,7 +141,7 @@ fn connection_with_open_watch_answers_it_and_renewals_after_its_move() {
         let any_port = "127.0.0.1:0".parse().unwrap();
         let listener = TcpTransport.listen(any_port).await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let incoming = accept_connections(listener, ConnectionLimiter::new(4));
+        let incoming = accept_connections(listener, ConnectionLimiter::new("gRPC", 4));
         let stop = CancellationToken::new();
         let service = tower::service_fn(echo_call);
         let serving = serve_connections(incoming, service, 16, runtimes, stop.clone());
