@@ -16,8 +16,8 @@ use crate::service::meet_store;
 /// Pause after an attempt that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Warns if the group calls this store at another address: the one with which it joined. Waits until
-/// it belongs to a group, and until a restarted store has read the members.
+/// Warns if the group calls this store at another address: the one with which it joined. Waits
+/// until it belongs to a group, and until a restarted store has read the members.
 pub(crate) async fn warn_of_changed_address(context: &StoreContext) {
     let (own, address) = (context.node.identity().node, &context.address);
     let member = loop {
