@@ -2,6 +2,7 @@
 
 mod bench;
 mod completion;
+mod documents;
 mod exit_codes;
 mod namespace;
 mod wrong_or_silent_server;
