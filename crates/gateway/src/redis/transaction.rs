@@ -52,6 +52,8 @@ pub(super) enum QueueOutcome {
     Executed,
     /// DISCARD: the transaction ends.
     Discarded,
+    /// EXEC with arguments: the transaction ends and is not executed; the text is the answer.
+    Aborted(String),
     /// The transaction ends, and the command is executed without it.
     Left,
 }
@@ -70,6 +72,9 @@ impl Transaction {
         let command = match RedisCommand::parse(words) {
             Ok(command) => command,
             Err(rejected) if rejected.may_be_queued => return self.push_words(words, has_room),
+            Err(rejected) if words[0].eq_ignore_ascii_case(b"EXEC") => {
+                return QueueOutcome::Aborted(rejected.text);
+            }
             Err(rejected) => return self.reject(rejected.text),
         };
         match command {

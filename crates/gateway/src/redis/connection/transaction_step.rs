@@ -41,6 +41,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
         pending.next_index = index;
         match end {
             Some(QueueOutcome::Executed) => self.execute_transaction(*transaction).await,
+            Some(QueueOutcome::Aborted(text)) => replies.write_error(&text),
             Some(QueueOutcome::Discarded) => replies.write_simple("OK"),
             Some(QueueOutcome::Left) => pending.next_index = index - 1,
             _ => self.session.transaction = Some(transaction),
