@@ -1,8 +1,14 @@
 //! Patterns of Redis: `*`, `?`, `[a-c]`, `[^a]` and `\` before a character.
 
-/// Returns whether a text without upper-case letters matches a pattern, in any case. The time is
-/// the product of both lengths at most: only the last `*` is tried again.
+/// Maximum bytes of a pattern: the names that it is for are shorter. A longer one matches nothing.
+const PATTERN_MAX: usize = 64;
+
+/// Returns whether a text without upper-case letters matches a pattern, in any case. Only the last
+/// `*` is tried again.
 pub(super) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
+    if pattern.len() > PATTERN_MAX {
+        return false;
+    }
     let (mut at, mut read) = (0, 0);
     // The place after the last `*`, and how much of the text it stands for.
     let mut star: Option<(usize, usize)> = None;
@@ -92,7 +98,11 @@ mod tests {
             let matches = matches_glob(pattern.as_bytes(), text.as_bytes());
             assert_eq!(matches, expected, "{pattern} {text}");
         }
-        let stars = "*a".repeat(8_000);
-        assert!(!matches_glob(stars.as_bytes(), &[b'a'; 100]));
+        let stars = "*a".repeat(PATTERN_MAX / 2);
+        assert!(!matches_glob(stars.as_bytes(), &[b'a'; 31]));
+        for (bytes, expected) in [(PATTERN_MAX, true), (PATTERN_MAX + 1, false)] {
+            let long_set = format!("sav[{}", "e".repeat(bytes - 4));
+            assert_eq!(matches_glob(long_set.as_bytes(), b"save"), expected);
+        }
     }
 }
