@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
 use seqsvr_core::key::KeyRef;
-use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
+use seqsvr_core::namespace::{DEFAULT_KEYED_NAMESPACE, NAME_MAX};
 use seqsvr_proto::key::KeyBuf;
 
 /// Prefix of a key that names its namespace.
@@ -22,7 +22,7 @@ impl<'a> RedisKey<'a> {
     /// Reads `@namespace/key`, or a key of `keys`, byte for byte.
     ///
     /// # Errors
-    /// The text of the reply: the namespace's name is empty or is not text.
+    /// The text of the reply: the namespace's name is empty, too long or not text.
     pub(super) fn parse(key: &'a [u8]) -> Result<RedisKey<'a>, &'static str> {
         let plain = RedisKey {
             namespace: None,
@@ -37,7 +37,7 @@ impl<'a> RedisKey<'a> {
         let (namespace, key) = (&rest[..slash], &rest[slash + 1..]);
         let namespace = str::from_utf8(namespace)
             .ok()
-            .filter(|name| !name.is_empty())
+            .filter(|name| (1..=NAME_MAX).contains(&name.len()))
             .ok_or("ERR @namespace/key: the name of a namespace is 1 to 64 of a-z A-Z 0-9 _ . -")?;
         // Each sequence has one form, so that equal keys compare as equal.
         if namespace == DEFAULT_KEYED_NAMESPACE {
@@ -111,7 +111,9 @@ mod tests {
             let expected = (Some(namespace).filter(|name| !name.is_empty()), expected);
             assert_eq!((parsed.namespace, parsed.key), expected, "{key}");
         }
-        for bad in [&b"@/1"[..], b"@\xff/1"] {
+        let named = |bytes: usize| format!("@{}/1", "n".repeat(bytes)).into_bytes();
+        RedisKey::parse(&named(NAME_MAX)).unwrap();
+        for bad in [&b"@/1"[..], b"@\xff/1", &named(NAME_MAX + 1)] {
             RedisKey::parse(bad).unwrap_err();
         }
     }
