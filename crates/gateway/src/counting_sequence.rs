@@ -14,7 +14,11 @@ use seqsvr_proto::v1::{self, CurrentKind, raise_to_request::KeyKind as RaisedKey
 use seqsvr_proto::v1::{ItemError, sequence_server::Sequence};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-/// A service that counts each key of each namespace from 1. The key `fail` fails.
+/// Time that a take of the key `slow` lasts.
+pub(crate) const SLOW_TAKE: Duration = Duration::from_secs(5);
+
+/// A service that counts each key of each namespace from 1. The key `fail` fails, and `slow` is
+/// slow.
 #[derive(Clone, Default)]
 pub(crate) struct CountingSequence(Arc<Mutex<CountedKeys>>);
 
@@ -94,6 +98,9 @@ impl LocalSequence for CountingSequence {
             counts,
             ..
         } = request;
+        if keys.iter().any(|key| key == "slow") {
+            tokio::time::sleep(SLOW_TAKE).await;
+        }
         let count = |index| counts.get(index).map_or(1, |count| u64::from(*count));
         let add = |index, number| number + count(index);
         let (lasts, errors) = self.change_many(&namespace, uids, keys, add);

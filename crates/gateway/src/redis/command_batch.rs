@@ -15,7 +15,6 @@ use super::executor::BatchExecutor;
 use super::key::{RedisKey, parse_key};
 use super::reply::ReplyBuffer;
 use super::session::RedisSession;
-use super::shared::TOO_MANY_BYTES;
 
 /// Maximum commands or items of one batch; the next batch gets more. The thread answers those that
 /// memory has without a break, while its other connections wait.
@@ -113,17 +112,16 @@ impl<'a> CommandBatch<'a> {
         }
         // These commands may change the replies to the commands after them, or have long replies:
         // those of one batch may wait beyond the limit of unsent bytes.
-        self.full = matches!(
-            command,
-            RedisCommand::Multi
-                | RedisCommand::Auth { .. }
-                | RedisCommand::Hello(_)
-                | RedisCommand::Info(_)
-                | RedisCommand::CommandInfo(_)
-                | RedisCommand::Reset
-                | RedisCommand::Quit
-                | RedisCommand::HttpRequest
-        );
+        self.full = command.has_long_answer()
+            || matches!(
+                command,
+                RedisCommand::Multi
+                    | RedisCommand::Auth { .. }
+                    | RedisCommand::Hello(_)
+                    | RedisCommand::Reset
+                    | RedisCommand::Quit
+                    | RedisCommand::HttpRequest
+            );
         match self.plan_command(command) {
             Ok(Some(reply)) => self.pending_replies.push(reply),
             // The next batch could not take it either.
@@ -199,9 +197,10 @@ impl<'a> CommandBatch<'a> {
         self.command_count() * ITEM_BYTES_ESTIMATE
     }
 
-    /// Rejects each command that needs a number, because the server holds too many bytes.
-    pub(super) fn reject_for_memory(
+    /// Rejects each command that needs a number with `text`, and answers the others.
+    pub(super) fn reject_items(
         self,
+        text: &str,
         sequence: &impl LocalSequence,
         session: &mut RedisSession<'_>,
         replies: &mut ReplyBuffer,
@@ -212,7 +211,7 @@ impl<'a> CommandBatch<'a> {
                     session.answer_command(&command, sequence, replies);
                 }
                 PendingReply::Error(text) => replies.write_error(&text),
-                _ => replies.write_error(TOO_MANY_BYTES),
+                _ => replies.write_error(text),
             }
         }
     }

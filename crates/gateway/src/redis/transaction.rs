@@ -28,6 +28,8 @@ const QUEUE_BYTES_MAX: usize = 1 << 20;
 const WORD_BYTES: usize = 16;
 /// Estimate of the bytes of a word and of its answer during execution.
 const EXECUTED_WORD_BYTES: usize = 256;
+/// Estimate of the bytes of a long answer, of INFO for example.
+const LONG_ANSWER_BYTES: usize = 4 << 10;
 
 /// The commands of a connection since its MULTI.
 #[derive(Default)]
@@ -37,6 +39,8 @@ pub(super) struct Transaction {
     words: Vec<Range<u32>>,
     /// The number of words up to the end of each command.
     command_ends: Vec<u32>,
+    /// Commands with a long answer.
+    long_answers: usize,
     /// Different namespaces of the keys; an empty text is `keys`.
     namespaces: Vec<String>,
     /// A command was rejected, and so is EXEC. The queue is empty.
@@ -64,6 +68,8 @@ pub(super) struct QueuedCommands {
     pub(super) data: Bytes,
     words: Vec<Range<u32>>,
     command_ends: Vec<u32>,
+    /// Commands with a long answer.
+    long_answers: usize,
 }
 
 impl Transaction {
@@ -94,7 +100,10 @@ impl Transaction {
                 ))
             }
             command => match self.check_keys(&command) {
-                Ok(()) => self.push_words(words, has_room),
+                Ok(()) => {
+                    self.long_answers += usize::from(command.has_long_answer());
+                    self.push_words(words, has_room)
+                }
                 Err(text) => self.reject(text),
             },
         }
@@ -125,6 +134,7 @@ impl Transaction {
                 data: self.bytes.into(),
                 words: self.words,
                 command_ends: self.command_ends,
+                long_answers: self.long_answers,
             }),
         }
     }
@@ -194,6 +204,8 @@ impl QueuedCommands {
 
     /// Returns an estimate of the bytes of its commands and of their answers during execution.
     pub(super) fn estimated_bytes(&self) -> usize {
-        self.data.len() + self.words.len() * EXECUTED_WORD_BYTES
+        self.data.len()
+            + self.words.len() * EXECUTED_WORD_BYTES
+            + self.long_answers * LONG_ANSWER_BYTES
     }
 }

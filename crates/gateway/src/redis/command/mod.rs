@@ -253,6 +253,17 @@ impl<'a> RedisCommand<'a> {
         })
     }
 
+    /// Returns whether the answer may be longer than a few hundred bytes, from few words.
+    pub(super) fn has_long_answer(&self) -> bool {
+        matches!(
+            self,
+            RedisCommand::Info(_)
+                | RedisCommand::ListCommands
+                | RedisCommand::CommandInfo(_)
+                | RedisCommand::Client(ClientCommand::Info | ClientCommand::List(_))
+        )
+    }
+
     /// Returns the keys whose numbers the command takes, reads or sets.
     pub(super) fn keys(&self) -> &[&'a [u8]] {
         match self {

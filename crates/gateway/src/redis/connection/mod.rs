@@ -32,7 +32,7 @@ use crate::redis::command_batch::try_execute_single;
 use crate::redis::executor::BatchExecutor;
 use crate::redis::parser::ProtocolError;
 use crate::redis::session::RedisSession;
-use crate::redis::shared::{BufferReservation, RedisShared, UNCOUNTED_BYTES};
+use crate::redis::shared::{BufferReservation, RedisShared, TOO_MANY_BYTES, UNCOUNTED_BYTES};
 use crate::wrong_secrets::WRONG_SECRET_DELAY;
 use pending_requests::PendingRequests;
 use socket::{BufferedSocket, ConnectionEvent, READ_BUFFER_MAX, UNSENT_BYTES_MAX};
@@ -171,7 +171,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             let data = &self.pending.data;
             batch.execute(&self.executor, data, session, replies).await;
         } else {
-            batch.reject_for_memory(self.context.sequence, session, replies);
+            batch.reject_items(TOO_MANY_BYTES, self.context.sequence, session, replies);
         }
         self.pending.next_index = next_index;
         if command_count > 0 {

@@ -1,13 +1,21 @@
 //! The step of a connection that is in a transaction: queues commands, and executes them at EXEC.
 
 use std::io;
+use std::time::Duration;
 
 use seqsvr_net::LocalSequence;
+use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
+use tokio::time::Instant;
 
 use super::{ActiveConnection, StepResult};
 use crate::redis::command_batch::CommandBatch;
 use crate::redis::shared::TOO_MANY_BYTES;
 use crate::redis::transaction::{QueueOutcome, Transaction};
+
+/// Time of EXEC, the double of one call, after which it sends no further commands.
+const EXECUTION_TIMEOUT: Duration = CALL_TIMEOUT_DEFAULT.saturating_mul(2);
+/// The reply to a command of a transaction that was not sent.
+const TOO_LATE: &str = "TRYAGAIN EXEC took longer than 10 s: its servers are slow, and nothing was sent for this command; send it again";
 
 impl<S: LocalSequence> ActiveConnection<'_, S> {
     /// Queues the next requests, up to one that ends the transaction. The connection puts the
@@ -65,6 +73,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             return replies.write_error(TOO_MANY_BYTES);
         }
         let command_count = queue.command_count();
+        let deadline = Instant::now() + EXECUTION_TIMEOUT;
         replies.begin_array(command_count);
         let mut next_index = 0;
         while next_index < command_count {
@@ -73,10 +82,18 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
                 |i| queue.command_words(i),
                 session,
             );
-            batch
-                .execute(&self.executor, &queue.data, session, replies)
-                .await;
+            // Each batch may wait for calls of which each has a time of its own.
+            match Instant::now() < deadline {
+                true => {
+                    let data = &queue.data;
+                    batch.execute(&self.executor, data, session, replies).await;
+                }
+                false => {
+                    batch.reject_items(TOO_LATE, self.executor.sequence, session, replies);
+                }
+            }
             next_index = end_index;
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Transactions: what EXEC answers, and that nothing of a transaction that is not executed takes a
 //! number.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use super::*;
-use crate::counting_sequence::CountingSequence;
+use crate::counting_sequence::{CountingSequence, SLOW_TAKE};
 use crate::redis::shared::TOO_MANY_BYTES;
 use crate::redis::transaction::{QueueOutcome, Transaction};
 
@@ -186,6 +188,84 @@ async fn transaction_above_a_limit_is_rejected_and_takes_nothing() {
             assert_eq!(answers.ends_with(ABORT), !is_allowed, "{limit}");
             assert!(is_allowed || sequence.calls() == 0, "{limit}");
         }
+    }
+}
+
+/// Each read waits for the take before it, and begins a batch of its own.
+#[tokio::test(start_paused = true)]
+async fn transaction_that_is_slow_sends_nothing_after_its_time() {
+    let sequence = CountingSequence::default();
+    let mut lines = vec!["multi"];
+    lines.extend(["incr slow", "get slow", "ping"].repeat(100));
+    lines.push("exec");
+    let began = Instant::now();
+    let answers = answers_of(&sequence, &lines, AT_ONCE).await;
+    assert_eq!(began.elapsed(), 2 * SLOW_TAKE);
+    let answers = answers.strip_prefix(&queued(300)).unwrap();
+    let late = "-TRYAGAIN EXEC took longer than 10 s";
+    let (sent, unsent) = answers.split_once(late).unwrap();
+    assert_eq!(sent, "*300\r\n:1\r\n$1\r\n1\r\n+PONG\r\n:2\r\n");
+    assert_eq!(unsent.matches(late).count(), 200 - 4);
+    assert_eq!(unsent.matches("+PONG").count(), 99);
+    assert_eq!(sequence.calls(), 3);
+}
+
+/// Returns how often another task of the thread ran until all commands were answered.
+async fn turns_of_another_task(lines: &[&str]) -> usize {
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counted = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    answers_of(&CountingSequence::default(), lines, 8 << 20).await;
+    other.abort();
+    turns.load(Relaxed)
+}
+
+#[tokio::test]
+async fn commands_with_long_answers_let_other_tasks_run_between_them() {
+    for command in [
+        "info",
+        "command",
+        "command list",
+        "client info",
+        "client list",
+    ] {
+        let commands = vec![command; 1_000];
+        let turns = turns_of_another_task(&commands).await;
+        assert!(turns > 1_000, "{command}: {turns}");
+        let transaction = [&["multi"][..], &commands, &["exec"]].concat();
+        let turns = turns_of_another_task(&transaction).await;
+        assert!(turns > 1_000, "{command} in a transaction: {turns}");
+    }
+}
+
+/// The answers to few words are long.
+#[tokio::test]
+async fn transaction_reserves_the_bytes_of_its_answers() {
+    for command in [
+        "info",
+        "command",
+        "command list",
+        "client info",
+        "client list",
+    ] {
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        let mut transaction = Transaction::default();
+        for _ in 0..1_000 {
+            transaction.add_command(&words, true);
+        }
+        let reserved = transaction.into_queue().unwrap().estimated_bytes();
+        let lines = [&["multi"][..], &[command; 1_000], &["exec"]].concat();
+        let answers = answers_of(&CountingSequence::default(), &lines, 8 << 20).await;
+        assert!(
+            reserved > answers.len(),
+            "{command}: {reserved} for {}",
+            answers.len()
+        );
     }
 }
 
