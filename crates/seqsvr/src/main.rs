@@ -15,6 +15,7 @@ mod secret_file;
 mod server;
 
 use std::error::Error as _;
+use std::io::{self, Write as _};
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -130,10 +131,8 @@ fn exit_with_usage(error: &clap::Error, config_path: Option<&Path>) -> ! {
         true => {
             let text = error.to_string();
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
-            eprint!(
-                "{}",
-                text.replace(&cause, "it is no whole number within the bounds")
-            );
+            let text = text.replace(&cause, "it is no whole number within the bounds");
+            drop(write!(io::stderr(), "{text}"));
         }
         // Nothing more can be done if stderr is closed.
         false => drop(error.print()),

@@ -357,6 +357,13 @@ fn commands_with_servers_of_two_clusters_are_rejected_with_both() {
             }
         }
     }
+    let mut alloc = clean_command(&["alloc", "--name", "a2", "--stores", &stores.join(",")]);
+    alloc.args(["--listen", &format!("127.0.0.1:{}", free_port())]);
+    let errors = String::from_utf8(alloc.output().unwrap().stderr).unwrap();
+    for (address, id) in stores.iter().zip(&ids) {
+        let row = format!("  {address} -> cluster {id}");
+        assert!(errors.lines().any(|line| line == row), "{errors}");
+    }
     for dev in &devs {
         assert_eq!(
             dev.run_client_ok(&["next", "42"]),

@@ -242,6 +242,33 @@ fn unusable_input_is_named() {
     }
 }
 
+/// Schedule: the input is a pipe that stays open, or a large file that has no lines.
+#[test]
+fn line_above_the_bound_is_rejected_before_its_end() {
+    let mut child = clean_command(&["id", "stats", "-", "--check"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&[b'1'; (1 << 20) + 2]).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(
+        errors.contains("-, line 1: it is above 1048576 bytes"),
+        "{errors}"
+    );
+    drop(input);
+}
+
 /// Prints time and memory, for the pages that state them.
 #[test]
 #[ignore = "takes three minutes and a gigabyte of disk"]

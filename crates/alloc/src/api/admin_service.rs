@@ -15,7 +15,7 @@ use seqsvr_proto::v1::{
     Reason, RemoveMemberRequest, TransferLeaderRequest,
 };
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 
 use crate::api::collector::AllocCollector;
@@ -28,11 +28,9 @@ use crate::store_client::store_group::StoreGroupClient;
 
 /// Maximum time of one attempt at one store; after it the next store is tried.
 const STORE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time of a relayed call over all attempts; after it the call fails. A caller that waits for less
-/// receives the reason in its own time, but not before the minimum: callers share the answers of
-/// status methods, and one of them must not cut the others short.
+/// Maximum time of a relayed call over all attempts; after it the call fails. A caller that waits
+/// for less receives the reason in its own time.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(4);
-const RELAY_TIMEOUT_MIN: Duration = Duration::from_millis(250);
 /// Minimum time between the beginnings of two relayed calls of one status method.
 const RELAY_INTERVAL: Duration = Duration::from_millis(250);
 /// Minimum time between the beginnings of two walks over all sections.
@@ -84,8 +82,40 @@ impl AdminService {
         R: Clone,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        self.relay_within(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, request, send)
-            .await
+        let requested = requested_deadline(Instant::now(), request.metadata());
+        let relay = self.relay_within(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, request, send);
+        self.answer_by(requested, relay).await
+    }
+
+    /// Relays a status call, whose answer its callers share. Each waits for its own time only: the
+    /// call itself may take longer, so that no caller cuts the others short.
+    async fn relay_shared<R, T, Fut>(
+        &self,
+        shared: &SharedCall<T>,
+        request: Request<R>,
+        send: impl Fn(RelayClient, R) -> Fut,
+    ) -> Result<Response<T>, Status>
+    where
+        R: Clone,
+        T: Clone,
+        Fut: Future<Output = Result<Response<T>, Status>>,
+    {
+        let requested = requested_deadline(Instant::now(), request.metadata());
+        let relay = self.relay_within(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, request, send);
+        let call = shared.call(async { Ok(relay.await?.into_inner()) });
+        self.answer_by(requested, call).await.map(Response::new)
+    }
+
+    /// Waits for a call, and answers that no store leads if the caller's time ends before.
+    async fn answer_by<T>(
+        &self,
+        requested: Instant,
+        call: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        match timeout_at(requested, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.stores.no_leader_error("").into()),
+        }
     }
 
     async fn relay_within<R, T, Fut>(
@@ -99,9 +129,7 @@ impl AdminService {
         R: Clone,
         Fut: Future<Output = Result<Response<T>, Status>>,
     {
-        let begun = Instant::now();
-        let requested = requested_deadline(begun, request.metadata());
-        let deadline = requested.clamp(begun + RELAY_TIMEOUT_MIN, begun + timeout);
+        let deadline = Instant::now() + timeout;
         let request = request.into_inner();
         let send_once = |channel| {
             send(
@@ -110,7 +138,7 @@ impl AdminService {
             )
         };
         // Before that, the first store that answers would act, of any cluster.
-        let decided_by = deadline.min(begun + RELAY_TIMEOUT);
+        let decided_by = deadline.min(Instant::now() + RELAY_TIMEOUT);
         self.shared
             .own_cluster
             .wait_until_decided_by(decided_by)
@@ -157,26 +185,18 @@ impl Admin for AdminService {
         &self,
         request: Request<ListNamespacesRequest>,
     ) -> Result<Response<ListNamespacesResponse>, Status> {
-        let relay = self.relay(request, |mut store, request| async move {
-            store.list_namespaces(request).await
-        });
-        let answer = self
-            .namespaces
-            .call(async { Ok(relay.await?.into_inner()) });
-        Ok(Response::new(answer.await?))
+        let send =
+            |mut store: RelayClient, request| async move { store.list_namespaces(request).await };
+        self.relay_shared(&self.namespaces, request, send).await
     }
 
     async fn cluster_status(
         &self,
         request: Request<ClusterStatusRequest>,
     ) -> Result<Response<ClusterStatusResponse>, Status> {
-        let relay = self.relay(request, |mut store, request| async move {
-            store.cluster_status(request).await
-        });
-        let answer = self
-            .cluster_status
-            .call(async { Ok(relay.await?.into_inner()) });
-        Ok(Response::new(answer.await?))
+        let send =
+            |mut store: RelayClient, request| async move { store.cluster_status(request).await };
+        self.relay_shared(&self.cluster_status, request, send).await
     }
 
     async fn move_slot(

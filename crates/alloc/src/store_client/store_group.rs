@@ -228,6 +228,15 @@ impl StoreGroupClient {
             .await
     }
 
+    /// Returns the error of a call that no leader answered in time. `last` is the last rejection.
+    pub(crate) fn no_leader_error(&self, last: &str) -> RpcError {
+        let text = format!(
+            "no store of {} answered as the leader{last}; check that most of them run and reach each other",
+            self.address_list()
+        );
+        RpcError::new(Reason::Unreachable, text)
+    }
+
     async fn call_with_check<T, F, Fut>(
         &self,
         deadline: Instant,
@@ -282,11 +291,7 @@ impl StoreGroupClient {
                     Reason::Unreachable | Reason::Unspecified => String::new(),
                     _ => format!(": {fault}"),
                 };
-                let text = format!(
-                    "no store of {} answered as the leader{last}; check that most of them run and reach each other",
-                    self.address_list()
-                );
-                return Err(RpcError::new(Reason::Unreachable, text));
+                return Err(self.no_leader_error(&last));
             }
             sleep(delay).await;
         }

@@ -156,17 +156,20 @@ impl<P: ClockPolicy> Clocked<P> {
             let Err(Rejection { error, lanes }) = self.reach(mark, now, has_waited) else {
                 return Ok(());
             };
-            let position = grid.start_of(now);
+            let position = grid.start_of(now).min(grid.end);
             let present = usize::from(mark.lane);
             let first = match lanes {
                 None => return Err(error),
                 Some(LaneChoice::Above) => present + 1,
                 Some(LaneChoice::Other) => 0,
             };
-            let lane = (first..grid.lanes())
-                .filter(|lane| *lane != present && aside[*lane] <= position)
-                .min_by_key(|lane| aside[*lane])
-                .ok_or(error)?;
+            let mut free =
+                (first..grid.lanes()).filter(|lane| *lane != present && aside[*lane] <= position);
+            let lane = match lanes {
+                Some(LaneChoice::Above) => free.next(),
+                _ => free.min_by_key(|lane| aside[*lane]),
+            };
+            let lane = lane.ok_or(error)?;
             let to = Mark {
                 lane: lane as u8,
                 position,

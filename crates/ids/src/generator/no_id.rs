@@ -25,8 +25,8 @@ pub enum NoId {
     Sealed,
     /// The clock is behind, and the policy continues in no lane.
     #[error(
-        "clock moved back by {behind_ticks} ticks: no id is made, in any lane, before it has \
-         caught up; wait that long, correct the clock, or use the policy `hold` or `ahead`"
+        "clock moved back by {behind_ticks} ticks: no id is made at this reading; retry when it has \
+         caught up, correct it, or use the policy `hold` or `ahead`"
     )]
     MovedBack {
         /// How far the clock is behind the last id.

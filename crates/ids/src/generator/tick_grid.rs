@@ -39,7 +39,7 @@ impl TickGrid {
     /// no time, or if all are wider than 63 bits.
     pub fn new(time_bits: u32, capacity: u64, lane_bits: u32) -> Result<Self, InputError> {
         let seq_bits = u64::BITS - capacity.saturating_sub(1).leading_zeros();
-        let bits = time_bits.saturating_add(lane_bits + seq_bits);
+        let bits = time_bits.saturating_add(lane_bits).saturating_add(seq_bits);
         let has_ids = (1..=1 << SEQUENCE_BITS_MAX).contains(&capacity);
         if bits > WORD_BITS || !has_ids || time_bits == 0 || lane_bits > LANE_BITS_MAX {
             return Err(InputError(format!(

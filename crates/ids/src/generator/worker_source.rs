@@ -39,11 +39,11 @@ impl WorkerSource<'_> {
         let max = (1 << bits.min(WORKER_BITS_MAX)) - 1;
         let found = match *self {
             _ if bits > WORKER_BITS_MAX => Err(format!(
-                "the field has {bits} bits and may have at most {WORKER_BITS_MAX}"
+                "the field has {bits} bits and may have at most {WORKER_BITS_MAX}, so narrow it"
             )),
             Self::Fixed(worker) => Ok(worker),
             Self::Environment { variable, value } => match value {
-                None => Err(format!("the variable {variable} is not set")),
+                None => Err(format!("the variable {variable} is not set, so set it")),
                 Some(text) => parse_decimal(text.trim()).ok_or_else(|| {
                     format!("the variable {variable} is {text:?}, no decimal of at most {max}")
                 }),

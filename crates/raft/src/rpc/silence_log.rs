@@ -15,6 +15,7 @@ pub(crate) struct SilenceLog(Mutex<HashMap<u64, SilentNode>>);
 
 struct SilentNode {
     since: Instant,
+    last_failure: Instant,
     is_logged: bool,
 }
 
@@ -31,8 +32,14 @@ impl SilenceLog {
         let now = Instant::now();
         let found = silent.entry(node).or_insert(SilentNode {
             since: now,
+            last_failure: now,
             is_logged: false,
         });
+        // Of an earlier leadership of this node: a leader calls more often.
+        if now - found.last_failure > SILENCE_MIN {
+            (found.since, found.is_logged) = (now, false);
+        }
+        found.last_failure = now;
         if !found.is_logged && now - found.since >= SILENCE_MIN {
             found.is_logged = true;
             tracing::warn!(

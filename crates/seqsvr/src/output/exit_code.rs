@@ -50,10 +50,10 @@ pub(crate) fn unreadable_input(what: &str, cause: &io::Error, advice: &str) -> a
 pub(crate) struct ServerUnavailable(pub(crate) String);
 
 /// Prints the error as the last line and ends the process with its exit code. Advice on bad input
-/// may have several lines; any other error may have text that a server sent.
+/// and on a wrong setting may have several lines; any other error may have text that a server sent.
 pub(crate) fn report_and_exit(error: &anyhow::Error) -> ! {
     let text = with_open_files_remedy(format!("{error:#}"));
-    match error.is::<BadInput>() {
+    match error.is::<BadInput>() || is_wrong_setting(error) {
         true => log::exit_with_advice(text, exit_code(error)),
         false => log::exit_with_error(text, exit_code(error)),
     }
@@ -64,11 +64,7 @@ fn exit_code(error: &anyhow::Error) -> i32 {
     if error.is::<BadInput>() || error.is::<InputError>() || error.is::<InvalidSettings>() {
         return BAD_INPUT_CODE;
     }
-    let store = error.downcast_ref::<seqsvr_store::Error>();
-    let alloc = error.downcast_ref::<seqsvr_alloc::Error>();
-    if store.is_some_and(seqsvr_store::Error::is_wrong_setting)
-        || alloc.is_some_and(seqsvr_alloc::Error::is_wrong_setting)
-    {
+    if is_wrong_setting(error) {
         return BAD_INPUT_CODE;
     }
     if error.is::<ServerUnavailable>() {
@@ -88,6 +84,14 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         }
         _ => FAILED_CODE,
     }
+}
+
+/// Returns whether a server does not start because of a setting.
+fn is_wrong_setting(error: &anyhow::Error) -> bool {
+    let store = error.downcast_ref::<seqsvr_store::Error>();
+    let alloc = error.downcast_ref::<seqsvr_alloc::Error>();
+    store.is_some_and(seqsvr_store::Error::is_wrong_setting)
+        || alloc.is_some_and(seqsvr_alloc::Error::is_wrong_setting)
 }
 
 #[cfg(test)]

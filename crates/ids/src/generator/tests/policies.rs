@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 
 use super::super::{
-    Ahead, ClockPolicy, Clocked, Hold, NoId, Refuse, RollbackBits, SequenceStart, TickClock,
-    Timelines, Wait,
+    Ahead, ClockPolicy, Clocked, Hold, LaneChoice, NoId, Progress, Refuse, Rejection, RollbackBits,
+    SequenceStart, TickClock, TickGrid, Timelines, Wait,
 };
 use super::grid;
 
@@ -195,6 +195,44 @@ fn e11_rollback_bits_remember_three_times() {
     let error = moved_back(10);
     assert_eq!(take_at(&generator, 70), Err(error));
     assert_eq!(take_at(&generator, 80), Ok((3, 80, 1)));
+}
+
+/// A lane that is less far lies above the next one.
+#[test]
+fn e11_rollback_bits_continue_in_the_next_lane_above() {
+    let progress = Progress {
+        lane: 0,
+        next_ticks: [200, 120, 50, 150, 0, 0, 0, 0],
+    };
+    let policy = RollbackBits { wait_ticks: 0 };
+    let generator = Clocked::resume(grid(20, 4, 2), SequenceStart::Zero, policy, &progress);
+    for (reading, lane) in [(160, 1), (155, 2), (151, 3)] {
+        assert_eq!(take_at(&generator, reading), Ok((lane, reading, 0)));
+    }
+}
+
+/// Schedule: a caller's own policy changes the lane at a reading past the end of time. The position
+/// there must not reach into the bits of the lane.
+#[test]
+fn change_of_the_lane_past_the_end_of_time_repeats_nothing() {
+    struct OtherLane;
+    impl ClockPolicy for OtherLane {
+        fn reach(&self, now: u64, _: u64, _: bool) -> Result<u64, Rejection> {
+            match now < 1 << 50 {
+                true => Ok(now),
+                false => Err(Rejection {
+                    error: moved_back(0),
+                    lanes: Some(LaneChoice::Other),
+                }),
+            }
+        }
+    }
+    let grid = TickGrid::new(50, 4_096, 1).unwrap();
+    let generator = Clocked::new(grid, SequenceStart::Zero, OtherLane, 1);
+    let first = generator.take(ONE, || 5).unwrap();
+    let mut readings = [u64::MAX, u64::MAX].into_iter();
+    let second = generator.take(ONE, || readings.next().unwrap_or(5));
+    assert!(second.is_err(), "{first:?}, {second:?}");
 }
 
 /// A clock that is still behind after a wait has moved back by much: another lane continues.

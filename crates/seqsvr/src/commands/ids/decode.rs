@@ -1,6 +1,6 @@
 //! `seqsvr decode ID…`.
 
-use std::io;
+use std::io::{self, BufRead};
 
 use anyhow::bail;
 use seqsvr_core::layout::format_utc_ms;
@@ -52,6 +52,9 @@ pub(crate) fn run(args: &DecodeArgs) -> anyhow::Result<()> {
         let (mut input, mut line) = (io::stdin().lock(), Vec::new());
         while read_line(&mut input, LINE_BYTES_MAX, &mut line)? {
             if line.len() > LINE_BYTES_MAX {
+                if !line.ends_with(b"\n") {
+                    input.skip_until(b'\n')?;
+                }
                 // With the mark it is no id.
                 line.truncate(SHOWN_BYTES);
                 line.extend("…".bytes());

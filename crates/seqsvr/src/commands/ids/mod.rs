@@ -17,14 +17,10 @@ fn now() -> Duration {
         .unwrap_or_default()
 }
 
-/// Reads a line into `line`; returns false at the end of the input. A line above `bytes_max` is
-/// cut, and still above it.
+/// Reads a line into `line`; returns false at the end of the input. Of a line above `bytes_max` the
+/// beginning is read, which is above it too; the rest remains.
 fn read_line(input: &mut impl BufRead, bytes_max: usize, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     let mut limited = input.by_ref().take(bytes_max as u64 + 1);
-    limited.read_until(b'\n', line)?;
-    if line.len() > bytes_max && !line.ends_with(b"\n") {
-        input.skip_until(b'\n')?;
-    }
-    Ok(!line.is_empty())
+    Ok(limited.read_until(b'\n', line)? > 0)
 }
