@@ -102,6 +102,8 @@ impl AdminService {
     {
         let requested = requested_deadline(Instant::now(), request.metadata());
         let relay = self.relay_within(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, request, send);
+        // Boxed, since a wait within a wait makes a large future.
+        let relay = Box::pin(relay);
         let call = shared.call(async { Ok(relay.await?.into_inner()) });
         self.answer_by(requested, call).await.map(Response::new)
     }
