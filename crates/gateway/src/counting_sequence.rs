@@ -9,16 +9,17 @@ use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::key::KeyBuf;
-use seqsvr_proto::v1::{self, CurrentKind, raise_to_request::KeyKind as RaisedKey};
+use seqsvr_proto::v1::{self, CurrentKind, Reason, raise_to_request::KeyKind as RaisedKey};
 use seqsvr_proto::v1::{ItemError, sequence_server::Sequence};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 /// Time that a take of the key `slow` lasts.
 pub(crate) const SLOW_TAKE: Duration = Duration::from_secs(5);
 
-/// A service that counts each key of each namespace from 1. The key `fail` fails, and `slow` is
-/// slow.
+/// A service that counts each key of each namespace from 1. The key `fail` fails, `slow` is slow,
+/// and the owner of `old` does not read `value_if_none`.
 #[derive(Clone, Default)]
 pub(crate) struct CountingSequence(Arc<Mutex<CountedKeys>>);
 
@@ -182,6 +183,10 @@ impl Sequence for CountingSequence {
             Some(RaisedKey::Key(key)) => KeyBuf::Key(key),
             None => return Err(Status::new(Code::InvalidArgument, "no key")),
         };
+        if key == KeyBuf::from("old") && request.value == 0 {
+            let text = "RaiseTo takes a number from 1 to 2^63-1, not 0";
+            return Err(RpcError::new(Reason::Invalid, text).into());
+        }
         let mut had_number = false;
         let raise = |number: u64| {
             had_number = request.value_if_none > 0 && number > 0;

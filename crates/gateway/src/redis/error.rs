@@ -49,6 +49,20 @@ impl RedisError {
         }
     }
 
+    /// Returns the error of a raise of a key without a number. An AllocSvr that does not read
+    /// `value_if_none` finds the value 0; its error is transient in a rolling upgrade.
+    pub(super) fn of_raise_if_none(status: Status) -> RedisError {
+        let error = RedisError::from(status);
+        if error.reason != Reason::Invalid || !error.text.ends_with("2^63-1, not 0") {
+            return error;
+        }
+        RedisError {
+            code: Code::Unavailable,
+            text: "an AllocSvr of an older version owns this key: it does not know SETNX; retry after its upgrade".to_owned(),
+            ..error
+        }
+    }
+
     /// Returns whether a request for fewer numbers may succeed: the request was for more numbers
     /// than the namespace issues at once, or than are left.
     pub(super) fn may_succeed_with_fewer(&self) -> bool {

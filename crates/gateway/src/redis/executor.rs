@@ -206,12 +206,12 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             true => request.value_if_none = *value,
             false => request.value = *value,
         }
-        let answer = self.sequence.raise_to(self.with_share(request)).await?;
-        let answer = answer.into_inner();
+        let answer = self.sequence.raise_to(self.with_share(request)).await;
         if *if_none {
-            return Ok(!answer.had_number);
+            let answer = answer.map_err(RedisError::of_raise_if_none)?;
+            return Ok(!answer.into_inner().had_number);
         }
-        let current = answer.value;
+        let current = answer?.into_inner().value;
         // The service rounds the value up to a number of the namespace: by less than a stride.
         if current == *value || current - value < self.namespace_stride(key.namespace).await? {
             return Ok(true);

@@ -31,6 +31,11 @@ async fn start_value_is_set_once() {
                 "setnx a abc",
                 "-ERR value is not an integer or out of range",
             ),
+            (
+                "setnx old 5",
+                "-TRYAGAIN an AllocSvr of an older version owns this key: it does not know SETNX; retry after its upgrade",
+            ),
+            ("set old 5", "+OK"),
             ("multi", "+OK"),
             ("setnx c 3", "+QUEUED"),
             ("setnx c 4", "+QUEUED"),
