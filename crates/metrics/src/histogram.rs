@@ -31,6 +31,8 @@ pub const BUCKET_BOUNDS: [Duration; 17] = [
     Duration::from_secs(5),
     Duration::from_secs(10),
 ];
+/// Counts of observations by bucket; the last one is that of longer durations.
+pub type BucketCounts = [u64; BUCKET_BOUNDS.len() + 1];
 /// Number of shards of a histogram, so that few threads share one.
 const SHARDS: usize = 8;
 
@@ -67,7 +69,8 @@ impl Histogram {
         self.bucket_counts().iter().sum()
     }
 
-    fn bucket_counts(&self) -> [u64; BUCKET_BOUNDS.len() + 1] {
+    /// Returns how many were observed in each bucket.
+    pub fn bucket_counts(&self) -> BucketCounts {
         std::array::from_fn(|bucket| {
             let loads = self
                 .0
@@ -115,6 +118,23 @@ impl Histogram {
     }
 }
 
+/// Returns an estimate of the duration that a part of the observations (0 to 1) does not exceed:
+/// linear within a bucket, and at most the greatest bound. None: there is no observation.
+pub fn estimate_quantile(counts: &BucketCounts, part: f64) -> Option<Duration> {
+    let rank = counts.iter().sum::<u64>() as f64 * part;
+    let mut below = 0.0;
+    let mut lower = Duration::ZERO;
+    for (upper, count) in BUCKET_BOUNDS.iter().zip(counts) {
+        let count = *count as f64;
+        if count > 0.0 && below + count >= rank {
+            return Some(lower + (*upper - lower).mul_f64((rank - below) / count));
+        }
+        below += count;
+        lower = *upper;
+    }
+    (rank > 0.0).then_some(lower)
+}
+
 /// Returns the index of this thread's shard.
 fn thread_shard_index() -> usize {
     static NEXT_INDEX: AtomicUsize = AtomicUsize::new(0);
@@ -153,6 +173,23 @@ mod tests {
         assert_eq!((counts[16], counts[17]), (1, 2));
         assert_eq!(histogram.count(), 6);
         assert!(BUCKET_BOUNDS.is_sorted());
+    }
+
+    #[test]
+    fn quantile_lies_in_the_bucket_of_its_rank() {
+        let us = Duration::from_micros;
+        let mut counts = BucketCounts::default();
+        assert_eq!(estimate_quantile(&counts, 0.99), None);
+        counts[0] = 100;
+        assert_eq!(estimate_quantile(&counts, 0.5), Some(us(25)));
+        counts[2] = 100;
+        assert_eq!(estimate_quantile(&counts, 0.5), Some(us(50)));
+        assert_eq!(estimate_quantile(&counts, 0.99), Some(us(247)));
+        counts[17] = 10_000;
+        assert_eq!(
+            estimate_quantile(&counts, 0.99),
+            Some(Duration::from_secs(10))
+        );
     }
 
     #[test]

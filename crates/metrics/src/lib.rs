@@ -19,7 +19,7 @@ mod server_probe;
 pub use dropped_log_lines::{
     count_dropped_log_lines, dropped_log_lines_sample, register_dropped_log_lines,
 };
-pub use histogram::{BUCKET_BOUNDS, Histogram};
+pub use histogram::{BUCKET_BOUNDS, BucketCounts, Histogram, estimate_quantile};
 pub use insecure_gauge::{insecure_sample, register_insecure_gauge};
 pub use metric_sample::{MetricKind, MetricSample, encode_samples, to_counter_map};
 pub use prometheus_client::collector::Collector;

@@ -4,6 +4,8 @@
 //! breaks it: a stranger listens at the address of a store that is gone, and answers with as many
 //! counters as a message holds; each viewer of the cluster receives them.
 
+use std::time::Duration;
+
 use crate::v1::NodeStatusResponse;
 
 /// Maximum counters of one process; the others are dropped. A server has fewer than 200.
@@ -12,6 +14,10 @@ pub const COUNTERS_MAX: usize = 256;
 pub const TEXT_BYTES_MAX: usize = 256;
 /// Maximum hottest sections of one AllocSvr; the others are dropped.
 pub const HOTTEST_MAX: usize = 10;
+/// Maximum samples of the load of one AllocSvr, which are five minutes; older ones are dropped.
+pub const LOAD_SAMPLES_MAX: usize = 150;
+/// Time between two samples of the load.
+pub const LOAD_SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Returns what may be shown of a status that another process sent. Of too many counters it has
 /// the first in the order of their names.
@@ -24,6 +30,7 @@ pub fn bound_node_status(mut status: NodeStatusResponse) -> NodeStatusResponse {
     ];
     texts.into_iter().for_each(cut_text);
     status.hottest.truncate(HOTTEST_MAX);
+    status.recent_load.truncate(LOAD_SAMPLES_MAX);
     for section in &mut status.hottest {
         cut_text(&mut section.namespace);
     }
@@ -45,7 +52,7 @@ fn cut_text(text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1::HotSection;
+    use crate::v1::{HotSection, LoadSample};
 
     #[test]
     fn node_status_of_usual_size_is_unchanged() {
@@ -57,6 +64,7 @@ mod tests {
             counters: (0..256).map(|n| (format!("counter_{n}"), n)).collect(),
             hottest: vec![HotSection::default(); HOTTEST_MAX],
             incarnation: 7,
+            recent_load: vec![LoadSample::default(); LOAD_SAMPLES_MAX],
         };
         assert_eq!(bound_node_status(status.clone()), status);
     }
@@ -79,10 +87,12 @@ mod tests {
             counters,
             hottest: vec![section; 1_000],
             incarnation: u64::MAX,
+            recent_load: vec![LoadSample::default(); 60_000],
         });
         let first = (0..COUNTERS_MAX as u64).map(|n| (format!("c{n:05}"), n));
         assert_eq!(cut.counters, first.collect());
         assert_eq!(cut.hottest.len(), HOTTEST_MAX);
+        assert_eq!(cut.recent_load.len(), LOAD_SAMPLES_MAX);
         let texts = [cut.role, cut.name, cut.address, cut.version];
         let namespaces = cut.hottest.into_iter().map(|section| section.namespace);
         for text in texts.into_iter().chain(namespaces) {

@@ -111,6 +111,11 @@ async function check([key, current]) {
   await waitUntil('owners', `/a1 512/.test(${text('legend')}) && /a2 512/.test(${text('legend')})`);
   await waitUntil('a rate', `/numbers\\/s[1-9]/.test(${text('tiles')})`);
   await waitUntil('a hot section', `document.querySelectorAll('#hot tbody tr').length > 0`);
+  const label = (id) => `document.getElementById('${id}').getAttribute('aria-label')`;
+  await waitUntil('a chart', `/seconds: .* to [1-9]/.test(${label('load-numbers')}) && /seconds: .* to .*[µm]s$/.test(${label('load-p99')})`);
+  await evaluate('location.reload()');
+  await waitUntil('the page again', `document.readyState === 'complete' && typeof load !== 'undefined' && load.length > 0 && /a2 512/.test(${text('legend')})`);
+  assertEqual(await evaluate('load.length > 1'), true, 'the chart has the past at once');
   assertEqual(await evaluate(`document.getElementById('problems').hidden`), true, 'no problem is shown');
   const colors = await evaluate(`(() => {
     const c = document.getElementById('slots');

@@ -16,6 +16,7 @@ use crate::fast_path::FastPath;
 use crate::lease::address_check::AddressCheck;
 use crate::lease::lease_keeper::LeaseKeeper;
 use crate::lease::table_watcher::TableWatcher;
+use crate::metrics::recent_load::LoadSampler;
 use crate::options::Options;
 use crate::sections::evictor::Evictor;
 use crate::sections::refiller::Refiller;
@@ -58,6 +59,7 @@ pub(super) struct AllocTasks {
     pub(super) section_reader: Arc<SectionReader>,
     pub(super) evictor: Evictor,
     pub(super) command_queue: CommandQueue,
+    pub(super) load_sampler: LoadSampler,
 }
 
 impl AllocComponents {
@@ -125,6 +127,7 @@ impl AllocComponents {
             slow_path: slow_path.clone(),
             connections: ConnectionLimiter::new("gRPC", options.connections_max),
             calls: CallLimiter::new(BUFFERED_BYTES_MAX, call_shape),
+            recent_load: Arc::default(),
             is_insecure: options.insecure,
         };
         let slot_operations = SlotOperations {
@@ -207,6 +210,11 @@ impl AllocComponents {
                 budget: options.memory_budget,
             },
             command_queue: self.slot_mover.command_queue.clone(),
+            load_sampler: LoadSampler {
+                counters: self.shared.counters.clone(),
+                call_metrics: self.shared.call_metrics.clone(),
+                recent_load: self.collector.recent_load.clone(),
+            },
         }
     }
 }

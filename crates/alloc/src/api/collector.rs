@@ -10,6 +10,7 @@ use seqsvr_metrics::{
 use seqsvr_net::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::NodeStatusResponse;
 
+use crate::metrics::recent_load::RecentLoad;
 use crate::sections::section_map::SectionMap;
 use crate::sections::totals::{SectionTotals, top_sections};
 use crate::shared_parts::SharedParts;
@@ -25,6 +26,7 @@ pub(crate) struct AllocCollector {
     pub(crate) slow_path: Arc<SlowPath>,
     pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) calls: CallLimiter,
+    pub(crate) recent_load: Arc<RecentLoad>,
     /// Whether any program that reaches the server may do everything.
     pub(crate) is_insecure: bool,
 }
@@ -40,6 +42,7 @@ impl AllocCollector {
         ]);
         NodeStatusResponse {
             counters: to_counter_map("", figures),
+            recent_load: self.recent_load.samples(),
             hottest: top_sections(&sections, self.shared.table.load().as_deref()),
             ..self.describe_process()
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use seqsvr_metrics::{DescriptorEncoder, Histogram, MetricSample};
+use seqsvr_metrics::{BucketCounts, DescriptorEncoder, Histogram, MetricSample};
 use seqsvr_proto::v1::Reason;
 use tokio::time::Instant;
 
@@ -78,6 +78,17 @@ impl CallMetrics {
         let help = "Calls and frames whose caller disconnected before the answer";
         let dropped = MetricSample::counter("requests_cancelled", help, self.dropped.get());
         failed.chain([dropped]).collect()
+    }
+
+    /// Returns the durations of all calls, by bucket; without `Routes`, which gives no number.
+    pub(crate) fn duration_counts(&self) -> BucketCounts {
+        let mut counts = BucketCounts::default();
+        for histogram in &self.durations[..CallMethod::Routes as usize] {
+            for (sum, count) in counts.iter_mut().zip(histogram.bucket_counts()) {
+                *sum += count;
+            }
+        }
+        counts
     }
 
     /// Writes the durations of calls.

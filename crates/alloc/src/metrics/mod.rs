@@ -2,3 +2,4 @@
 
 pub(crate) mod call_metrics;
 pub(crate) mod counters;
+pub(crate) mod recent_load;

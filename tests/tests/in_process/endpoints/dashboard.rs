@@ -120,6 +120,8 @@ async fn dashboard_requests_return_what_it_shows() {
     })
     .await;
     assert_eq!(view["store_error"], Value::Null);
+    let numbers = &view["recent_load"]["numbers_per_second"];
+    assert!(numbers.is_array(), "the page has a chart at once: {view}");
     assert_eq!(view["served_by"]["name"], "a1");
     assert_eq!(view["stores"].as_array().unwrap().len(), 3);
     for alloc in &allocs {

@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Request, Status};
 
 use super::cluster_json::{NodeStatuses, cluster_status_json};
+use super::recent_load::recent_load_json;
 
 /// Time for which an answer is repeated.
 const CACHE_TTL: Duration = Duration::from_secs(1);
@@ -124,6 +125,7 @@ impl<S: LocalSequence, A: Admin> ClusterView<S, A> {
         let nodes = self.fetch_nodes(&cluster, &own).await;
         let mut json = cluster_status_json(&cluster, &nodes);
         let store_age = cached.last_cluster.as_ref().map(|(at, _)| at.elapsed());
+        json["recent_load"] = recent_load_json(&nodes);
         json["served_by"] = json!({ "name": own.name, "address": own.address });
         json["store_error"] = json!(error);
         json["store_age_ms"] = json!(store_age.map(|age| age.as_millis() as u64));

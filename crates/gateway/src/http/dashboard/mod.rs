@@ -5,6 +5,7 @@
 //! cluster_view  the cluster: the store, then every process, each within a timeout; once a second
 //!               for all viewers together
 //! cluster_json  the cluster as JSON, as in `seqsvr status --json`
+//! recent_load   the load of the last five minutes, for the chart
 //! lookup        slots and their owners; the slot and owner of a uid or key
 //! ```
 //!
@@ -14,6 +15,7 @@
 mod cluster_json;
 mod cluster_view;
 mod lookup;
+mod recent_load;
 
 use std::sync::Arc;
 

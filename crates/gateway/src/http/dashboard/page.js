@@ -4,6 +4,7 @@
 
 const POLL_INTERVAL_MS = 1000; // between two requests
 const RATES_MAX = 60; // in the line of an AllocSvr
+const LOAD_SHOWN_MS = 5 * 60 * 1000; // in the chart
 const GONE_SHOWN_MS = 10 * 60 * 1000; // for an AllocSvr without a session
 // Colors that people with any kind of color blindness can distinguish (after Okabe and Ito). The ninth owner has
 // the first color again, with a mark.
@@ -14,6 +15,7 @@ const colorIndexes = new Map(); // name of an owner -> index of its color
 const goneAllocs = new Map(); // name -> { name, address, since, error }
 const rates = new Map(); // address -> { at, counters, perSecond, line }
 const tableRows = new Map(); // `table key` -> row
+let load = []; // points of the chart, oldest first: { at, numbers, p99 }; at: time of the server
 let latest = null; // the last state of the cluster
 let latestAt = 0; // time of that state
 let failure = null; // error of the last request, if it failed
@@ -25,6 +27,7 @@ const fullFormat = new Intl.NumberFormat('en-US');
 const shortFormat = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 });
 const formatNumber = (n) => (n == null || Number.isNaN(n) ? '–' : fullFormat.format(n));
 const formatRate = (n) => (n == null || Number.isNaN(n) ? '–' : n < 10000 ? fullFormat.format(Math.round(n)) : shortFormat.format(n));
+const formatMicroseconds = (us) => (us == null ? '–' : us < 1000 ? `${Math.round(us)}\u00a0µs` : us < 1e6 ? `${shortFormat.format(us / 1000)}\u00a0ms` : `${shortFormat.format(us / 1e6)}\u00a0s`);
 const formatDuration = (ms) => (ms == null ? '–' : ms < 1000 ? `${Math.round(ms)} ms` : ms < 120000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60000)} min`);
 // Control characters, halves of surrogate pairs, marks of the writing direction, line separators: as in printable.rs.
 const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Bidi_Control}\u2028\u2029]/gu;
@@ -100,6 +103,7 @@ async function update(state) {
   }
   for (const name of state.sessions.map((s) => s.name).sort()) assignColor(name);
   if (latest.changed) updateRates(state);
+  updateLoad(state, previous);
   const ownNode = latest.nodeByAddress.get(state.served_by.address);
   const version = ownNode && ownNode.counters && ownNode.counters.table_version;
   if (version && (!slots || slots.version !== version)) {
@@ -130,6 +134,22 @@ function updateRates(state) {
   for (const address of rates.keys()) if (!seen.has(address)) rates.delete(address);
 }
 
+// Adds the samples that are new. Those that were shown stay, also if a server that took part has died.
+function updateLoad(state, previous) {
+  // A restarted server counts its time from 0 again.
+  if (previous && state.at_ms < previous.at_ms) for (const point of load) point.at -= previous.at_ms + Date.now() - previous.receivedAt - state.at_ms;
+  state.receivedAt = Date.now();
+  const recent = state.recent_load;
+  if (recent) {
+    for (let i = recent.numbers_per_second.length - 1; i >= 0; i--) {
+      const at = state.at_ms - recent.age_ms - i * recent.interval_ms;
+      const last = load[load.length - 1];
+      if (!last || at > last.at + recent.interval_ms / 2) load.push({ at, numbers: recent.numbers_per_second[i], p99: recent.p99_us[i] });
+    }
+  }
+  load = load.filter((point) => point.at > state.at_ms - LOAD_SHOWN_MS);
+}
+
 const getRate = (address, name) => { const entry = rates.get(address); return entry && entry.perSecond[name]; };
 
 // ---- drawing
@@ -145,6 +165,7 @@ function draw() {
   if (!latest) return;
   setText($('cluster'), latest.cluster ? `cluster ${latest.cluster.slice(0, 8)}, lease ${formatDuration(latest.lease_ms)}` : 'no cluster yet');
   setText($('source'), `Data from AllocSvr ${latest.served_by.name} at ${latest.served_by.address}.`);
+  drawLoad();
   drawTiles();
   drawAllocs();
   drawStores();
@@ -391,6 +412,77 @@ function drawRateLine(holder, address, name) {
   c.stroke();
 }
 
+function drawLoad() {
+  if (!latest) return;
+  const newest = load[load.length - 1] || {};
+  const isCurrent = !failure && newest.at > latest.at_ms - 10000;
+  setText($('load-numbers-now'), formatRate(isCurrent ? newest.numbers : null));
+  setText($('load-p99-now'), formatMicroseconds(isCurrent ? newest.p99 : null));
+  drawChart($('load-numbers'), 'Numbers per second', 'numbers', formatRate, '--focus');
+  drawChart($('load-p99'), 'p99 latency', 'p99', formatMicroseconds, '--chart-2');
+}
+
+// Returns the least of 1, 2 and 5 times a power of ten that is not below a value.
+function roundUp(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= value);
+}
+
+// Draws one value of the load over the last five minutes; a gap where the server has no value.
+function drawChart(canvas, name, field, format, color) {
+  const width = canvas.parentNode.clientWidth;
+  const [height, top, bottom] = [130, 8, 20];
+  const c = prepareCanvas(canvas, width, height);
+  const end = latest.at_ms + Date.now() - latestAt;
+  const points = load.filter((point) => point[field] != null && point.at > end - LOAD_SHOWN_MS);
+  const highest = Math.max(0, ...points.map((point) => point[field]));
+  const limit = roundUp(Math.max(1, highest));
+  c.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  const labels = [0, limit / 2, limit].map((value) => [value, format(value)]);
+  const left = Math.ceil(Math.max(...labels.map(([, text]) => c.measureText(text).width))) + 8;
+  const toX = (at) => width - 1 - ((end - at) / LOAD_SHOWN_MS) * (width - 1 - left);
+  const toY = (value) => height - bottom - (value / limit) * (height - bottom - top);
+  c.fillStyle = readStyle('--quiet');
+  c.strokeStyle = readStyle('--line');
+  c.lineWidth = 1;
+  c.textBaseline = 'middle';
+  c.textAlign = 'right';
+  for (const [value, text] of labels) {
+    const y = Math.round(toY(value)) + 0.5;
+    c.beginPath(); c.moveTo(left, y); c.lineTo(width, y); c.stroke();
+    c.fillText(text, left - 6, y);
+  }
+  c.textBaseline = 'bottom';
+  for (const minutes of [5, 4, 3, 2, 1, 0]) {
+    c.textAlign = minutes === 5 ? 'left' : minutes ? 'center' : 'right';
+    c.fillText(minutes ? `${minutes} min` : 'now', toX(end - minutes * 60000), height);
+  }
+  c.strokeStyle = c.fillStyle = readStyle(color);
+  c.lineWidth = 2;
+  c.lineJoin = 'round';
+  for (const run of splitAtGaps(points)) {
+    const draw = () => run.forEach((point, i) => c[i ? 'lineTo' : 'moveTo'](toX(point.at), toY(point[field])));
+    c.beginPath(); draw(); c.stroke();
+    if (run.length === 1) c.fillRect(toX(run[0].at) - 1, toY(run[0][field]) - 1, 2, 2);
+    c.globalAlpha = 0.15;
+    c.beginPath(); draw();
+    c.lineTo(toX(run[run.length - 1].at), toY(0)); c.lineTo(toX(run[0].at), toY(0)); c.fill();
+    c.globalAlpha = 1;
+  }
+  const lowest = Math.min(highest, ...points.map((point) => point[field]));
+  const seconds = points.length ? Math.round((end - points[0].at) / 1000) : 0;
+  canvas.setAttribute('aria-label', points.length ? `${name} in the last ${seconds} seconds: ${format(lowest)} to ${format(highest)}` : `${name}: no data yet`);
+}
+
+function splitAtGaps(points) {
+  const runs = [];
+  points.forEach((point, i) => {
+    if (!i || point.at - points[i - 1].at > 5000) runs.push([]);
+    runs[runs.length - 1].push(point);
+  });
+  return runs;
+}
+
 // Returns the number of columns and the size of a cell that fit the width of the page.
 function computeGrid(count) {
   const width = $('map').clientWidth || 320;
@@ -541,6 +633,6 @@ $('look').addEventListener('submit', lookUp);
 $('slots').addEventListener('pointermove', (event) => { if (event.pointerType === 'mouse') choosePointedSlot(event); });
 $('slots').addEventListener('pointerdown', choosePointedSlot);
 $('slots').addEventListener('keydown', moveChosenSlot);
-addEventListener('resize', drawSlotMap);
+addEventListener('resize', () => { drawLoad(); drawSlotMap(); });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => latest && draw());
 runPollLoop();

@@ -1,0 +1,129 @@
+//! Load of this AllocSvr in the last five minutes, for the chart of the page. A task of its own
+//! reads the counters every 2 s, so the samples cost the calls nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seqsvr_metrics::{BucketCounts, estimate_quantile};
+use seqsvr_proto::node_status::{LOAD_SAMPLE_INTERVAL, LOAD_SAMPLES_MAX};
+use seqsvr_proto::v1::LoadSample;
+use tokio::time::{Instant, sleep};
+
+use crate::metrics::call_metrics::CallMetrics;
+use crate::metrics::counters::AllocCounters;
+
+/// Part of the calls whose duration does not exceed the shown one.
+const QUANTILE: f64 = 0.99;
+
+/// The last samples, newest first.
+#[derive(Debug, Default)]
+pub(crate) struct RecentLoad(Mutex<VecDeque<(Instant, LoadSample)>>);
+
+impl RecentLoad {
+    /// Returns the samples with their ages, newest first.
+    pub(crate) fn samples(&self) -> Vec<LoadSample> {
+        let samples = self.0.lock();
+        let aged = samples.iter().map(|(at, sample)| LoadSample {
+            age_ms: at.elapsed().as_millis().try_into().unwrap_or(u32::MAX),
+            ..*sample
+        });
+        aged.collect()
+    }
+
+    fn push(&self, at: Instant, sample: LoadSample) {
+        let mut samples = self.0.lock();
+        samples.truncate(LOAD_SAMPLES_MAX - 1);
+        samples.push_front((at, sample));
+    }
+}
+
+/// Task that samples the load.
+pub(crate) struct LoadSampler {
+    pub(crate) counters: Arc<AllocCounters>,
+    pub(crate) call_metrics: Arc<CallMetrics>,
+    pub(crate) recent_load: Arc<RecentLoad>,
+}
+
+impl LoadSampler {
+    /// Samples without end.
+    pub(crate) async fn run(self) {
+        let mut last = self.read();
+        loop {
+            sleep(LOAD_SAMPLE_INTERVAL).await;
+            let next = self.read();
+            self.recent_load.push(next.at, next.since(&last));
+            last = next;
+        }
+    }
+
+    fn read(&self) -> Reading {
+        Reading {
+            at: Instant::now(),
+            numbers: self.counters.numbers_issued.get(),
+            durations: self.call_metrics.duration_counts(),
+        }
+    }
+}
+
+/// Counters at one time.
+struct Reading {
+    at: Instant,
+    numbers: u64,
+    durations: BucketCounts,
+}
+
+impl Reading {
+    /// Returns the load between an earlier reading and this one.
+    fn since(&self, last: &Reading) -> LoadSample {
+        let seconds = (self.at - last.at).as_secs_f64().max(0.001);
+        let between = std::array::from_fn(|i| self.durations[i].saturating_sub(last.durations[i]));
+        LoadSample {
+            age_ms: 0,
+            numbers_per_second: ((self.numbers - last.numbers) as f64 / seconds).round() as u64,
+            p99_us: estimate_quantile(&between, QUANTILE).map(|p99| p99.as_micros() as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::metrics::call_metrics::CallMethod;
+
+    #[tokio::test(start_paused = true)]
+    async fn recent_load_has_the_last_five_minutes_newest_first() {
+        let (counters, call_metrics): (Arc<AllocCounters>, Arc<CallMetrics>) = Default::default();
+        let recent_load = Arc::new(RecentLoad::default());
+        let sampler = LoadSampler {
+            counters: counters.clone(),
+            call_metrics: call_metrics.clone(),
+            recent_load: recent_load.clone(),
+        };
+        let sampling = tokio::spawn(sampler.run());
+        sleep(Duration::from_millis(1_000)).await;
+        assert!(recent_load.samples().is_empty());
+        counters.numbers_issued.add(6_000);
+        call_metrics.record_calls(CallMethod::Next, Duration::from_micros(50), 1);
+        call_metrics.record_calls(CallMethod::Routes, Duration::from_secs(9), 100);
+        sleep(LOAD_SAMPLE_INTERVAL).await;
+        let sample = recent_load.samples()[0];
+        assert_eq!(sample.numbers_per_second, 3_000);
+        assert!(sample.p99_us.is_some_and(|p99| p99 < 50), "{sample:?}");
+        assert!((999..=1_001).contains(&sample.age_ms), "{sample:?}");
+        sleep(LOAD_SAMPLE_INTERVAL).await;
+        let samples = recent_load.samples();
+        assert_eq!(
+            (samples[0].numbers_per_second, samples[0].p99_us),
+            (0, None)
+        );
+        assert_eq!(samples[1].numbers_per_second, 3_000);
+        sleep(LOAD_SAMPLE_INTERVAL * 2 * LOAD_SAMPLES_MAX as u32).await;
+        let samples = recent_load.samples();
+        assert_eq!(samples.len(), LOAD_SAMPLES_MAX);
+        assert!(samples.iter().all(|s| s.numbers_per_second == 0));
+        sampling.abort();
+    }
+}
