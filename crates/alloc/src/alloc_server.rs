@@ -206,6 +206,12 @@ impl AllocServer {
         self.components.admin.clone()
     }
 
+    /// Records the address on which the HTTP endpoint with its page listens, so that the pages of
+    /// other AllocSvrs have a link to it.
+    pub fn set_http_address(&self, listen: SocketAddr) {
+        self.components.shared.identity.set_http_address(listen);
+    }
+
     /// Returns whether it holds a valid lease now.
     pub fn has_lease(&self) -> bool {
         self.components.shared.session.has_lease()

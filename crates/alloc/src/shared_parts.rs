@@ -1,6 +1,6 @@
 //! What the components of one AllocSvr share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use seqsvr_net::ChannelPool;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +53,7 @@ impl SharedParts {
                 name: options.name.clone(),
                 address: options.advertise.clone().unwrap_or(local_address),
                 incarnation: random.draw(),
+                http_address: OnceLock::new(),
             }),
             session: Arc::new(CurrentSession::new(environment.clock)),
             table: Arc::new(RoutingTableCell::new(own_cluster.clone())),

@@ -27,6 +27,7 @@ pub fn bound_node_status(mut status: NodeStatusResponse) -> NodeStatusResponse {
         &mut status.name,
         &mut status.address,
         &mut status.version,
+        &mut status.http_address,
     ];
     texts.into_iter().for_each(cut_text);
     status.hottest.truncate(HOTTEST_MAX);
@@ -65,6 +66,7 @@ mod tests {
             hottest: vec![HotSection::default(); HOTTEST_MAX],
             incarnation: 7,
             recent_load: vec![LoadSample::default(); LOAD_SAMPLES_MAX],
+            http_address: "127.0.0.1:7780".into(),
         };
         assert_eq!(bound_node_status(status.clone()), status);
     }
@@ -83,7 +85,8 @@ mod tests {
             role: long.clone(),
             name: long.clone(),
             address: long.clone(),
-            version: long,
+            version: long.clone(),
+            http_address: long,
             counters,
             hottest: vec![section; 1_000],
             incarnation: u64::MAX,
@@ -93,7 +96,13 @@ mod tests {
         assert_eq!(cut.counters, first.collect());
         assert_eq!(cut.hottest.len(), HOTTEST_MAX);
         assert_eq!(cut.recent_load.len(), LOAD_SAMPLES_MAX);
-        let texts = [cut.role, cut.name, cut.address, cut.version];
+        let texts = [
+            cut.role,
+            cut.name,
+            cut.address,
+            cut.version,
+            cut.http_address,
+        ];
         let namespaces = cut.hottest.into_iter().map(|section| section.namespace);
         for text in texts.into_iter().chain(namespaces) {
             assert_eq!(text, "ü".repeat(TEXT_BYTES_MAX / 2));

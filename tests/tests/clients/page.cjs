@@ -117,6 +117,8 @@ async function check([key, current]) {
   await waitUntil('the page again', `document.readyState === 'complete' && typeof load !== 'undefined' && load.length > 0 && /a2 512/.test(${text('legend')})`);
   assertEqual(await evaluate('load.length > 1'), true, 'the chart has the past at once');
   assertEqual(await evaluate(`document.getElementById('problems').hidden`), true, 'no problem is shown');
+  const pages = await evaluate(`[...document.querySelectorAll('#allocs a')].map((a) => [a.textContent, a.href])`);
+  assertEqual(pages.length === 2 && pages.some(([, page]) => page === url), true, `the pages of both allocs: ${pages}`);
   const colors = await evaluate(`(() => {
     const c = document.getElementById('slots');
     const all = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
@@ -129,9 +131,8 @@ async function check([key, current]) {
   await lookUp(key);
   await waitUntil('the result of the lookup', `${fact('current')} === ${JSON.stringify(current)} && / at /.test(${fact('owner')})`);
   assertEqual(await evaluate(fact('requested')), key, 'a key is shown as text');
-  await lookUp('x'.repeat(200));
-  await evaluate(`document.getElementById('look-key').value = 'x'.repeat(129), document.getElementById('look').dispatchEvent(new Event('submit', { cancelable: true }))`);
-  await waitUntil('the error of the lookup', `/1 to 128/.test(${text('look-error')})`);
+  await lookUp('é'.repeat(65));
+  await waitUntil('the error of the lookup', `/has 130 bytes: .* at most 128/.test(${text('look-error')}) && document.getElementById('found').hidden`);
   // The browser reports what it rejected.
   browserErrors.splice(0, browserErrors.length, ...browserErrors.filter((line) => !/4(00|22) \(/.test(line)));
   await lookUp(key);
@@ -141,11 +142,13 @@ async function check([key, current]) {
   await pressKey('ArrowRight');
   await waitUntil('a slot chosen by arrow keys', `/^slot 1: owner a[12] at .*, epoch [0-9]+$/.test(${text('slot')})`);
 
-  for (const width of [360, 600, 768, 1280]) {
+  for (const width of [360, 390, 600, 820, 1280, 1400]) {
     await resizePage(width, 740, 2);
     await new Promise((resolve) => setTimeout(resolve, 100));
     const wide = await evaluate(`[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 && getComputedStyle(e.closest('thead') || e).position !== 'absolute').map((e) => e.tagName + '#' + e.id)`);
     assertEqual(wide, [], `too wide at ${width}`);
+    const unused = await evaluate(`document.getElementById('map').clientWidth - document.getElementById('slots').getBoundingClientRect().width`);
+    assertEqual(Math.abs(unused) < 1, true, `the slot map reaches the edge at ${width}`);
     assertEqual(await evaluate('document.documentElement.scrollWidth <= innerWidth'), true, `no sideways scroll at ${width}`);
   }
 
@@ -158,6 +161,8 @@ async function check([key, current]) {
   await waitUntil('a store down', `/down/.test(${row('stores', '1')}) && /up/.test(${row('allocs', 'a1')})`);
   await injectFault('kill the stores');
   await waitUntil('no store', `/The store is not reachable/.test(${text('problems')}) && /a1 1,024/.test(${text('legend')})`);
+  assertEqual(await evaluate(`/all owned/.test(${text('tiles')})`), false, 'owners are not confirmed');
+  assertEqual(await evaluate(`document.getElementById('live').className`), 'warn', 'the page is not green');
   await waitUntil('no lease', `/no lease/.test(${row('allocs', 'a1')})`);
 
   assertEqual(browserErrors, [], 'errors of the browser');
@@ -165,6 +170,8 @@ async function check([key, current]) {
   if (requests.length < 10) throw new Error(`only ${requests.length} requests`);
   await injectFault('kill a1');
   await waitUntil('no answer', `/^no answer, as of/.test(${text('live')}) && /does not answer/.test(${text('problems')}) && /a1 1,024/.test(${text('legend')})`);
+  assertEqual(await evaluate(`/a1.*no answer/.test(${row('allocs', 'a1')}) && !/ up/.test(${row('allocs', 'a1')})`), true, 'a1 does not look up');
+  assertEqual(await evaluate(`[document.getElementById('problems'), document.querySelector('main')].every((e) => getComputedStyle(e).opacity === '1')`), true, 'the problems do not fade');
 }
 
 async function takeScreenshot([file, width, height, seconds, key]) {

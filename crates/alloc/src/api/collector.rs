@@ -43,6 +43,13 @@ impl AllocCollector {
         NodeStatusResponse {
             counters: to_counter_map("", figures),
             recent_load: self.recent_load.samples(),
+            http_address: self
+                .shared
+                .identity
+                .http_address
+                .get()
+                .cloned()
+                .unwrap_or_default(),
             hottest: top_sections(&sections, self.shared.table.load().as_deref()),
             ..self.describe_process()
         }

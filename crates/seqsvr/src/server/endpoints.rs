@@ -169,7 +169,15 @@ impl Endpoints {
             }
             endpoints.http = open_http(options, "--http-listen", routes, true).await?;
         }
+        endpoints.announce_page(alloc);
         Ok(endpoints)
+    }
+
+    /// Records the address of the HTTP endpoint for the pages of other AllocSvrs.
+    fn announce_page(&self, alloc: &AllocServer) {
+        if let Some(address) = self.http_addr() {
+            alloc.set_http_address(address);
+        }
     }
 
     /// Opens a Redis endpoint for at most `connections_cap` connections at this address. If the
@@ -219,6 +227,7 @@ impl Endpoints {
         };
         let routes = caller_routes(alloc, None).merge(http::operator_routes(alloc.clone()));
         self.http = open_http(options, "--http-port", routes, is_required).await?;
+        self.announce_page(alloc);
         Ok(())
     }
 

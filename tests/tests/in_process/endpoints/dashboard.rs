@@ -181,6 +181,11 @@ async fn dashboard_without_a_store_shows_the_allocs_data() {
         for alloc in &allocs {
             assert!(find_node(&view, &alloc.local_addr().to_string())["counters"].is_object());
         }
+        assert_eq!(
+            view["lease_ms"],
+            LEASE.as_millis() as u64,
+            "D of the last renewal"
+        );
         assert_eq!(view["store_age_ms"].is_u64(), had_store_before);
         if had_store_before {
             let error = &find_node(&view, &cluster.addresses[0].to_string())["error"];

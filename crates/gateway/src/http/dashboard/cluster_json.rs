@@ -23,6 +23,7 @@ pub fn cluster_status_json(cluster: &ClusterStatusResponse, nodes: &NodeStatuses
         .map(|(address, node)| match node {
             Ok(n) => json!({
                 "address": address, "role": n.role, "name": n.name, "version": n.version, "counters": n.counters,
+                "http_address": n.http_address,
                 "hottest": n.hottest.iter().map(hot_section_json).collect::<Vec<_>>(),
             }),
             Err(error) => json!({ "address": address, "error": error }),

@@ -118,7 +118,8 @@ impl<S: LocalSequence, A: Admin> ClusterView<S, A> {
                 (cluster, None)
             }
             Err(reason) => (
-                self.view_without_store(cached.last_cluster.as_ref()).await,
+                self.view_without_store(cached.last_cluster.as_ref(), &own)
+                    .await,
                 Some(reason),
             ),
         };
@@ -139,8 +140,13 @@ impl<S: LocalSequence, A: Admin> ClusterView<S, A> {
     async fn view_without_store(
         &self,
         last_cluster: Option<&(Instant, ClusterStatusResponse)>,
+        own: &NodeStatusResponse,
     ) -> ClusterStatusResponse {
         let mut cluster = last_cluster.map(|(_, c)| c.clone()).unwrap_or_default();
+        // This AllocSvr has D from its last renewal; 0 if it had none.
+        if cluster.lease_ms == 0 {
+            cluster.lease_ms = own.counters.get("lease_ms").copied().unwrap_or_default();
+        }
         for store in &mut cluster.stores {
             (store.leader, store.match_index, store.last_ack_age_ms) = (false, 0, None);
         }

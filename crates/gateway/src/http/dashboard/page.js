@@ -4,6 +4,7 @@
 
 const POLL_INTERVAL_MS = 1000; // between two requests
 const RATES_MAX = 60; // in the line of an AllocSvr
+const KEY_BYTES_MAX = 128; // of a key, as UTF-8
 const LOAD_SHOWN_MS = 5 * 60 * 1000; // in the chart
 const GONE_SHOWN_MS = 10 * 60 * 1000; // for an AllocSvr without a session
 // Colors that people with any kind of color blindness can distinguish (after Okabe and Ito). The ninth owner has
@@ -19,6 +20,7 @@ let load = []; // points of the chart, oldest first: { at, numbers, p99 }; at: t
 let latest = null; // the last state of the cluster
 let latestAt = 0; // time of that state
 let failure = null; // error of the last request, if it failed
+let isSilent = false; // whether that request had no answer at all
 let slots = null; // { version, namespaces, owners, owner_indexes, epochs }
 let chosenSlot = null; // slot that the user chose on the map
 let lookup = null; // result of the last lookup
@@ -28,7 +30,7 @@ const shortFormat = new Intl.NumberFormat('en-US', { notation: 'compact', maximu
 const formatNumber = (n) => (n == null || Number.isNaN(n) ? '–' : fullFormat.format(n));
 const formatRate = (n) => (n == null || Number.isNaN(n) ? '–' : n < 10000 ? fullFormat.format(Math.round(n)) : shortFormat.format(n));
 const formatMicroseconds = (us) => (us == null ? '–' : us < 1000 ? `${Math.round(us)}\u00a0µs` : us < 1e6 ? `${shortFormat.format(us / 1000)}\u00a0ms` : `${shortFormat.format(us / 1e6)}\u00a0s`);
-const formatDuration = (ms) => (ms == null ? '–' : ms < 1000 ? `${Math.round(ms)} ms` : ms < 120000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60000)} min`);
+const formatDuration = (ms) => (ms == null ? '–' : ms < 1000 ? `${Math.round(ms)}\u00a0ms` : ms < 120000 ? `${(ms / 1000).toFixed(1)}\u00a0s` : `${Math.round(ms / 60000)}\u00a0min`);
 // Control characters, halves of surrogate pairs, marks of the writing direction, line separators: as in printable.rs.
 const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Bidi_Control}\u2028\u2029]/gu;
 const escapeUnprintable = (s) => s.replace(UNPRINTABLE, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
@@ -66,8 +68,10 @@ async function poll() {
     const state = await fetchJson('v1/cluster');
     await update(state);
     failure = null;
+    isSilent = false;
   } catch (error) {
-    failure = error.name === 'TimeoutError' ? 'no answer within 8 s' : error.message;
+    isSilent = error.status == null;
+    failure = error.name === 'TimeoutError' ? 'no answer within 8 s' : isSilent ? 'no connection' : error.message;
   }
   draw();
 }
@@ -150,7 +154,8 @@ function updateLoad(state, previous) {
   load = load.filter((point) => point.at > state.at_ms - LOAD_SHOWN_MS);
 }
 
-const getRate = (address, name) => { const entry = rates.get(address); return entry && entry.perSecond[name]; };
+// Returns a rate; none while the page has no answer, because the last one is old.
+const getRate = (address, name) => { const entry = rates.get(address); return entry && !failure ? entry.perSecond[name] : null; };
 
 // ---- drawing
 
@@ -158,12 +163,13 @@ function draw() {
   const late = failure != null || !latest;
   const live = $('live');
   const since = latest ? `, as of ${formatDuration(Date.now() - latestAt)} ago` : '';
-  setText(live, failure ? `no answer${since}` : 'live');
-  live.className = failure ? 'late' : '';
+  const hasStore = latest && !latest.store_error;
+  setText(live, failure ? `${isSilent ? 'no answer' : 'error'}${since}` : hasStore ? 'live' : 'live, no store leader');
+  live.className = failure ? 'late' : hasStore ? '' : 'warn';
   document.body.className = late && latest ? 'late' : '';
   drawProblems();
   if (!latest) return;
-  setText($('cluster'), latest.cluster ? `cluster ${latest.cluster.slice(0, 8)}, lease ${formatDuration(latest.lease_ms)}` : 'no cluster yet');
+  setText($('cluster'), latest.cluster ? `cluster ${latest.cluster.slice(0, 8)}, lease\u00a0${latest.lease_ms ? formatDuration(latest.lease_ms) : 'not known yet'}` : 'no cluster yet');
   setText($('source'), `Data from AllocSvr ${latest.served_by.name} at ${latest.served_by.address}.`);
   drawLoad();
   drawTiles();
@@ -175,8 +181,16 @@ function draw() {
   drawLookup();
 }
 
+// Returns whether the server of this page does not answer and has this address.
+const isSilentServer = (address) => isSilent && address === latest.served_by.address;
+
 // Returns the error of the server at an address; none if it answered.
 function findError(address) {
+  return isSilentServer(address) ? failure : findNodeError(address);
+}
+
+// Returns the error of the server at an address, by the last answer.
+function findNodeError(address) {
   const node = latest.nodeByAddress.get(address);
   return node && node.error;
 }
@@ -189,38 +203,69 @@ function isInsecure(address) {
 
 function drawProblems() {
   const all = [];
-  if (failure) all.push(`The AllocSvr of this page does not answer: ${failure}. ${latest ? 'The data below is its last answer.' : ''}`);
+  if (failure) all.push(`The AllocSvr of this page ${isSilent ? 'does not answer' : 'answered with an error'}: ${failure}. ${latest ? 'The data below is its last answer.' : ''}`);
   if (latest) {
     if (latest.store_error) {
       const storeAge = latest.store_age_ms == null ? 'No store leader has answered since this page was first requested.' : `The last answer of a store leader is ${formatDuration(latest.store_age_ms)} old.`;
       all.push(`The store is not reachable: ${latest.store_error}. ${storeAge} The owners below are from the routing table of AllocSvr ${latest.served_by.name}.`);
     }
-    for (const s of latest.stores) if (findError(s.address)) all.push(`StoreSvr ${s.id} is down: ${findError(s.address)}`);
-    for (const s of latest.sessions) if (findError(s.address)) all.push(`AllocSvr ${s.name} is down: ${findError(s.address)}. ${s.slots ? `Other AllocSvrs take over its ${formatCount(s.slots, 'slot')} when its session expires.` : ''}`);
+    for (const s of latest.stores) if (findNodeError(s.address)) all.push(`StoreSvr ${s.id} is down: ${findNodeError(s.address)}`);
+    for (const s of latest.sessions) if (findNodeError(s.address)) all.push(`AllocSvr ${s.name} is down: ${findNodeError(s.address)}. ${s.slots ? `Other AllocSvrs take over its ${formatCount(s.slots, 'slot')} when its session expires.` : ''}`);
     for (const alloc of goneAllocs.values()) if (alloc.error) all.push(`AllocSvr ${alloc.name} is down: ${alloc.error}. Its session has ended; other AllocSvrs own its slots.`);
     for (const s of latest.stores) if (isInsecure(s.address)) all.push(`StoreSvr ${s.id} runs with --insecure: any program that reaches it may do everything.`);
     for (const s of latest.sessions) if (isInsecure(s.address)) all.push(`AllocSvr ${s.name} runs with --insecure: any program that reaches it may do everything.`);
     if (latest.free_slots) all.push(`${formatCount(latest.free_slots, 'slot')} ${latest.free_slots === 1 ? 'has' : 'have'} no owner at the moment.`);
   }
   const list = $('problems');
-  const shown = all.join('\n');
+  const links = isSilent && latest ? findOtherPages() : [];
+  const shown = [...all, ...links.map(([, url]) => url)].join('\n');
   if (list.dataset.shown !== shown) {
     list.dataset.shown = shown;
     list.replaceChildren(...all.map((problem) => makeElement('li', '', problem.trim())));
+    if (links.length) list.append(makeLinkLine(links));
   }
   list.hidden = !all.length;
 }
+
+const LOOPBACK = /^(127\.|\[::1\]|localhost\b)/;
+
+// Returns the address of the page of an AllocSvr. None: it has none that this browser reaches.
+function findPage(address) {
+  const node = latest.nodeByAddress.get(address);
+  const page = node && node.http_address;
+  if (!page || !/^(\[[\da-f:.]+\]|[\w.-]+):\d+$/i.test(page)) return null;
+  return LOOPBACK.test(page) && !LOOPBACK.test(location.hostname) ? null : `http://${page}/`;
+}
+
+// Returns names and pages of the other AllocSvrs that the last answer showed.
+function findOtherPages() {
+  const others = latest.sessions.filter((s) => !findError(s.address));
+  return others.map((s) => [s.name, findPage(s.address)]).filter(([, url]) => url).sort();
+}
+
+function makeLink(name, url) {
+  const link = makeElement('a', '', name);
+  link.href = url;
+  return link;
+}
+
+function makeLinkLine(links) {
+  const line = makeElement('li', '', 'The same page on other AllocSvrs: ');
+  links.forEach(([name, url], i) => line.append(i ? ', ' : '', makeLink(name, url)));
+  return line;
+}
+
 
 function drawTiles() {
   const countUp = (list) => list.filter((server) => !findError(server.address)).length;
   const total = latest.sessions.reduce((sum, s) => sum + (getRate(s.address, 'numbers_issued') || 0), 0);
   const raises = latest.sessions.reduce((sum, s) => sum + (getRate(s.address, 'raises') || 0), 0);
-  const ratesKnown = [...rates.values()].some((r) => r.perSecond.numbers_issued != null);
+  const ratesKnown = !failure && [...rates.values()].some((r) => r.perSecond.numbers_issued != null);
   const all = [
     ['numbers/s', ratesKnown ? formatRate(total) : '–', `${ratesKnown ? formatRate(raises) : '–'} raises/s`],
-    ['AllocSvrs', `${countUp(latest.sessions)} of ${latest.sessions.length + goneAllocs.size}`, 'reachable'],
-    ['StoreSvrs', latest.stores.length ? `${countUp(latest.stores)} of ${latest.stores.length}` : '–', latest.term ? `reachable; term ${formatNumber(latest.term)}` : 'unknown'],
-    ['slots', formatNumber(latest.slots), latest.free_slots ? `${formatNumber(latest.free_slots)} without owner` : latest.moves_planned ? `${formatNumber(latest.moves_planned)} planned to move` : 'all owned'],
+    ['AllocSvrs', `${countUp(latest.sessions)} of ${latest.sessions.length + goneAllocs.size}`, failure ? 'at the last answer' : 'reachable'],
+    ['StoreSvrs', latest.stores.length ? `${countUp(latest.stores)} of ${latest.stores.length}` : '–', latest.term ? `${failure ? 'at the last answer' : 'reachable'}; term ${formatNumber(latest.term)}` : 'unknown'],
+    ['slots', formatNumber(latest.slots), latest.store_error || failure ? 'owners not confirmed now' : latest.free_slots ? `${formatNumber(latest.free_slots)} without owner` : latest.moves_planned ? `${formatNumber(latest.moves_planned)} planned to move` : 'all owned'],
     ['sections open', latest.store_error ? '–' : formatNumber(latest.sections_open), latest.store_error ? '' : `of ${formatNumber(latest.sections_known)} known`],
   ];
   const list = $('tiles');
@@ -262,8 +307,13 @@ function assignColor(name) {
 
 function drawAllocs() {
   const fillName = (name, address) => (cell) => {
-    if (!cell.children.length) cell.append(makeSwatch(name), makeElement('span', 'owner'), makeElement('small'));
-    setText(cell.children[1], name);
+    const page = findPage(address);
+    if (!cell.children.length || !cell.querySelector('a') !== !page) {
+      const owner = makeElement('span', 'owner');
+      if (page) owner.append(makeLink(name, page));
+      cell.replaceChildren(makeSwatch(name), owner, makeElement('small'));
+    }
+    if (!page) setText(cell.children[1], name);
     setText(cell.children[2], address);
   };
   const fillState = (className, word, reason) => (cell) => {
@@ -277,12 +327,12 @@ function drawAllocs() {
     const node = latest.nodeByAddress.get(s.address);
     const counters = node && node.counters;
     const leaseMs = counters && counters.lease_remaining_ms;
-    const state = !counters ? fillState('bad', 'down', (node && node.error) || 'no status')
+    const state = isSilentServer(s.address) ? fillState('bad', 'no answer', failure) : !counters ? fillState('bad', 'down', (node && node.error) || 'no status')
       : !counters.lease_valid ? fillState('bad', 'no lease', 'no requests are served until the lease is renewed')
         : s.draining || counters.draining ? fillState('warn', 'draining', '')
-          : fillState('good', 'up', '');
+          : failure ? fillState('quiet', 'was up', '') : fillState('good', 'up', '');
     return [s.name, [
-      fillName(s.name, s.address), state, (cell) => fillLease(cell, leaseMs, s.last_renewal_age_ms), formatNumber(s.slots),
+      fillName(s.name, s.address), state, (cell) => fillLease(cell, failure ? null : leaseMs, failure || latest.store_error ? null : s.last_renewal_age_ms), formatNumber(s.slots),
       formatRate(getRate(s.address, 'numbers_issued')), (cell) => drawRateLine(cell, s.address, s.name), formatRate(getRate(s.address, 'raises')),
       formatNumber(counters && counters.sections_loaded),
     ]];
@@ -326,11 +376,11 @@ function drawStores() {
         if (!cell.children.length) cell.append(makeElement('span'), makeElement('small'));
         cell.className = counters ? 'state' : 'state wide';
         const role = isLeader ? 'leader' : s.voter ? 'voter' : 'learner';
-        cell.children[0].className = counters ? (isLeader ? 'good' : '') : 'bad';
+        cell.children[0].className = counters ? (isLeader && !failure ? 'good' : '') : 'bad';
         setText(cell.children[0], counters ? role : `${role}, down`);
         setText(cell.children[1], counters ? '' : (node && node.error) || 'no status');
       },
-      formatNumber(counters && counters.raft_term), formatNumber(lag), isLeader ? '–' : formatDuration(s.last_ack_age_ms),
+      formatNumber(counters && counters.raft_term), formatNumber(lag), isLeader || failure ? '–' : formatDuration(s.last_ack_age_ms),
       formatRate(getRate(s.address, 'raft_entries')), formatRate(getRate(s.address, 'raft_log_syncs')),
     ]];
   }));
@@ -487,28 +537,28 @@ function splitAtGaps(points) {
 function computeGrid(count) {
   const width = $('map').clientWidth || 320;
   const ideal = Math.max(4, Math.min(16, Math.floor(Math.sqrt((width * 260) / count))));
-  let columns = Math.floor(width / ideal);
-  if (columns > 16) columns -= columns % 16;
-  return { columns, size: Math.max(3, Math.min(20, Math.floor(width / columns))) };
+  const columns = Math.floor(width / ideal);
+  return { columns, width, size: width / columns };
 }
 
 function drawSlotMap() {
   if (!slots) return;
   const count = slots.owner_indexes.length;
-  const { columns, size } = computeGrid(count);
-  const height = Math.ceil(count / columns) * size;
+  const { columns, width, size } = computeGrid(count);
+  const height = Math.ceil(Math.ceil(count / columns) * size);
   const canvas = $('slots');
-  const c = prepareCanvas(canvas, columns * size, height);
+  const c = prepareCanvas(canvas, width, height);
   const gap = size > 6 ? 1 : 0;
   const isDown = slots.owners.map((o) => !!findError(o.address));
   const free = readStyle('--free');
   slots.owner_indexes.forEach((ownerRef, slot) => {
-    const x = (slot % columns) * size;
-    const y = Math.floor(slot / columns) * size;
-    if (ownerRef) return drawCell(c, x, y, size - gap, assignColor(slots.owners[ownerRef - 1].name), isDown[ownerRef - 1]);
+    const x = Math.round((slot % columns) * size);
+    const y = Math.round(Math.floor(slot / columns) * size);
+    const cell = Math.floor(size) - gap;
+    if (ownerRef) return drawCell(c, x, y, cell, assignColor(slots.owners[ownerRef - 1].name), isDown[ownerRef - 1]);
     c.strokeStyle = free;
     c.lineWidth = 1;
-    c.strokeRect(x + 0.5, y + 0.5, size - gap - 1, size - gap - 1);
+    c.strokeRect(x + 0.5, y + 0.5, cell - 1, cell - 1);
   });
   const marked = [chosenSlot, lookup && lookup.slot].filter((slot) => slot != null && slot < count);
   for (const slot of marked) {
@@ -582,8 +632,24 @@ function fillNamespaces(all) {
   select.value = all.some((n) => n.name === value) ? value : '';
 }
 
+// Says why a key cannot be looked up, while it is entered. Returns whether it can.
+function checkKey() {
+  const length = new TextEncoder().encode($('look-key').value).length;
+  const error = $('look-error');
+  const isTooLong = length > KEY_BYTES_MAX;
+  if (isTooLong) setText(error, `the key has ${formatNumber(length)} bytes: a key has at most ${KEY_BYTES_MAX}; shorten it`);
+  if (isTooLong || error.textContent.startsWith('the key has ')) error.hidden = !isTooLong;
+  return !isTooLong;
+}
+
 async function lookUp(event) {
   event.preventDefault();
+  if (!checkKey()) {
+    lookup = null;
+    drawLookup();
+    drawSlotMap();
+    return;
+  }
   const input = $('look-key').value;
   const namespace = $('look-namespace').value;
   const isUid = /^\d{1,20}$/.test(input) && String(BigInt(input)) === input && BigInt(input) < 2n ** 64n;
@@ -630,6 +696,7 @@ function drawLookup() {
 }
 
 $('look').addEventListener('submit', lookUp);
+$('look-key').addEventListener('input', checkKey);
 $('slots').addEventListener('pointermove', (event) => { if (event.pointerType === 'mouse') choosePointedSlot(event); });
 $('slots').addEventListener('pointerdown', choosePointedSlot);
 $('slots').addEventListener('keydown', moveChosenSlot);
