@@ -112,6 +112,9 @@ mod tests {
         assert_eq!(reply_text(lease), "TRYAGAIN no lease");
         let invalid = RpcError::new(Reason::Invalid, "wrong");
         assert_eq!(reply_text(invalid), "ERR wrong");
+        let wrong = RpcError::new(Reason::Invalid, "namespace is dense");
+        let of_raise = RedisError::of_raise_if_none(wrong.into()).to_reply_text();
+        assert_eq!(of_raise, "ERR namespace is dense");
         let end = reply_text(RpcError::new(Reason::SequenceExhausted, "at its end"));
         assert!(end.contains("would overflow"), "{end}");
     }
