@@ -57,8 +57,8 @@ impl LoadSampler {
         }
     }
 
-    fn read(&self) -> Reading {
-        Reading {
+    fn read(&self) -> LoadReading {
+        LoadReading {
             at: Instant::now(),
             numbers: self.counters.numbers_issued.get(),
             durations: self.call_metrics.duration_counts(),
@@ -67,15 +67,15 @@ impl LoadSampler {
 }
 
 /// Counters at one time.
-struct Reading {
+struct LoadReading {
     at: Instant,
     numbers: u64,
     durations: BucketCounts,
 }
 
-impl Reading {
+impl LoadReading {
     /// Returns the load between an earlier reading and this one.
-    fn since(&self, last: &Reading) -> LoadSample {
+    fn since(&self, last: &LoadReading) -> LoadSample {
         let seconds = (self.at - last.at).as_secs_f64().max(0.001);
         let between = std::array::from_fn(|i| self.durations[i].saturating_sub(last.durations[i]));
         LoadSample {
