@@ -113,6 +113,7 @@ async function check([key, current]) {
   await waitUntil('a hot section', `document.querySelectorAll('#hot tbody tr').length > 0`);
   const label = (id) => `document.getElementById('${id}').getAttribute('aria-label')`;
   await waitUntil('a chart', `/seconds: .* to [1-9]/.test(${label('load-numbers')}) && /seconds: .* to .*[µm]s$/.test(${label('load-p99')})`);
+  await waitUntil('a past of several samples', 'load.length > 3');
   await evaluate('location.reload()');
   await waitUntil('the page again', `document.readyState === 'complete' && typeof load !== 'undefined' && load.length > 0 && /a2 512/.test(${text('legend')})`);
   assertEqual(await evaluate('load.length > 1'), true, 'the chart has the past at once');

@@ -58,7 +58,7 @@ async fn redis_rs_conforms() {
         expect_error(r.set::<_, _, ()>(&key, 50).await, "101 already, above 50");
         expect_error(
             r.set_ex::<_, _, ()>(&key, 500, 5).await,
-            "numbers only rise",
+            "a number never expires",
         );
         expect_error(r.decr::<_, _, u64>(&key, 1).await, "numbers only rise");
         expect_error(r.del::<_, u64>(&key).await, "numbers only rise");
