@@ -8,7 +8,8 @@ use seqsvr_raft::{Error, backup, salvage};
 
 use crate::restore::{close_section, open_section, test_section};
 use crate::support::running_node::{
-    leader, start_cluster, wait_until, wait_until_equal, wait_until_unlocked, write_session,
+    leader, start_cluster, wait_for_level, wait_until, wait_until_equal, wait_until_unlocked,
+    write_session,
 };
 
 /// Returns the bytes of all files below a directory, without the lock.
@@ -37,6 +38,7 @@ async fn salvage_backs_up_state_of_surviving_data_dir() {
         o.log_file_bytes = 4 << 10;
     })
     .await;
+    wait_for_level(&nodes).await;
     write_session(&nodes, "owner").await;
     open_section(&nodes[leader(&nodes).await].node).await;
     let mut names = Vec::new();

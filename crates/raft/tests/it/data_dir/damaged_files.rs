@@ -9,8 +9,8 @@ use seqsvr_core::state::State;
 use seqsvr_raft::{Error, Options, RaftNode};
 
 use crate::support::running_node::{
-    RunningNode, leader, start_cluster, wait_until, wait_until_equal, wait_until_unlocked,
-    write_session,
+    RunningNode, leader, start_cluster, wait_for_level, wait_until, wait_until_equal,
+    wait_until_unlocked, write_session,
 };
 
 /// Returns a node with some history on its disk: entries, a snapshot, a purged log.
@@ -21,6 +21,7 @@ pub(crate) async fn stopped_node_with_history(dir: &Path) -> (Options, State) {
         o.log_file_bytes = 4 << 10;
     })
     .await;
+    wait_for_level(&nodes).await;
     for i in 0..100 {
         write_session(&nodes, &format!("n{i}")).await;
     }

@@ -14,7 +14,7 @@ use super::damaged_files::{
 };
 use super::disk_at_start::{assert_names_path, list_log_files, read_tree};
 use crate::support::running_node::{
-    RunningNode, start_cluster, wait_until, wait_until_equal, write_session,
+    RunningNode, start_cluster, wait_for_level, wait_until, wait_until_equal, write_session,
 };
 
 /// Puts `theirs` in the place of `ours`, checks the rejection, and puts ours back.
@@ -187,6 +187,7 @@ async fn start_similar_node(dir: &Path, options: &Options) -> (Options, State) {
         .create_cluster(vec![member], cluster, 3_000, 64)
         .await
         .unwrap();
+    wait_for_level(std::slice::from_ref(&like)).await;
     let own = RunningNode::restart(options.clone()).await.unwrap();
     wait_until("it leads", || own.is_ready_leader()).await;
     let goal = own.node.counters();

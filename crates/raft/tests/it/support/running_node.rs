@@ -173,6 +173,17 @@ pub(crate) async fn start_cluster_with_slots(
     nodes
 }
 
+/// Waits until all nodes of a new cluster have applied the entry that raises the format level: the
+/// leader proposes it at any moment of the first half second, between the entries of a test.
+pub(crate) async fn wait_for_level(nodes: &[RunningNode]) {
+    let common = nodes.iter().map(|n| n.node.level_max()).min();
+    wait_until("the format level", || {
+        let levels = nodes.iter().map(|n| n.node.with_state(State::format_level));
+        levels.min() == common
+    })
+    .await;
+}
+
 /// Polls until `check` holds.
 pub(crate) async fn wait_until(what: &str, mut check: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
