@@ -1,4 +1,4 @@
-//! Under what name and address this AllocSvr registers. Plain data.
+//! Under what name and address this AllocSvr registers, and where its page is.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;

@@ -80,7 +80,8 @@ impl CallMetrics {
         failed.chain([dropped]).collect()
     }
 
-    /// Returns the durations of all calls, by bucket; without `Routes`, which gives no number.
+    /// Returns the durations of all calls, by bucket; without `Routes`, the last method, which may
+    /// wait for a newer table as long as its caller likes.
     pub(crate) fn duration_counts(&self) -> BucketCounts {
         let mut counts = BucketCounts::default();
         for histogram in &self.durations[..CallMethod::Routes as usize] {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use seqsvr_metrics::{BucketCounts, estimate_quantile};
 use seqsvr_proto::node_status::{LOAD_SAMPLE_INTERVAL, LOAD_SAMPLES_MAX};
 use seqsvr_proto::v1::LoadSample;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::metrics::call_metrics::CallMetrics;
 use crate::metrics::counters::AllocCounters;
@@ -23,9 +23,9 @@ pub(crate) struct RecentLoad(Mutex<VecDeque<(Instant, LoadSample)>>);
 impl RecentLoad {
     /// Returns the samples with their ages, newest first.
     pub(crate) fn samples(&self) -> Vec<LoadSample> {
-        let samples = self.0.lock();
+        let (now, samples) = (Instant::now(), self.0.lock());
         let aged = samples.iter().map(|(at, sample)| LoadSample {
-            age_ms: at.elapsed().as_millis().try_into().unwrap_or(u32::MAX),
+            age_ms: (now - *at).as_millis().try_into().unwrap_or(u32::MAX),
             ..*sample
         });
         aged.collect()
@@ -49,8 +49,12 @@ impl LoadSampler {
     /// Samples without end.
     pub(crate) async fn run(self) {
         let mut last = self.read();
+        // On a fixed grid: a pause after each reading would be as late as the task is each time,
+        // and the ages of the samples would skip places of the chart.
+        let mut ticks = interval_at(last.at + LOAD_SAMPLE_INTERVAL, LOAD_SAMPLE_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
-            sleep(LOAD_SAMPLE_INTERVAL).await;
+            ticks.tick().await;
             let next = self.read();
             self.recent_load.push(next.at, next.since(&last));
             last = next;
@@ -76,7 +80,7 @@ struct LoadReading {
 impl LoadReading {
     /// Returns the load between an earlier reading and this one.
     fn since(&self, last: &LoadReading) -> LoadSample {
-        let seconds = (self.at - last.at).as_secs_f64().max(0.001);
+        let seconds = (self.at - last.at).as_secs_f64();
         let between = std::array::from_fn(|i| self.durations[i].saturating_sub(last.durations[i]));
         LoadSample {
             age_ms: 0,
@@ -89,6 +93,8 @@ impl LoadReading {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use tokio::time::sleep;
 
     use super::*;
     use crate::metrics::call_metrics::CallMethod;
