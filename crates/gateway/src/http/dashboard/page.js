@@ -51,9 +51,14 @@ function makeElement(tag, className, value) {
 // ---- requests
 
 async function fetchJson(path) {
-  const response = await fetch(path, { signal: AbortSignal.timeout(8000), cache: 'no-store' });
-  const body = await response.text();
-  let json;
+  let response, body, json;
+  try {
+    response = await fetch(path, { signal: AbortSignal.timeout(8000), cache: 'no-store' });
+    body = await response.text();
+  } catch (error) {
+    const message = error.name === 'TimeoutError' ? 'no answer within 8 s' : 'no connection';
+    throw Object.assign(new Error(message), { isSilent: true });
+  }
   try { json = JSON.parse(body, (_, value) => (typeof value === 'string' ? escapeUnprintable(value) : value)); } catch { json = null; }
   if (!response.ok) {
     const error = json && json.error;
@@ -70,8 +75,8 @@ async function poll() {
     failure = null;
     isSilent = false;
   } catch (error) {
-    isSilent = error.status == null;
-    failure = error.name === 'TimeoutError' ? 'no answer within 8 s' : isSilent ? 'no connection' : error.message;
+    isSilent = error.isSilent === true;
+    failure = error.message;
   }
   draw();
 }
@@ -255,7 +260,6 @@ function makeLinkLine(links) {
   return line;
 }
 
-
 function drawTiles() {
   const countUp = (list) => list.filter((server) => !findError(server.address)).length;
   const total = latest.sessions.reduce((sum, s) => sum + (getRate(s.address, 'numbers_issued') || 0), 0);
@@ -308,7 +312,8 @@ function assignColor(name) {
 function drawAllocs() {
   const fillName = (name, address) => (cell) => {
     const page = findPage(address);
-    if (!cell.children.length || !cell.querySelector('a') !== !page) {
+    const link = cell.querySelector('a');
+    if (!cell.children.length || (link ? link.href : null) !== page) {
       const owner = makeElement('span', 'owner');
       if (page) owner.append(makeLink(name, page));
       cell.replaceChildren(makeSwatch(name), owner, makeElement('small'));
