@@ -4,7 +4,7 @@
 //! TCP; [`ChannelPool`], the kept channels of a caller; [`ConnectionLimiter`], [`ConnectionQuota`],
 //! [`CallLimiter`] and [`ByteBudget`], which bound what callers can make a server hold;
 //! [`SharedCall`], one answer for all callers that wait for it; [`reject_other_services`];
-//! [`LocalSequence`], the service in the same process.
+//! [`LocalSequence`], the service in the same process; [`tls`], what certificates say.
 //!
 //! What it may not know: what a call does; which process serves or calls; numbers and leases.
 
@@ -21,6 +21,7 @@ mod http2_limits;
 mod local_sequence;
 mod other_services;
 mod shared_call;
+pub mod tls;
 mod transport;
 
 pub use byte_budget::{ByteBudget, add_within};
