@@ -233,12 +233,16 @@ fn unknown_commands_crates_and_exit_codes_are_found() {
             "pub enum CliCommand {\n    /// Text.\n    RaiseTo(A),\n    Slot(SlotCommand),\n}\n\
              enum SlotCommand {\n    Move(A),\n    Drain(B),\n}\n",
         ),
+        (
+            "crates/seqsvr/src/output/exit_code.rs",
+            "/// A.\npub(crate) const FAILED_CODE: i32 = 3;\n",
+        ),
         ("Cargo.lock", "name = \"clap\"\nname = \"seqsvr-core\"\n"),
         (
             "docs/a.md",
             "`seqsvr raise-to 1 2`, `seqsvr slot move|drain`, `seqsvr import F`, `seqsvr --help`\n\
              ```\n$ seqsvr slot put 1 ; seqsvr KEY\nseqsvr rise\n```\n\
-             exit code 3, and exit code 4; seqsvr is a service\n\
+             exit code 3 or exit code 0, and exit code 2; seqsvr is a service\n\
              `seqsvr-core` `seqsvr-nothing`\n\
              - Elsewhere the well-maintained crate: clap (a note), turmoil.\n",
         ),
@@ -255,9 +259,11 @@ fn unknown_commands_crates_and_exit_codes_are_found() {
             (1, "there is no command `seqsvr import`"),
             (3, "there is no command `seqsvr slot put`"),
             (4, "there is no command `seqsvr rise`"),
-            (6, "no command ends with exit code 4"),
+            (6, "no command ends with exit code 2"),
             (7, "there is no crate `seqsvr-nothing`"),
             (8, "there is no crate `turmoil`"),
         ]
     );
+    let findings = documents::names::find_unknown(&make_tree(&[]));
+    assert_eq!(locations(&findings), [("docs/design.md", 0)]);
 }

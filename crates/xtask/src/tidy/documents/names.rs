@@ -13,13 +13,15 @@ const EXEMPT: &[&str] = &["docs/adr/", "docs/dev/style.md", "CHANGELOG.md"];
 const CRATE_LIST: &str = "- Elsewhere the well-maintained crate: ";
 /// Documents with a table of all decisions.
 const DECISION_TABLES: &[&str] = &["docs/design.md", "docs/adr/README.md"];
-/// Greatest exit code of a command.
-const EXIT_CODE_MAX: u32 = 3;
+/// File with the exit codes of commands.
+const EXIT_CODES: &str = "crates/seqsvr/src/output/exit_code.rs";
 
 /// Finds commands, crates and exit codes that do not exist, and decisions that no table lists.
 pub(in crate::tidy) fn find_unknown(tree: &SourceTree) -> Vec<Finding> {
     let commands = read_commands(tree);
     let crates = read_crates(tree);
+    let exit_codes = read_exit_codes(tree);
+    let mut has_crate_list = false;
     let mut findings = Vec::from_iter(find_unlisted_decisions(tree));
     let documents = tree.files.iter().filter(|file| {
         file.path.ends_with(".md") && !EXEMPT.iter().any(|start| file.path.starts_with(start))
@@ -31,6 +33,7 @@ pub(in crate::tidy) fn find_unknown(tree: &SourceTree) -> Vec<Finding> {
                 in_block = !in_block;
                 continue;
             }
+            has_crate_list |= line.starts_with(CRATE_LIST);
             let code: Vec<&str> = match in_block {
                 true => vec![line],
                 false => line.split('`').skip(1).step_by(2).collect(),
@@ -39,7 +42,7 @@ pub(in crate::tidy) fn find_unknown(tree: &SourceTree) -> Vec<Finding> {
                 .iter()
                 .flat_map(|code| unknown_command(code, &commands));
             let unknown = unknown.chain(unknown_crates(line, &code, &crates));
-            for text in unknown.chain(unknown_exit_code(line)) {
+            for text in unknown.chain(unknown_exit_code(line, &exit_codes)) {
                 findings.push(Finding {
                     rule: "name",
                     path: file.path.clone(),
@@ -48,6 +51,14 @@ pub(in crate::tidy) fn find_unknown(tree: &SourceTree) -> Vec<Finding> {
                 });
             }
         }
+    }
+    if !has_crate_list {
+        findings.push(Finding {
+            rule: "name",
+            path: "docs/design.md".to_owned(),
+            line: 0,
+            text: format!("no line begins with `{CRATE_LIST}`"),
+        });
     }
     findings
 }
@@ -124,6 +135,15 @@ fn read_crates(tree: &SourceTree) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
+/// Returns the exit codes of commands: 0, and those that have a constant.
+fn read_exit_codes(tree: &SourceTree) -> BTreeSet<u32> {
+    let files = tree.files.iter().filter(|file| file.path == EXIT_CODES);
+    let lines = files.flat_map(|file| file.text.lines());
+    let codes = lines.filter_map(|line| line.split_once("_CODE: i32 = ")?.1.strip_suffix(';'));
+    let codes = codes.filter_map(|code| code.parse().ok());
+    codes.chain([0]).collect()
+}
+
 /// Describes what code names after `seqsvr`, if it is no command.
 fn unknown_command(
     code: &str,
@@ -170,10 +190,10 @@ fn unknown_crates(line: &str, code: &[&str], crates: &BTreeSet<String>) -> Vec<S
         .collect()
 }
 
-fn unknown_exit_code(line: &str) -> Option<String> {
+fn unknown_exit_code(line: &str, codes: &BTreeSet<u32>) -> Option<String> {
     let after = line.split("exit code ").skip(1);
     let digits = after.filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
-    let mut codes = digits.filter_map(|digits| digits.parse::<u32>().ok());
-    let code = codes.find(|code| *code > EXIT_CODE_MAX)?;
+    let mut named = digits.filter_map(|digits| digits.parse::<u32>().ok());
+    let code = named.find(|code| !codes.contains(code))?;
     Some(format!("no command ends with exit code {code}"))
 }
