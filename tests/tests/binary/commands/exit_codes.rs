@@ -4,6 +4,8 @@ use std::path::Path;
 
 use crate::dev::{DevServer, clean_command};
 
+/// Head of the table.
+const TABLE: &str = "| Command | Code |\n|---|---|\n";
 /// Fewest rows that the table has.
 const ROWS_MIN: usize = 20;
 
@@ -11,14 +13,9 @@ const ROWS_MIN: usize = 20;
 fn commands_end_with_the_codes_of_the_table() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations/running.md");
     let page = std::fs::read_to_string(Path::new(page)).unwrap();
-    let rows: Vec<(&str, i32)> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `seqsvr ")?.strip_suffix(" |"))
-        .filter_map(|row| {
-            let (command, code) = row.split_once("` | ")?;
-            Some((command, code.parse().ok()?))
-        })
-        .collect();
+    let (_, table) = page.split_once(TABLE).expect(TABLE);
+    let lines = table.lines().take_while(|line| line.starts_with('|'));
+    let rows: Vec<(&str, i32)> = lines.map(parse_row).collect();
     assert!(rows.len() >= ROWS_MIN, "{rows:?}");
     let dev = DevServer::start();
     let mut wrong = Vec::new();
@@ -35,4 +32,11 @@ fn commands_end_with_the_codes_of_the_table() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn parse_row(line: &str) -> (&str, i32) {
+    let row = line.strip_prefix("| `seqsvr ");
+    let cells = row.and_then(|row| row.strip_suffix(" |")?.split_once("` | "));
+    let row = cells.and_then(|(command, code)| Some((command, code.parse().ok()?)));
+    row.unwrap_or_else(|| panic!("running.md: not a command and its code: {line}"))
 }
