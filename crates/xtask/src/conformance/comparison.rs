@@ -1,6 +1,6 @@
 //! Compares the replies of the two servers to one client.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::difference_table::DifferenceTable;
 use super::players::PlayedReply;
@@ -26,8 +26,6 @@ pub(super) struct ClientComparison {
     pub(super) equal: usize,
     /// Number of replies that differ as the table says.
     pub(super) on_purpose: usize,
-    /// Steps and commands that the program marks as open, and whose replies differ.
-    pub(super) open: BTreeSet<(usize, usize)>,
     /// All other differences.
     pub(super) unexpected: Vec<UnexpectedDifference>,
 }
@@ -66,16 +64,13 @@ impl ClientComparison {
             return;
         }
         let range = command.map_or(0..step.commands.len(), |command| command..command + 1);
-        let commands = &step.commands[range.clone()];
+        let commands = &step.commands[range];
         // One of the commands explains a difference of the whole step.
         let mut is_expected = false;
         for command in commands {
             is_expected |= table.expects(&command.words, &valkey, &seqsvr);
         }
-        let open: Vec<_> = range.filter(|i| step.commands[*i].is_open).collect();
-        if !open.is_empty() {
-            self.open.extend(open.into_iter().map(|i| (index, i)));
-        } else if is_expected {
+        if is_expected {
             self.on_purpose += 1;
         } else {
             let lines: Vec<&str> = commands.iter().map(|c| c.line.as_str()).collect();

@@ -11,7 +11,7 @@ mod players;
 mod program;
 mod servers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -83,23 +83,17 @@ pub fn compare_clients(options: &ConformanceOptions) -> Result<bool, String> {
         steps: &steps,
         deadline: Instant::now() + options.timeout,
     };
-    let result = play(&clients, &runner, &table)?;
-    print_differences(&result.differences);
-    let mut problems = result.differences.len();
+    let differences = play(&clients, &runner, &table)?;
+    print_differences(&differences);
+    let mut problems = differences.len();
     if !has_skipped {
-        problems += print_unneeded(&steps, &table, &result.open);
+        problems += print_unneeded(&table);
     }
     Ok(problems == 0)
 }
 
-/// What all clients saw.
-#[derive(Default)]
-struct RunResult {
-    /// Differences that are not expected, and the clients that saw each.
-    differences: BTreeMap<UnexpectedDifference, Vec<String>>,
-    /// Steps and commands that are marked as open and whose replies differ.
-    open: BTreeSet<(usize, usize)>,
-}
+/// Differences that are not expected, and the clients that saw each.
+type SeenDifferences = BTreeMap<UnexpectedDifference, Vec<String>>;
 
 /// What all clients play, and against what.
 struct ClientRunner<'a> {
@@ -154,33 +148,31 @@ fn play(
     clients: &[&PinnedClient],
     runner: &ClientRunner<'_>,
     table: &DifferenceTable,
-) -> Result<RunResult, String> {
+) -> Result<SeenDifferences, String> {
     let started = Instant::now();
-    let mut result = RunResult::default();
+    let mut differences = SeenDifferences::new();
     for client in clients {
         let [valkey, seqsvr] = runner.play(client)?;
         let comparison = compare_replies(runner.steps, &valkey, &seqsvr, table);
         println!(
-            "{}: {} replies equal, {} differ on purpose, {} still differ, {} differ",
+            "{}: {} replies equal, {} differ on purpose, {} differ",
             client.label(),
             comparison.equal,
             comparison.on_purpose,
-            comparison.open.len(),
             comparison.unexpected.len()
         );
-        result.open.extend(comparison.open);
         for difference in comparison.unexpected {
-            let seen_by = result.differences.entry(difference).or_default();
+            let seen_by = differences.entry(difference).or_default();
             seen_by.push(client.label());
         }
     }
     let count = clients.len();
     println!("conformance: {count} clients in {:.1?}", started.elapsed());
-    Ok(result)
+    Ok(differences)
 }
 
 /// Prints each difference with the clients that saw it.
-fn print_differences(differences: &BTreeMap<UnexpectedDifference, Vec<String>>) {
+fn print_differences(differences: &SeenDifferences) {
     for (difference, clients) in differences {
         println!("\n{}", difference.command);
         println!("  valkey  {}", difference.valkey);
@@ -189,30 +181,13 @@ fn print_differences(differences: &BTreeMap<UnexpectedDifference, Vec<String>>) 
     }
 }
 
-/// Prints what the table or a mark says and no client saw. Returns the number of lines.
-fn print_unneeded(
-    steps: &[ProgramStep],
-    table: &DifferenceTable,
-    open: &BTreeSet<(usize, usize)>,
-) -> usize {
-    let mut lines = Vec::new();
-    for command in table.unused_commands() {
-        lines.push(format!(
-            "redis.md: no reply to `{command}` differs as its row says"
-        ));
+/// Prints what the table says and no client saw. Returns the number of lines.
+fn print_unneeded(table: &DifferenceTable) -> usize {
+    let unused = table.unused_commands();
+    for command in &unused {
+        println!("redis.md: no reply to `{command}` differs as its row says");
     }
-    for (index, step) in steps.iter().enumerate() {
-        for (number, command) in step.commands.iter().enumerate() {
-            if command.is_open && !open.contains(&(index, number)) {
-                let (number, line) = (command.line_number, &command.line);
-                lines.push(format!(
-                    "program.txt:{number}: no reply to `? {line}` differs: remove the mark"
-                ));
-            }
-        }
-    }
-    lines.iter().for_each(|line| println!("{line}"));
-    lines.len()
+    unused.len()
 }
 
 /// The stage of `.ci/run`. It is a test, because a build of the command would compile its

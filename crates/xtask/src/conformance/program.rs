@@ -31,15 +31,11 @@ pub(super) struct ProgramStep {
 /// A command of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProgramCommand {
-    /// Line of the program, without its marks.
+    /// Line of the program, without its mark.
     pub(super) line: String,
-    /// Number of that line, from 1.
-    pub(super) line_number: usize,
     pub(super) words: Vec<String>,
     /// Only the type of its reply and the names of its fields are compared.
     is_shape: bool,
-    /// Its replies differ, and shall not.
-    pub(super) is_open: bool,
 }
 
 impl StepKind {
@@ -77,7 +73,7 @@ pub(super) fn load_program() -> Result<Vec<ProgramStep>, String> {
 
 fn parse_program(text: &str) -> Result<Vec<ProgramStep>, String> {
     let mut steps: Vec<ProgramStep> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
+    for line in text.lines() {
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
@@ -86,12 +82,11 @@ fn parse_program(text: &str) -> Result<Vec<ProgramStep>, String> {
             (Some(command), _) => {
                 let step = steps.last_mut().filter(|step| step.kind != StepKind::Call);
                 let step = step.ok_or_else(|| format!("program: no head above `{line}`"))?;
-                step.commands
-                    .push(ProgramCommand::parse(index + 1, command)?);
+                step.commands.push(ProgramCommand::parse(command)?);
             }
             (None, Some(kind)) => steps.push(new_step(kind, Vec::new())),
             (None, None) => {
-                let command = ProgramCommand::parse(index + 1, line)?;
+                let command = ProgramCommand::parse(line)?;
                 steps.push(new_step(StepKind::Call, vec![command]));
             }
         }
@@ -100,26 +95,15 @@ fn parse_program(text: &str) -> Result<Vec<ProgramStep>, String> {
 }
 
 impl ProgramCommand {
-    fn parse(line_number: usize, text: &str) -> Result<ProgramCommand, String> {
-        let (is_open, line) = strip_mark(text, "? ");
-        let (is_shape, line) = strip_mark(line, "~ ");
+    fn parse(text: &str) -> Result<ProgramCommand, String> {
+        let shape = text.strip_prefix("~ ");
+        let line = shape.unwrap_or(text);
         let words = split_words(line).ok_or_else(|| format!("program: a word of `{line}`"))?;
-        let line = line.to_owned();
         Ok(ProgramCommand {
-            line,
-            line_number,
+            line: line.to_owned(),
             words,
-            is_shape,
-            is_open,
+            is_shape: shape.is_some(),
         })
-    }
-}
-
-/// Returns whether a line begins with a mark, and the line without it.
-fn strip_mark<'t>(line: &'t str, mark: &str) -> (bool, &'t str) {
-    match line.strip_prefix(mark) {
-        Some(line) => (true, line),
-        None => (false, line),
     }
 }
 

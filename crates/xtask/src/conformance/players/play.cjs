@@ -93,32 +93,12 @@ async function openIoredis() {
   };
 }
 
-async function openGlide() {
-  const { GlideClient, Batch, Logger } = require('@valkey/valkey-glide');
-  Logger.setLoggerConfig('off');
-  const client = await GlideClient.createClient({
-    addresses: [{ host: '127.0.0.1', port: Number(port) }],
-    protocol: protocol === '2' ? 0 : 1,
-    requestTimeout: 10_000,
-  });
-  return {
-    call: (words) => client.customCommand(words),
-    batch: async (commands, isTransaction, raises) => {
-      const batch = new Batch(isTransaction);
-      for (const words of commands) batch.customCommand(words);
-      return client.exec(batch, raises);
-    },
-    close: () => client.close(),
-  };
-}
-
 function show(step, command, text) {
   process.stdout.write(`${JSON.stringify([step, command, text])}\n`);
 }
 
 async function main() {
-  const open = { redis: openNodeRedis, glide: openGlide }[library] ?? openIoredis;
-  const player = await open();
+  const player = await (library === 'redis' ? openNodeRedis() : openIoredis());
   for (const [number, { kind, commands, shapes }] of JSON.parse(fs.readFileSync(path)).entries()) {
     if (kind === 'wire') continue;
     try {
