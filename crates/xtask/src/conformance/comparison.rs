@@ -1,10 +1,10 @@
 //! Compares the replies of the two servers to one client.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::difference_table::DifferenceTable;
 use super::players::PlayedReply;
-use super::program::{ProgramStep, StepKind};
+use super::program::{ProgramCommand, ProgramStep, StepKind};
 
 /// A command with different replies that the table does not expect.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +26,8 @@ pub(super) struct ClientComparison {
     pub(super) equal: usize,
     /// Number of replies that differ as the table says.
     pub(super) on_purpose: usize,
+    /// Indexes of those differences in the table.
+    pub(super) seen: BTreeSet<usize>,
     /// All other differences.
     pub(super) unexpected: Vec<UnexpectedDifference>,
 }
@@ -66,12 +68,11 @@ impl ClientComparison {
         let range = command.map_or(0..step.commands.len(), |command| command..command + 1);
         let commands = &step.commands[range];
         // One of the commands explains a difference of the whole step.
-        let mut is_expected = false;
-        for command in commands {
-            is_expected |= table.expects(&command.words, &valkey, &seqsvr);
-        }
-        if is_expected {
+        let find = |c: &ProgramCommand| table.find_expected(&c.words, &valkey, &seqsvr);
+        let expected: Vec<usize> = commands.iter().flat_map(find).collect();
+        if !expected.is_empty() {
             self.on_purpose += 1;
+            self.seen.extend(expected);
         } else {
             let lines: Vec<&str> = commands.iter().map(|c| c.line.as_str()).collect();
             let head = match step.kind {

@@ -5,22 +5,22 @@
 //! backquotes bind: a command of the program must fit one of the first column, Valkey's reply
 //! contain one of the second, and that of seqsvr one of the third.
 
-use std::cell::Cell;
+use std::collections::BTreeSet;
 
 /// The page with the table.
 const PAGE: &str = include_str!("../../../../docs/guide/redis.md");
 /// Head of the table.
 const HEAD: &str = "| Command | Valkey | seqsvr | Why |";
 
-/// The rows of the table.
+/// The differences of the table.
 pub(super) struct DifferenceTable {
-    rows: Vec<DifferenceRow>,
+    differences: Vec<ExpectedDifference>,
 }
 
-/// A row of the table.
-struct DifferenceRow {
-    /// Patterns of commands; whether each fits a command whose replies differ.
-    commands: Vec<(Vec<String>, Cell<bool>)>,
+/// A command of a row, with the texts of the row.
+struct ExpectedDifference {
+    /// Pattern of the command.
+    command: Vec<String>,
     valkey: Vec<String>,
     seqsvr: Vec<String>,
 }
@@ -40,77 +40,59 @@ impl DifferenceTable {
             .ok_or_else(|| format!("redis.md has no table `{HEAD}`"))?;
         let lines = table.lines().skip(2);
         let lines = lines.take_while(|line| line.starts_with('|'));
-        let rows = lines.map(DifferenceRow::parse).collect::<Result<_, _>>()?;
-        Ok(DifferenceTable { rows })
+        let rows = lines.map(parse_row).collect::<Result<Vec<_>, _>>()?;
+        let differences = rows.into_iter().flatten().collect();
+        Ok(DifferenceTable { differences })
     }
 
-    /// Returns whether a row expects that these replies to a command differ.
-    pub(super) fn expects(&self, words: &[String], valkey: &str, seqsvr: &str) -> bool {
+    /// Returns the indexes of the differences that these replies to a command are.
+    pub(super) fn find_expected(&self, words: &[String], valkey: &str, seqsvr: &str) -> Vec<usize> {
         let contains = |texts: &[String], reply: &str| {
             texts.is_empty() || texts.iter().any(|text| reply.contains(text))
         };
-        let mut is_expected = false;
-        for row in &self.rows {
-            if !contains(&row.valkey, valkey) || !contains(&row.seqsvr, seqsvr) {
-                continue;
-            }
-            for (pattern, is_used) in &row.commands {
-                if fits(pattern, words) {
-                    is_used.set(true);
-                    is_expected = true;
-                }
-            }
-        }
-        is_expected
+        let differences = self.differences.iter().enumerate();
+        let expected = differences.filter(|(_, difference)| {
+            fits(&difference.command, words)
+                && contains(&difference.valkey, valkey)
+                && contains(&difference.seqsvr, seqsvr)
+        });
+        expected.map(|(index, _)| index).collect()
     }
 
-    /// Returns the commands of the table that no difference needed.
-    pub(super) fn unused_commands(&self) -> Vec<String> {
-        let commands = self.rows.iter().flat_map(|row| &row.commands);
-        let unused = commands.filter(|(_, is_used)| !is_used.get());
-        unused.map(|(pattern, _)| pattern.join(" ")).collect()
+    /// Returns the commands of the differences that no client saw.
+    pub(super) fn unseen_commands(&self, seen: &BTreeSet<usize>) -> Vec<String> {
+        let differences = self.differences.iter().enumerate();
+        let unseen = differences.filter(|(index, _)| !seen.contains(index));
+        unseen
+            .map(|(_, difference)| difference.command.join(" "))
+            .collect()
     }
 }
 
-impl DifferenceRow {
-    fn parse(line: &str) -> Result<DifferenceRow, String> {
-        let cells = split_cells(line);
-        let [commands, valkey, seqsvr, _why] = &cells[..] else {
-            return Err(format!(
-                "redis.md: a row with {} cells: {line}",
-                cells.len()
-            ));
-        };
-        let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
-        let commands = quoted_texts(commands).into_iter();
-        let row = DifferenceRow {
-            commands: commands
-                .map(|text| (words(text), Cell::new(false)))
-                .collect(),
-            valkey: quoted_texts(valkey),
-            seqsvr: quoted_texts(seqsvr),
-        };
-        let binds_reply = !row.valkey.is_empty() || !row.seqsvr.is_empty();
-        match !row.commands.is_empty() && binds_reply {
-            true => Ok(row),
-            false => Err(format!("redis.md: no text in backquotes: {line}")),
-        }
+/// Returns a difference for each command of a row.
+fn parse_row(line: &str) -> Result<Vec<ExpectedDifference>, String> {
+    let [commands, valkey, seqsvr, _why] = &quoted_texts(line)[..] else {
+        return Err(format!("redis.md: no row of four cells: {line}"));
+    };
+    if commands.is_empty() || (valkey.is_empty() && seqsvr.is_empty()) {
+        return Err(format!("redis.md: no text in backquotes: {line}"));
     }
+    let differences = commands.iter().map(|command| ExpectedDifference {
+        command: command.split_whitespace().map(str::to_owned).collect(),
+        valkey: valkey.clone(),
+        seqsvr: seqsvr.clone(),
+    });
+    Ok(differences.collect())
 }
 
-/// Splits a row of a table at its bars, but not at escaped ones.
-fn split_cells(line: &str) -> Vec<String> {
-    let line = line.trim().trim_matches('|').replace("\\|", "\u{1}");
-    let cells = line.split('|');
-    cells
-        .map(|cell| cell.trim().replace('\u{1}', "|"))
-        .collect()
-}
-
-/// Returns the texts in backquotes.
-fn quoted_texts(cell: &str) -> Vec<String> {
-    let parts = cell.split('`').skip(1).step_by(2);
-    parts.map(str::to_owned).collect()
+/// Splits a row at its bars, but not at escaped ones. Returns the texts in backquotes of each cell.
+fn quoted_texts(row: &str) -> Vec<Vec<String>> {
+    let row = row.trim().trim_matches('|').replace("\\|", "\u{1}");
+    let of_cell = |cell: &str| {
+        let texts = cell.split('`').skip(1).step_by(2);
+        texts.map(|text| text.replace('\u{1}', "|")).collect()
+    };
+    row.split('|').map(of_cell).collect()
 }
 
 /// Returns whether a command fits a pattern: `KEY` only that word in any case, `key` any word, `@…`
@@ -143,7 +125,7 @@ mod tests {
 
     fn expects(table: &DifferenceTable, command: &str, valkey: &str, seqsvr: &str) -> bool {
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
-        table.expects(&words, valkey, seqsvr)
+        !table.find_expected(&words, valkey, seqsvr).is_empty()
     }
 
     #[test]
@@ -156,9 +138,10 @@ mod tests {
         assert!(expects(&table, "INCRBY k -3", "5", "not -3"));
         assert!(!expects(&table, "INCRBY k -3", "6", "not -3"));
         assert!(!expects(&table, "INCRBY k 3", "5", "not -3"));
-        assert_eq!(table.unused_commands(), ["DEL …"]);
-        assert!(expects(&table, "DEL a b", "2", "only rise"));
-        assert!(table.unused_commands().is_empty());
+        let words = ["DEL", "a", "b"].map(str::to_owned);
+        let seen = table.find_expected(&words, "2", "only rise");
+        let unseen = table.unseen_commands(&seen.into_iter().collect());
+        assert_eq!(unseen, ["DECR key", "INCRBY key -…"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod players;
 mod program;
 mod servers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -83,17 +83,26 @@ pub fn compare_clients(options: &ConformanceOptions) -> Result<bool, String> {
         steps: &steps,
         deadline: Instant::now() + options.timeout,
     };
-    let differences = play(&clients, &runner, &table)?;
-    print_differences(&differences);
-    let mut problems = differences.len();
-    if !has_skipped {
-        problems += print_unneeded(&table);
+    let result = play(&clients, &runner, &table)?;
+    print_differences(&result.differences);
+    let unseen = match has_skipped {
+        true => Vec::new(),
+        false => table.unseen_commands(&result.seen),
+    };
+    for command in &unseen {
+        println!("redis.md: no reply to `{command}` differs as its row says");
     }
-    Ok(problems == 0)
+    Ok(result.differences.is_empty() && unseen.is_empty())
 }
 
-/// Differences that are not expected, and the clients that saw each.
-type SeenDifferences = BTreeMap<UnexpectedDifference, Vec<String>>;
+/// What all clients saw.
+#[derive(Default)]
+struct RunResult {
+    /// Differences that are not expected, and the clients that saw each.
+    differences: BTreeMap<UnexpectedDifference, Vec<String>>,
+    /// Differences of the table that a client saw.
+    seen: BTreeSet<usize>,
+}
 
 /// What all clients play, and against what.
 struct ClientRunner<'a> {
@@ -148,9 +157,9 @@ fn play(
     clients: &[&PinnedClient],
     runner: &ClientRunner<'_>,
     table: &DifferenceTable,
-) -> Result<SeenDifferences, String> {
+) -> Result<RunResult, String> {
     let started = Instant::now();
-    let mut differences = SeenDifferences::new();
+    let mut result = RunResult::default();
     for client in clients {
         let [valkey, seqsvr] = runner.play(client)?;
         let comparison = compare_replies(runner.steps, &valkey, &seqsvr, table);
@@ -161,33 +170,25 @@ fn play(
             comparison.on_purpose,
             comparison.unexpected.len()
         );
+        result.seen.extend(comparison.seen);
         for difference in comparison.unexpected {
-            let seen_by = differences.entry(difference).or_default();
+            let seen_by = result.differences.entry(difference).or_default();
             seen_by.push(client.label());
         }
     }
     let count = clients.len();
     println!("conformance: {count} clients in {:.1?}", started.elapsed());
-    Ok(differences)
+    Ok(result)
 }
 
 /// Prints each difference with the clients that saw it.
-fn print_differences(differences: &SeenDifferences) {
+fn print_differences(differences: &BTreeMap<UnexpectedDifference, Vec<String>>) {
     for (difference, clients) in differences {
         println!("\n{}", difference.command);
         println!("  valkey  {}", difference.valkey);
         println!("  seqsvr  {}", difference.seqsvr);
         println!("  seen by {}", clients.join(", "));
     }
-}
-
-/// Prints what the table says and no client saw. Returns the number of lines.
-fn print_unneeded(table: &DifferenceTable) -> usize {
-    let unused = table.unused_commands();
-    for command in &unused {
-        println!("redis.md: no reply to `{command}` differs as its row says");
-    }
-    unused.len()
 }
 
 /// The stage of `.ci/run`. It is a test, because a build of the command would compile its
