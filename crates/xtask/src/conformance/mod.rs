@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use comparison::{UnexpectedDifference, compare_replies};
 use difference_table::DifferenceTable;
-use players::{CLIENTS, ClientLibraries, PinnedClient, PlayedReply, Player};
+use players::{ClientLibraries, PinnedClient, PlayedReply, Player, select_clients};
 use program::ProgramStep;
 use seqsvr_test_support::process::release_binary;
 use servers::ValkeyServer;
@@ -44,9 +44,10 @@ pub struct ConformanceOptions {
 /// expect, or if the table expects what does not occur.
 ///
 /// # Errors
-/// A server or a client cannot be installed although the package index answers, does not start, or
-/// does not play the whole program.
+/// No client has a text of `only`. A server or a client cannot be installed although the package
+/// index answers, does not start, or does not play the whole program.
 pub fn compare_clients(options: &ConformanceOptions) -> Result<bool, String> {
+    let selected = select_clients(&options.only)?;
     let installed = valkey::install_server();
     let installed = installed.and_then(|valkey| Ok((valkey, ClientLibraries::install()?)));
     let (valkey, libraries) = match installed {
@@ -57,12 +58,8 @@ pub fn compare_clients(options: &ConformanceOptions) -> Result<bool, String> {
         }
         Err(VenvError::Failed(why)) => return Err(why),
     };
-    let selected = |client: &&PinnedClient| {
-        let only = &options.only;
-        only.is_empty() || only.iter().any(|text| client.label().contains(text))
-    };
     let (mut clients, mut has_skipped) = (Vec::new(), !options.only.is_empty());
-    for client in CLIENTS.iter().filter(selected) {
+    for client in selected {
         match libraries.skip_reason(client) {
             None => clients.push(client),
             Some(why) => {

@@ -39,7 +39,7 @@ enum ClientRuntime {
 }
 
 /// All clients, each with the versions of RESP that it speaks.
-pub(super) const CLIENTS: [PinnedClient; 15] = [
+const CLIENTS: [PinnedClient; 15] = [
     python("wire", "wire", 2),
     python("wire", "wire", 3),
     python("redis-py 8.1.0", "redis", 2),
@@ -82,6 +82,25 @@ impl PinnedClient {
     pub(super) fn label(&self) -> String {
         format!("{} (RESP{})", self.name, self.protocol)
     }
+}
+
+/// Returns the clients whose label contains one of these texts, or all if there are no texts.
+///
+/// # Errors
+/// No client's label contains one of the texts.
+pub(super) fn select_clients(texts: &[String]) -> Result<Vec<&'static PinnedClient>, String> {
+    let has = |client: &PinnedClient, text: &String| client.label().contains(text);
+    let is_unknown = |text: &&String| !CLIENTS.iter().any(|client| has(client, text));
+    if let Some(unknown) = texts.iter().find(is_unknown) {
+        let labels: Vec<String> = CLIENTS.iter().map(PinnedClient::label).collect();
+        return Err(format!(
+            "no client has {unknown:?} in its name; choose one of {}",
+            labels.join(", ")
+        ));
+    }
+    let is_selected =
+        |client: &&PinnedClient| texts.is_empty() || texts.iter().any(|text| has(client, text));
+    Ok(CLIENTS.iter().filter(is_selected).collect())
 }
 
 /// Where the libraries of the clients are.
@@ -208,4 +227,24 @@ fn parse_reply(line: &str) -> Result<PlayedReply, String> {
         command,
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_no_client_has_is_an_error_that_names_the_clients() {
+        let select = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+            select_clients(&texts).map(|clients| clients.len())
+        };
+        assert_eq!(select(&[]), Ok(CLIENTS.len()));
+        assert_eq!(select(&["wire", "coredis"]), Ok(3));
+        let error = select(&["wire", "RESP4"]).unwrap_err();
+        assert!(
+            error.contains("\"RESP4\"") && error.contains("coredis 6.9.0 (RESP3)"),
+            "{error}"
+        );
+    }
 }
