@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 /// Reason why a workload gave no result.
 #[derive(Debug)]
-pub(super) enum CompareError {
+pub(crate) enum CompareError {
     /// A program that the workload needs is not available. The case is skipped.
     Unavailable(String),
     /// The workload failed. The command reports it and exits 1.
@@ -18,7 +18,7 @@ impl CompareError {
     }
 
     /// Returns the text of the error.
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         match self {
             CompareError::Unavailable(text) | CompareError::Failed(text) => text,
         }

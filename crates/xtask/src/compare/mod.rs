@@ -17,14 +17,14 @@ mod report;
 mod run_sample;
 mod run_workload;
 mod svg_chart;
-mod systems;
+pub(crate) mod systems;
 mod testbed;
 mod workload;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use error::CompareError;
+pub(crate) use error::CompareError;
 use testbed::Testbed;
 
 /// Options of the comparison.

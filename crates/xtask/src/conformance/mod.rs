@@ -9,9 +9,9 @@ mod comparison;
 mod difference_table;
 mod players;
 mod program;
-mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,9 @@ use difference_table::DifferenceTable;
 use players::{ClientLibraries, PinnedClient, PlayedReply, Player, select_clients};
 use program::ProgramStep;
 use seqsvr_test_support::process::release_binary;
-use servers::ValkeyServer;
 
+use crate::compare::CompareError;
+use crate::compare::systems::redis;
 use crate::dev_server::DevServer;
 use crate::valkey;
 use crate::venv::VenvError;
@@ -71,12 +72,15 @@ pub fn compare_clients(options: &ConformanceOptions) -> Result<bool, String> {
     let table = DifferenceTable::load()?;
     let binary = options.binary.as_deref();
     let server = DevServer::start(binary.unwrap_or_else(|| release_binary()))?;
-    let valkey = ValkeyServer::start(&valkey)?;
+    // One database, as seqsvr has one.
+    let valkey = redis::start_server(&valkey, &["--databases", "1", "--appendonly", "no"]);
+    let valkey = valkey.map_err(CompareError::into_text)?;
+    let valkey_address = valkey.address.parse();
     let steps = program::load_program()?;
     let runner = ClientRunner {
         libraries: &libraries,
         server: &server,
-        valkey: &valkey,
+        valkey: valkey_address.map_err(|e| format!("{}: {e}", valkey.address))?,
         steps: &steps,
         deadline: Instant::now() + options.timeout,
     };
@@ -105,7 +109,7 @@ struct RunResult {
 struct ClientRunner<'a> {
     libraries: &'a ClientLibraries,
     server: &'a DevServer,
-    valkey: &'a ValkeyServer,
+    valkey: SocketAddr,
     steps: &'a [ProgramStep],
     /// Time at which all clients must have ended.
     deadline: Instant,
@@ -119,10 +123,7 @@ impl ClientRunner<'_> {
             let libraries = self.libraries;
             libraries.start_player(client, attempt, address, self.steps, dir)
         };
-        Ok([
-            start(self.valkey.address)?,
-            start(self.server.redis_address)?,
-        ])
+        Ok([start(self.valkey)?, start(self.server.redis_address)?])
     }
 
     /// Plays the program. Returns the replies of Valkey and of seqsvr.

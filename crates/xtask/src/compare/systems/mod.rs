@@ -5,8 +5,8 @@ pub(super) mod baseline;
 pub(super) mod etcd;
 pub(super) mod postgres;
 pub(super) mod program;
-pub(super) mod redis;
-pub(super) mod system_process;
+pub(crate) mod redis;
+pub(crate) mod system_process;
 pub(super) mod tsoracle;
 pub(super) mod wrk;
 

@@ -1,6 +1,6 @@
 //! Redis and Valkey, and redis-benchmark, their generator.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -25,26 +25,32 @@ pub(crate) struct RedisSystem(pub(crate) SystemProcess);
 
 impl RedisSystem {
     /// Starts a Redis or Valkey; without persistence, unless it is [`RespSystem::RedisSynced`].
-    pub(crate) fn start(system: RespSystem) -> Result<RedisSystem, CompareError> {
+    pub(in crate::compare) fn start(system: RespSystem) -> Result<RedisSystem, CompareError> {
         find_program("redis-benchmark")?;
         let is_synced = system == RespSystem::RedisSynced;
         let program = match system {
             RespSystem::Valkey | RespSystem::ValkeyThreads => install_valkey()?,
             _ => find_program("redis-server")?,
         };
-        let (address, dir) = (free_address(), make_temp_dir()?);
-        let mut command = Command::new(program);
-        command
-            .args(["--port", port_of(&address)])
-            .args(["--bind", "127.0.0.1", "--save", ""])
-            .args(["--dir", &to_arg(dir.path())])
-            .args(["--appendonly", if is_synced { "yes" } else { "no" }])
-            .args(["--appendfsync", "always"]);
+        let synced = if is_synced { "yes" } else { "no" };
+        let mut args = vec!["--appendonly", synced, "--appendfsync", "always"];
         if system == RespSystem::ValkeyThreads {
-            command.args(["--io-threads", IO_THREADS]);
+            args.extend(["--io-threads", IO_THREADS]);
         }
-        SystemProcess::start(command, address, dir).map(RedisSystem)
+        start_server(&program, &args).map(RedisSystem)
     }
+}
+
+/// Starts a Redis or Valkey that makes no snapshots, with these further arguments.
+pub(crate) fn start_server(program: &Path, args: &[&str]) -> Result<SystemProcess, CompareError> {
+    let (address, dir) = (free_address(), make_temp_dir()?);
+    let mut command = Command::new(program);
+    command
+        .args(["--port", port_of(&address)])
+        .args(["--bind", "127.0.0.1", "--save", ""])
+        .args(["--dir", &to_arg(dir.path())])
+        .args(args);
+    SystemProcess::start(command, address, dir)
 }
 
 /// Returns the path of Valkey's server.
