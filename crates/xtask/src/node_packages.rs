@@ -16,13 +16,13 @@ const REGISTRY_UNREACHABLE: [&str; 6] = [
     "EIDLETIMEOUT",
 ];
 
-/// Returns the directory of these packages, and fills it if it is missing.
+/// Returns the directory of these packages, and fills it if it is missing or has other ones.
 ///
 /// # Errors
 /// npm is not installed, the registry does not answer, or a package cannot be installed.
 pub(crate) fn install_packages(name: &str, packages: &[&str]) -> Result<PathBuf, VenvError> {
     let dir = venv::target_dir().join("node").join(name);
-    let dir = venv::make_once(&dir, |dir| {
+    venv::make_once(&dir, packages, |dir| {
         let mut npm = Command::new("npm");
         npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
             .args([

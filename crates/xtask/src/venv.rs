@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// File that marks an environment as complete.
+/// File that marks an environment as complete: its text is what the environment was made with.
 const COMPLETE: &str = "complete";
 /// Texts that pip prints only if the package index does not answer.
 const INDEX_UNREACHABLE: [&str; 2] = ["Retrying (Retry(", "Max retries exceeded"];
@@ -19,15 +19,14 @@ pub enum VenvError {
     Failed(String),
 }
 
-/// Returns the directory of an environment with these requirements, and makes it if it is missing.
-///
-/// The name should contain the version of what is pinned, so that a new version has a new
-/// environment.
+/// Returns the directory of an environment with these requirements, and makes it if it is missing
+/// or has other ones.
 ///
 /// # Errors
 /// The package index does not answer, `python3` is not installed, or a requirement cannot be met.
 pub fn make_environment(name: &str, requirements: &[&str]) -> Result<PathBuf, VenvError> {
-    make_once(&target_dir().join("venv").join(name), |dir| {
+    let dir = target_dir().join("venv").join(name);
+    make_once(&dir, requirements, |dir| {
         let mut make = Command::new("python3");
         run_pip(make.args(["-m", "venv"]).arg(dir))?;
         let mut install = Command::new(dir.join("bin/python"));
@@ -36,27 +35,29 @@ pub fn make_environment(name: &str, requirements: &[&str]) -> Result<PathBuf, Ve
             .args(["--retries", "1", "--timeout", "15", "install", "--quiet"])
             .args(requirements);
         run_pip(&mut install)
-    })
+    })?;
+    Ok(dir)
 }
 
-/// Makes a directory with `fill`, unless an earlier run completed it. Returns it.
+/// Makes a directory with `fill`, unless an earlier run completed it with the same requirements.
 pub(crate) fn make_once(
     dir: &Path,
+    requirements: &[&str],
     fill: impl FnOnce(&Path) -> Result<(), VenvError>,
-) -> Result<PathBuf, VenvError> {
-    if dir.join(COMPLETE).is_file() {
-        return Ok(dir.to_owned());
+) -> Result<(), VenvError> {
+    let (mark, text) = (dir.join(COMPLETE), requirements.join("\n"));
+    if fs::read_to_string(&mark).is_ok_and(|made_with| made_with == text) {
+        return Ok(());
     }
     let failed = |e: std::io::Error| VenvError::Failed(format!("{}: {e}", dir.display()));
-    // An earlier run began the directory and did not complete it.
+    // An earlier run did not complete the directory, or made it with other requirements.
     if dir.exists() {
         fs::remove_dir_all(dir).map_err(failed)?;
     }
     fs::create_dir_all(dir).map_err(failed)?;
     eprintln!("making {}", dir.display());
     fill(dir)?;
-    fs::write(dir.join(COMPLETE), "").map_err(failed)?;
-    Ok(dir.to_owned())
+    fs::write(mark, text).map_err(failed)
 }
 
 /// Returns the build directory of this workspace.
@@ -93,6 +94,29 @@ fn classify_failure(output: &str) -> VenvError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directory_is_made_again_after_other_requirements_or_a_failure() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("environment");
+        let make = |requirements: &[&str], result: Result<(), VenvError>| {
+            let mut is_made = false;
+            let made = make_once(&dir, requirements, |dir| {
+                is_made = true;
+                assert_eq!(fs::read_dir(dir).unwrap().count(), 0);
+                fs::write(dir.join("file"), "").unwrap();
+                result
+            });
+            (is_made, made.is_ok())
+        };
+        let failure = || Err(VenvError::Failed(String::new()));
+        assert_eq!(make(&["a==1"], failure()), (true, false));
+        assert_eq!(make(&["a==1"], Ok(())), (true, true));
+        assert_eq!(make(&["a==1"], Ok(())), (false, true));
+        assert_eq!(make(&["a==1", "b==1"], Ok(())), (true, true));
+        assert_eq!(make(&["a==2", "b==1"], failure()), (true, false));
+        assert_eq!(make(&["a==1", "b==1"], Ok(())), (true, true));
+    }
 
     /// Lines of pip 23 to 26.
     #[test]

@@ -15,9 +15,8 @@ use crate::venv::{self, VenvError};
 const PYTHON_PACKAGES: &str = include_str!("requirements.txt");
 /// Packages of the Node.js clients, all with their versions.
 const NODE_PACKAGES: &str = include_str!("packages.txt");
-/// Name of the two environments: one of the clients with its version. A change of any version
-/// needs another name.
-const ENVIRONMENT: &str = "redis-8.1.0-1";
+/// Name of the two environments.
+const ENVIRONMENT: &str = "conformance";
 
 /// A client in one version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,8 +18,6 @@ use crate::venv::{self, VenvError};
 
 /// Packages of the environment, all with their versions.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
-/// Name of the environment: schemathesis with its version.
-const ENVIRONMENT: &str = "schemathesis-4.32.5";
 /// Phases of the tests, in two processes: one process of schemathesis uses one core at most.
 const PHASES: [&str; 2] = ["examples,coverage", "fuzzing"];
 
@@ -42,7 +40,7 @@ pub struct SchemaOptions {
 /// The environment cannot be made although the package index answers, or the server does not start.
 pub fn test_document(options: &SchemaOptions) -> Result<bool, String> {
     let requirements: Vec<&str> = REQUIREMENTS.lines().collect();
-    let environment = match venv::make_environment(ENVIRONMENT, &requirements) {
+    let environment = match venv::make_environment("schema", &requirements) {
         Ok(environment) => environment,
         Err(VenvError::Unavailable(why)) => {
             println!("skipped: schema: {why}");
