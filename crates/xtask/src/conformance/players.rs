@@ -157,17 +157,17 @@ impl ClientLibraries {
         fs::write(&program, to_player_json(steps, number, &prefix)).map_err(failed)?;
         let output = dir.join(format!("{name}.replies"));
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/conformance/players");
-        let mut command = match (client.runtime, &self.node) {
-            (ClientRuntime::Node, Ok(packages)) => {
-                let mut command = Command::new("node");
-                command.arg(scripts.join("play.cjs"));
-                command.env("NODE_PATH", packages);
-                command
-            }
-            _ => {
+        let mut command = match client.runtime {
+            ClientRuntime::Python => {
                 let mut command = Command::new(&self.python);
                 command.arg(scripts.join("play.py"));
                 command.env("PYTHONDONTWRITEBYTECODE", "1");
+                command
+            }
+            ClientRuntime::Node => {
+                let mut command = Command::new("node");
+                command.arg(scripts.join("play.cjs"));
+                command.env("NODE_PATH", self.node.as_ref()?);
                 command
             }
         };
