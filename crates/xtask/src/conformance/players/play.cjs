@@ -35,11 +35,11 @@ function render(value, shape = false) {
   return `{${pairs.map(([key, item]) => `${render(key)}: ${render(item, shape)}`).join(', ')}}`;
 }
 
-// Methods of node redis that take the words of a command as they are.
-const METHODS = {
+// Methods of node redis for a key, and for a key and a value.
+const METHODS = [{
   INCR: 'incr', GET: 'get', EXISTS: 'exists', TYPE: 'type', TTL: 'ttl', PTTL: 'pTTL', PERSIST: 'persist',
-  SETNX: 'setNX', GETSET: 'getSet', STRLEN: 'strLen', DECR: 'decr', EXPIRETIME: 'expireTime',
-};
+  STRLEN: 'strLen', DECR: 'decr', EXPIRETIME: 'expireTime',
+}, { SET: 'set', SETNX: 'setNX', GETSET: 'getSet' }];
 
 async function openNodeRedis() {
   const { createClient } = require('redis');
@@ -47,9 +47,8 @@ async function openNodeRedis() {
   client.on('error', () => {});
   await client.connect();
   const send = (target, words, otherwise) => {
-    const method = words.length === 2 && METHODS[words[0]];
-    if (method) return target[method](words[1]);
-    if (words[0] === 'SET' && words.length === 3) return target.set(words[1], words[2]);
+    const method = METHODS[words.length - 2]?.[words[0]];
+    if (method) return target[method](...words.slice(1));
     if (words[0] === 'MGET' && words.length > 1) return target.mGet(words.slice(1));
     if (words.join(' ') === 'CLIENT INFO') return target.clientInfo();
     return otherwise(words);

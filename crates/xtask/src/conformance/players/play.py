@@ -22,7 +22,7 @@ class SyncPlayer:
         # The library finds the type of a reply by the name of the command, which may be two words.
         joined = " ".join(words[:2]).upper()
         name = words[0].upper()
-        known = joined in self.client.response_callbacks
+        known = joined in self.client.response_callbacks or name == "COMMAND"
         return [joined, *words[2:]] if known else [name, *words[1:]]
 
     async def call(self, words):
