@@ -6,6 +6,14 @@ use super::difference_table::DifferenceTable;
 use super::players::PlayedReply;
 use super::program::{ProgramCommand, ProgramStep, StepKind};
 
+/// Exceptions that a fault of a player raises, not a reply of a server.
+const PLAYER_EXCEPTIONS: [&str; 4] = [
+    "AttributeError: ",
+    "NameError: ",
+    "ReferenceError: ",
+    "TypeError: ",
+];
+
 /// A command with different replies that the table does not expect.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UnexpectedDifference {
@@ -61,7 +69,9 @@ impl ClientComparison {
         (valkey, seqsvr): (String, String),
         table: &DifferenceTable,
     ) {
-        if valkey == seqsvr {
+        let is_fault = |reply: &str| PLAYER_EXCEPTIONS.iter().any(|class| reply.contains(class));
+        let has_fault = is_fault(&valkey) || is_fault(&seqsvr);
+        if valkey == seqsvr && !has_fault {
             self.equal += 1;
             return;
         }
@@ -70,7 +80,7 @@ impl ClientComparison {
         // One of the commands explains a difference of the whole step.
         let find = |c: &ProgramCommand| table.find_expected(&c.words, &valkey, &seqsvr);
         let expected: Vec<usize> = commands.iter().flat_map(find).collect();
-        if !expected.is_empty() {
+        if !expected.is_empty() && !has_fault {
             self.on_purpose += 1;
             self.seen.extend(expected);
         } else {
@@ -123,6 +133,7 @@ fn group_by_step(replies: &[PlayedReply]) -> BTreeMap<usize, Vec<&PlayedReply>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::program::parse_program;
 
     fn reply(command: Option<usize>, text: &str) -> PlayedReply {
         let text = text.to_owned();
@@ -131,6 +142,22 @@ mod tests {
             command,
             text,
         }
+    }
+
+    #[test]
+    fn fault_of_a_player_is_never_equal_or_on_purpose() {
+        let steps = parse_program("DEL k:a").unwrap();
+        let table = DifferenceTable::load().unwrap();
+        let compare = |valkey: &str, seqsvr: &str| {
+            let [valkey, seqsvr] = [valkey, seqsvr].map(|text| [reply(Some(0), text)]);
+            let result = compare_replies(&steps, &valkey, &seqsvr, &table);
+            (result.equal, result.on_purpose, result.unexpected.len())
+        };
+        assert_eq!(compare("1", "1"), (1, 0, 0));
+        assert_eq!(compare("1", "Error: numbers only rise"), (0, 1, 0));
+        let fault = "TypeError: client.dell is not a function";
+        assert_eq!(compare(fault, fault), (0, 0, 1));
+        assert_eq!(compare(fault, "Error: numbers only rise"), (0, 0, 1));
     }
 
     #[test]

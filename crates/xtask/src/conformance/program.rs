@@ -71,7 +71,7 @@ pub(super) fn load_program() -> Result<Vec<ProgramStep>, String> {
     parse_program(PROGRAM)
 }
 
-fn parse_program(text: &str) -> Result<Vec<ProgramStep>, String> {
+pub(super) fn parse_program(text: &str) -> Result<Vec<ProgramStep>, String> {
     let mut steps: Vec<ProgramStep> = Vec::new();
     for line in text.lines() {
         if line.trim().is_empty() || line.starts_with('#') {
