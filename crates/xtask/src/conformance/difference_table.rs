@@ -2,8 +2,9 @@
 //! are expected.
 //!
 //! A row has the commands, what Valkey answers, what seqsvr answers, and why. The texts in
-//! backquotes bind: a command of the program must fit one of the first column, Valkey's reply
-//! contain one of the second, and that of seqsvr one of the third.
+//! backquotes bind: a command of the program must fit one of the first column, Valkey's reply have
+//! one of the second, and that of seqsvr one of the third. A number, `nil`, `OK` and `true` are
+//! whole replies, and other texts are whole words of one.
 
 use std::collections::BTreeSet;
 
@@ -47,14 +48,14 @@ impl DifferenceTable {
 
     /// Returns the indexes of the differences that these replies to a command are.
     pub(super) fn find_expected(&self, words: &[String], valkey: &str, seqsvr: &str) -> Vec<usize> {
-        let contains = |texts: &[String], reply: &str| {
-            texts.is_empty() || texts.iter().any(|text| reply.contains(text))
+        let has_one = |texts: &[String], reply: &str| {
+            texts.is_empty() || texts.iter().any(|text| has_text(reply, text))
         };
         let differences = self.differences.iter().enumerate();
         let expected = differences.filter(|(_, difference)| {
             fits(&difference.command, words)
-                && contains(&difference.valkey, valkey)
-                && contains(&difference.seqsvr, seqsvr)
+                && has_one(&difference.valkey, valkey)
+                && has_one(&difference.seqsvr, seqsvr)
         });
         expected.map(|(index, _)| index).collect()
     }
@@ -83,6 +84,18 @@ fn parse_row(line: &str) -> Result<Vec<ExpectedDifference>, String> {
         seqsvr: seqsvr.clone(),
     });
     Ok(differences.collect())
+}
+
+/// Returns whether a reply is a value, or has another text that no word of the reply continues.
+fn has_text(reply: &str, text: &str) -> bool {
+    if text.parse::<i64>().is_ok() || ["nil", "OK", "true"].contains(&text) {
+        // Without the marks of the type, such as `:` or `b"`.
+        return reply.trim_matches(|c| "$:+_b\"".contains(c)) == text;
+    }
+    reply.match_indices(text).any(|(start, _)| {
+        let (before, after) = (&reply[..start], &reply[start + text.len()..]);
+        !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+    })
 }
 
 /// Splits a row at its bars, but not at escaped ones. Returns the texts in backquotes of each cell.
@@ -121,7 +134,7 @@ mod tests {
 
     const TABLE: &str = "text\n| Command | Valkey | seqsvr | Why |\n|---|---|---|---|\n\
         | `DECR key`, `DEL …` | a lower number | `only rise` | x |\n\
-        | `INCRBY key -…` | `5` | `not -` | a \\| b |\n\nend | of |\n";
+        | `INCRBY key -…` | `5`, `nil` | `not -3` | a \\| b |\n\nend | of |\n";
 
     fn expects(table: &DifferenceTable, command: &str, valkey: &str, seqsvr: &str) -> bool {
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
@@ -136,12 +149,27 @@ mod tests {
         assert!(!expects(&table, "decr k 1", "-1", "only rise"));
         assert!(!expects(&table, "incr k", "-1", "only rise"));
         assert!(expects(&table, "INCRBY k -3", "5", "not -3"));
-        assert!(!expects(&table, "INCRBY k -3", "6", "not -3"));
+        assert!(expects(&table, "INCRBY k -3", "b\"5\"", "(not -3)"));
+        assert!(expects(&table, "INCRBY k -3", "$nil", "not -3"));
         assert!(!expects(&table, "INCRBY k 3", "5", "not -3"));
         let words = ["DEL", "a", "b"].map(str::to_owned);
         let seen = table.find_expected(&words, "2", "only rise");
         let unseen = table.unseen_commands(&seen.into_iter().collect());
         assert_eq!(unseen, ["DECR key", "INCRBY key -…"]);
+    }
+
+    #[test]
+    fn wrong_number_or_word_is_not_expected() {
+        let table = DifferenceTable::parse(TABLE).unwrap();
+        for valkey in ["6", ":15", "50", "-5", "b\"5.5\"", "[5, 6]", "\"nil 5\""] {
+            assert!(
+                !expects(&table, "INCRBY k -3", valkey, "not -3"),
+                "{valkey}"
+            );
+        }
+        for seqsvr in ["not -30", "cannot -3", "not 3"] {
+            assert!(!expects(&table, "INCRBY k -3", "5", seqsvr), "{seqsvr}");
+        }
     }
 
     #[test]
