@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
+use seqsvr_core::server_address::is_loopback_address;
+
 /// Identity of one AllocSvr process.
 #[derive(Clone, Debug)]
 pub(crate) struct AllocIdentity {
@@ -12,14 +14,18 @@ pub(crate) struct AllocIdentity {
     pub(crate) address: String,
     /// Random number of this process.
     pub(crate) incarnation: u64,
-    /// Address of its page, once it has one.
+    /// Address of its page, once it has one to which other pages may link.
     pub(crate) http_address: OnceLock<String>,
 }
 
 impl AllocIdentity {
     /// Records the address on which the HTTP endpoint with the page listens. If that is every
-    /// address of the machine, the page has the host of `address`.
+    /// address of the machine, the page has the host of `address`. On loopback beside another
+    /// `address` it has none: a link to it would lead to the machine of the reader.
     pub(crate) fn set_http_address(&self, listen: SocketAddr) {
+        if listen.ip().to_canonical().is_loopback() && !is_loopback_address(&self.address) {
+            return;
+        }
         let host = self.address.rsplit_once(':').map_or("", |(host, _)| host);
         let address = if listen.ip().to_canonical().is_unspecified() {
             format!("{host}:{}", listen.port())
@@ -36,11 +42,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_on_every_address_has_the_advertised_host() {
+    fn page_is_announced_at_an_address_for_those_that_reach_the_server() {
         for (address, listen, expected) in [
-            ("10.0.0.7:7700", "0.0.0.0:7780", "10.0.0.7:7780"),
-            ("[fd00::7]:7700", "[::]:7780", "[fd00::7]:7780"),
-            ("10.0.0.7:7700", "127.0.0.1:81", "127.0.0.1:81"),
+            ("10.0.0.7:7700", "0.0.0.0:7780", Some("10.0.0.7:7780")),
+            ("[fd00::7]:7700", "[::]:7780", Some("[fd00::7]:7780")),
+            ("10.0.0.7:7700", "10.0.0.8:7780", Some("10.0.0.8:7780")),
+            ("127.0.0.1:7700", "127.0.0.1:81", Some("127.0.0.1:81")),
+            ("localhost:7700", "[::1]:81", Some("[::1]:81")),
+            ("10.0.0.7:7700", "127.0.0.1:81", None),
+            ("a1.internal:7700", "[::1]:81", None),
+            ("a1.internal:7700", "[::ffff:127.0.0.1]:81", None),
         ] {
             let identity = AllocIdentity {
                 name: "a1".to_owned(),
@@ -49,7 +60,8 @@ mod tests {
                 http_address: OnceLock::new(),
             };
             identity.set_http_address(listen.parse().unwrap());
-            assert_eq!(identity.http_address.get().unwrap(), expected);
+            let announced = identity.http_address.get().map(String::as_str);
+            assert_eq!(announced, expected, "{address} {listen}");
         }
     }
 }

@@ -80,12 +80,26 @@ pub fn check_server_address(address: &str) -> Result<(), BadAddress> {
 /// Returns whether an address names no machine: 0.0.0.0 or `[::]`, which every caller takes for its
 /// own machine. Resolvers take short forms of 0.0.0.0 too, such as `0` and `0x0.0`.
 pub fn is_unspecified_address(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let host = find_host(address);
     match host.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().is_unspecified(),
         Err(_) => host.split('.').all(is_zero),
     }
+}
+
+/// Returns whether an address names the machine of its reader: a loopback address, or `localhost`.
+pub fn is_loopback_address(address: &str) -> bool {
+    let host = find_host(address);
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// Returns the host of an address, without the brackets of an IPv6 address.
+fn find_host(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Returns whether a part of an IPv4 address is 0, in decimal, octal or hexadecimal.
@@ -153,6 +167,28 @@ mod tests {
             "0.example:1",
         ] {
             assert!(!is_unspecified_address(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn loopback_address_is_found_in_all_forms() {
+        for address in [
+            "127.0.0.1:1",
+            "127.9.9.9:1",
+            "[::1]:1",
+            "[::ffff:127.0.0.1]:1",
+            "LocalHost:1",
+        ] {
+            assert!(is_loopback_address(address), "{address}");
+        }
+        for address in [
+            "10.0.0.7:1",
+            "[::]:1",
+            "[fd00::1]:1",
+            "127.example:1",
+            "a1:1",
+        ] {
+            assert!(!is_loopback_address(address), "{address}");
         }
     }
 
