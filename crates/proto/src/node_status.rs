@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use seqsvr_core::server_address::{check_server_address, is_unspecified_address};
+
 use crate::v1::NodeStatusResponse;
 
 /// Maximum counters of one process; the others are dropped. A server has fewer than 200.
@@ -20,16 +22,20 @@ pub const LOAD_SAMPLES_MAX: usize = 150;
 pub const LOAD_SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Returns what may be shown of a status that another process sent. Of too many counters it has
-/// the first in the order of their names.
+/// the first in the order of their names. An address of a page that is none is dropped, because
+/// readers follow it.
 pub fn bound_node_status(mut status: NodeStatusResponse) -> NodeStatusResponse {
     let texts = [
         &mut status.role,
         &mut status.name,
         &mut status.address,
         &mut status.version,
-        &mut status.http_address,
     ];
     texts.into_iter().for_each(cut_text);
+    let page = &mut status.http_address;
+    if check_server_address(page).is_err() || is_unspecified_address(page) {
+        page.clear();
+    }
     status.hottest.truncate(HOTTEST_MAX);
     status.recent_load.truncate(LOAD_SAMPLES_MAX);
     for section in &mut status.hottest {
@@ -86,7 +92,7 @@ mod tests {
             name: long.clone(),
             address: long.clone(),
             version: long.clone(),
-            http_address: long,
+            http_address: String::new(),
             counters,
             hottest: vec![section; 1_000],
             incarnation: u64::MAX,
@@ -96,16 +102,34 @@ mod tests {
         assert_eq!(cut.counters, first.collect());
         assert_eq!(cut.hottest.len(), HOTTEST_MAX);
         assert_eq!(cut.recent_load.len(), LOAD_SAMPLES_MAX);
-        let texts = [
-            cut.role,
-            cut.name,
-            cut.address,
-            cut.version,
-            cut.http_address,
-        ];
+        let texts = [cut.role, cut.name, cut.address, cut.version];
         let namespaces = cut.hottest.into_iter().map(|section| section.namespace);
         for text in texts.into_iter().chain(namespaces) {
             assert_eq!(text, "ü".repeat(TEXT_BYTES_MAX / 2));
+        }
+    }
+    #[test]
+    fn page_at_no_address_is_dropped() {
+        let http_address = |text: &str| {
+            let status = NodeStatusResponse {
+                http_address: text.to_owned(),
+                ..NodeStatusResponse::default()
+            };
+            bound_node_status(status).http_address
+        };
+        for address in ["127.0.0.1:7780", "[fd00::7]:7780", "a1.internal:7780"] {
+            assert_eq!(http_address(address), address);
+        }
+        for text in [
+            "a1.internal",
+            "a1.internal:7780/path",
+            "user@a1.internal:7780",
+            "javascript:alert(1)",
+            "0.0.0.0:7780",
+            "[::]:7780",
+            &format!("{}:7780", "a".repeat(100_000)),
+        ] {
+            assert_eq!(http_address(text), "", "{text}");
         }
     }
 }
