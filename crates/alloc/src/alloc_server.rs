@@ -183,11 +183,7 @@ impl AllocServer {
         background.spawn_tracked(components.section_reader.run(stopping.clone()));
         background.spawn_tracked(components.evictor.run(self.lease_keeper.clone()));
         background.spawn_tracked(components.command_queue.run(stopping.clone()));
-        let sampling = components.load_sampler.run();
-        let stopping = stopping.clone();
-        background.spawn_tracked(async move {
-            stopping.run_until_cancelled(sampling).await;
-        });
+        background.spawn_tracked(components.load_sampler.run(stopping.clone()));
     }
 
     /// Returns the address on which it listens.
