@@ -99,6 +99,30 @@ function assertEqual(actual, expected, why) {
   if (JSON.stringify(actual) !== JSON.stringify(expected)) throw new Error(`${why}: ${JSON.stringify(actual)}, not ${JSON.stringify(expected)}`);
 }
 
+// What the charts show of values that no load of this test makes.
+async function checkCharts() {
+  const labels = await evaluate(`[0, 1, 3, 7, 4999, 20900].map((n) => makeLinearScale(0, n).ticks.map((value) => shortFormat.format(value)).join(' '))`);
+  assertEqual(labels, ['0 1', '0 1', '0 1 2 3', '0 5 10', '0 2K 4K 6K', '0 10K 20K 30K'], 'labels of numbers');
+  const latencies = await evaluate(`[[0, 0], [40, 40], [90, 110], [20, 1000]].map(([lowest, highest]) => makeLogScale(lowest, highest).ticks.map(formatMicroseconds).join())`);
+  assertEqual(latencies, ['1 µs,2 µs', '20 µs,50 µs', '50 µs,100 µs,200 µs', '10 µs,100 µs,1 ms'].map((line) => line.replaceAll(' ', '\u00a0')), 'labels of latencies');
+  const rise = await evaluate(`(() => { const { toShare } = makeLogScale(20, 2e6); return [toShare(40) - toShare(20) > 0.04, toShare(2e6) > 0.8, toShare(2e6) <= 1]; })()`);
+  assertEqual(rise, [true, true, true], 'a change of microseconds and a peak of seconds in one chart');
+  const runs = await evaluate(`splitAtGaps([[0, 1], [2000, null], [4000, 2], [6000, 3], [12000, 4]].map(([at, numbers]) => ({ at, numbers })), 'numbers').map((run) => run.length)`);
+  assertEqual(runs, [1, 2, 1], 'a gap where a value is unknown and where there is no sample');
+  // The server was restarted 5 s after the first state: its clock has another beginning, at any later time.
+  const age = await evaluate(`(() => {
+    const [before, after] = [{ at_ms: 5000, receivedAt: 0 }, { at_ms: 10000, receivedAt: 65000 }];
+    const shown = load;
+    load = [{ at: 4000 }];
+    followClock(after, before);
+    const { at } = load[0];
+    followClock(before, after);
+    load = shown;
+    return after.at_ms - at;
+  })()`);
+  assertEqual(age, 66000, 'age of a sample from before a restart of the server');
+}
+
 async function check([key, current]) {
   const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
   const injectFault = async (word) => { console.log(word); await lines.next(); };
@@ -109,15 +133,16 @@ async function check([key, current]) {
   await waitUntil('one leader', `(${text('stores')}.match(/leader/g) || []).length === 1`);
   await waitUntil('a lease', `document.querySelectorAll('#allocs meter').length === 2 && [...document.querySelectorAll('#allocs meter')].every((m) => m.value > 0)`);
   await waitUntil('owners', `/a1 512/.test(${text('legend')}) && /a2 512/.test(${text('legend')})`);
-  await waitUntil('a rate', `/numbers\\/s[1-9]/.test(${text('tiles')})`);
+  await waitUntil('a rate', `/^[1-9]/.test(${text('load-numbers-now')})`);
   await waitUntil('a hot section', `document.querySelectorAll('#hot tbody tr').length > 0`);
   const label = (id) => `document.getElementById('${id}').getAttribute('aria-label')`;
-  await waitUntil('a chart', `/seconds: .* to [1-9]/.test(${label('load-numbers')}) && /seconds: .* to .*[µm]s$/.test(${label('load-p99')})`);
+  await waitUntil('a chart', `/seconds: .* to [1-9]/.test(${label('load-numbers')}) && /seconds: .* to .*s$/.test(${label('load-p99')})`);
   await waitUntil('a past of several samples', 'load.length > 3');
   // The old page answers for a moment more.
   await evaluate('window.isOld = true, location.reload()');
   await waitUntil('the page again', `!window.isOld && document.readyState === 'complete' && typeof load !== 'undefined' && load.length > 0 && /a2 512/.test(${text('legend')})`);
   assertEqual(await evaluate('load.length > 1'), true, 'the chart has the past at once');
+  await checkCharts();
   assertEqual(await evaluate(`document.getElementById('problems').hidden`), true, 'no problem is shown');
   const pages = await evaluate(`[...document.querySelectorAll('#allocs a')].map((a) => [a.textContent, a.href])`);
   assertEqual(pages.length === 2 && pages.some(([, page]) => page === url), true, `the pages of both allocs: ${pages}`);

@@ -6,6 +6,7 @@ const POLL_INTERVAL_MS = 1000; // between two requests
 const RATES_MAX = 60; // in the line of an AllocSvr
 const KEY_BYTES_MAX = 128; // of a key, as UTF-8
 const LOAD_SHOWN_MS = 5 * 60 * 1000; // in the chart
+const LOAD_GAP_MS = 5000; // between two samples: longer than two intervals
 const GONE_SHOWN_MS = 10 * 60 * 1000; // for an AllocSvr without a session
 // Colors that people with any kind of color blindness can distinguish (after Okabe and Ito). The ninth owner has
 // the first color again, with a mark.
@@ -16,9 +17,8 @@ const colorIndexes = new Map(); // name of an owner -> index of its color
 const goneAllocs = new Map(); // name -> { name, address, since, error }
 const rates = new Map(); // address -> { at, counters, perSecond, line }
 const tableRows = new Map(); // `table key` -> row
-let load = []; // points of the chart, oldest first: { at, numbers, p99 }; at: time of the server
+let load = []; // points of the chart, oldest first: { at, numbers, p99 }; at: time of the server; null: unknown
 let latest = null; // the last state of the cluster
-let latestAt = 0; // time of that state
 let failure = null; // error of the last request, if it failed
 let isSilent = false; // whether that request had no answer at all
 let slots = null; // { version, namespaces, owners, owner_indexes, epochs }
@@ -96,8 +96,9 @@ async function runPollLoop() {
 
 async function update(state) {
   const previous = latest;
+  state.receivedAt = Date.now();
+  if (previous) followClock(state, previous);
   latest = state;
-  latestAt = Date.now();
   latest.nodeByAddress = new Map(state.nodes.map((n) => [n.address, n]));
   latest.changed = !previous || previous.at_ms !== state.at_ms;
   if (previous) {
@@ -112,7 +113,7 @@ async function update(state) {
   }
   for (const name of state.sessions.map((s) => s.name).sort()) assignColor(name);
   if (latest.changed) updateRates(state);
-  updateLoad(state, previous);
+  updateLoad(state);
   const ownNode = latest.nodeByAddress.get(state.served_by.address);
   const version = ownNode && ownNode.counters && ownNode.counters.table_version;
   if (version && (!slots || slots.version !== version)) {
@@ -143,11 +144,16 @@ function updateRates(state) {
   for (const address of rates.keys()) if (!seen.has(address)) rates.delete(address);
 }
 
+// Moves what is shown to the time of the server, if its clock was not the same between two states: a restarted server
+// counts from 0 again, and one that was suspended has missed time.
+function followClock(state, previous) {
+  const change = state.at_ms - previous.at_ms - (state.receivedAt - previous.receivedAt);
+  if (Math.abs(change) < LOAD_GAP_MS) return;
+  for (const entry of [...load, ...rates.values()]) entry.at += change;
+}
+
 // Adds the samples that are new. Those that were shown stay, also if a server that took part has died.
-function updateLoad(state, previous) {
-  // A restarted server counts its time from 0 again.
-  if (previous && state.at_ms < previous.at_ms) for (const point of load) point.at -= previous.at_ms + Date.now() - previous.receivedAt - state.at_ms;
-  state.receivedAt = Date.now();
+function updateLoad(state) {
   const recent = state.recent_load;
   if (recent) {
     for (let i = recent.numbers_per_second.length - 1; i >= 0; i--) {
@@ -167,7 +173,7 @@ const getRate = (address, name) => { const entry = rates.get(address); return en
 function draw() {
   const late = failure != null || !latest;
   const live = $('live');
-  const since = latest ? `, as of ${formatDuration(Date.now() - latestAt)} ago` : '';
+  const since = latest ? `, as of ${formatDuration(Date.now() - latest.receivedAt)} ago` : '';
   const hasStore = latest && !latest.store_error;
   setText(live, failure ? `${isSilent ? 'no answer' : 'error'}${since}` : hasStore ? 'live' : 'live, no store leader');
   live.className = failure ? 'late' : hasStore ? '' : 'warn';
@@ -470,11 +476,11 @@ function drawRateLine(holder, address, name) {
 function drawLoad() {
   if (!latest) return;
   const newest = load[load.length - 1] || {};
-  const isCurrent = !failure && newest.at > latest.at_ms - 10000;
+  const isCurrent = !failure && newest.at > latest.at_ms - LOAD_GAP_MS;
   setText($('load-numbers-now'), formatRate(isCurrent ? newest.numbers : null));
   setText($('load-p99-now'), formatMicroseconds(isCurrent ? newest.p99 : null));
-  drawChart($('load-numbers'), 'Numbers per second', 'numbers', formatRate, '--focus');
-  drawChart($('load-p99'), 'p99 latency', 'p99', formatMicroseconds, '--chart-2');
+  drawChart($('load-numbers'), 'Numbers per second', 'numbers', (n) => shortFormat.format(n), '--focus', makeLinearScale);
+  drawChart($('load-p99'), 'p99 latency', 'p99', formatMicroseconds, '--chart-2', makeLogScale);
 }
 
 // Returns the least of 1, 2 and 5 times a power of ten that is not below a value.
@@ -483,58 +489,86 @@ function roundUp(value) {
   return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= value);
 }
 
+// Returns the lines of a chart from 0 to a value, and where a value is between the first and the last one.
+function makeLinearScale(lowest, highest) {
+  const step = Math.max(1, roundUp(Math.max(1, highest) / 3));
+  const count = Math.max(1, Math.ceil(highest / step));
+  const ticks = Array.from({ length: count + 1 }, (_, i) => i * step);
+  return { ticks, toShare: (value) => value / ticks[count] };
+}
+
+// Returns the lines of a chart in which equal factors have equal heights, so that it shows a change of a few
+// microseconds beside a peak of seconds.
+function makeLogScale(lowest, highest) {
+  const end = Math.max(2, highest, lowest + 1);
+  const chooseTicks = (steps) => {
+    const all = Array.from({ length: 20 }, (_, power) => steps.map((n) => n * 10 ** power)).flat();
+    return all.filter((_, i) => !(all[i + 1] <= lowest) && !(all[i - 1] >= end));
+  };
+  const fine = chooseTicks([1, 2, 5]);
+  const ticks = fine.length <= 5 ? fine : chooseTicks([1]);
+  const [first, last] = [ticks[0], ticks[ticks.length - 1]];
+  return { ticks, toShare: (value) => Math.log(Math.max(value, first) / first) / Math.log(last / first) };
+}
+
 // Draws one value of the load over the last five minutes; a gap where the server has no value.
-function drawChart(canvas, name, field, format, color) {
+function drawChart(canvas, name, field, format, color, makeScale) {
   const width = canvas.parentNode.clientWidth;
   const [height, top, bottom] = [130, 8, 20];
   const c = prepareCanvas(canvas, width, height);
-  const end = latest.at_ms + Date.now() - latestAt;
-  const points = load.filter((point) => point[field] != null && point.at > end - LOAD_SHOWN_MS);
-  const highest = Math.max(0, ...points.map((point) => point[field]));
-  const limit = roundUp(Math.max(1, highest));
+  const end = latest.at_ms + Date.now() - latest.receivedAt;
+  const points = load.filter((point) => point.at > end - LOAD_SHOWN_MS);
+  const known = points.filter((point) => point[field] != null);
+  const values = known.map((point) => point[field]);
+  const [lowest, highest] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 0];
+  const { ticks, toShare } = makeScale(lowest, highest);
   c.font = `11px ${getComputedStyle(document.body).fontFamily}`;
-  const labels = [0, limit / 2, limit].map((value) => [value, format(value)]);
-  const left = Math.ceil(Math.max(...labels.map(([, text]) => c.measureText(text).width))) + 8;
+  const left = Math.ceil(Math.max(16, ...ticks.map((value) => c.measureText(format(value)).width))) + 8;
   const toX = (at) => width - 1 - ((end - at) / LOAD_SHOWN_MS) * (width - 1 - left);
-  const toY = (value) => height - bottom - (value / limit) * (height - bottom - top);
+  const toY = (value) => height - bottom - toShare(value) * (height - bottom - top);
   c.fillStyle = readStyle('--quiet');
   c.strokeStyle = readStyle('--line');
   c.lineWidth = 1;
   c.textBaseline = 'middle';
   c.textAlign = 'right';
-  for (const [value, text] of labels) {
+  for (const value of ticks) {
     const y = Math.round(toY(value)) + 0.5;
     c.beginPath(); c.moveTo(left, y); c.lineTo(width, y); c.stroke();
-    c.fillText(text, left - 6, y);
+    c.fillText(format(value), left - 6, y);
   }
   c.textBaseline = 'bottom';
   for (const minutes of [5, 4, 3, 2, 1, 0]) {
-    c.textAlign = minutes === 5 ? 'left' : minutes ? 'center' : 'right';
+    c.textAlign = minutes ? 'center' : 'right';
     c.fillText(minutes ? `${minutes} min` : 'now', toX(end - minutes * 60000), height);
   }
   c.strokeStyle = c.fillStyle = readStyle(color);
   c.lineWidth = 2;
   c.lineJoin = 'round';
-  for (const run of splitAtGaps(points)) {
+  for (const run of splitAtGaps(points, field)) {
     const draw = () => run.forEach((point, i) => c[i ? 'lineTo' : 'moveTo'](toX(point.at), toY(point[field])));
     c.beginPath(); draw(); c.stroke();
     if (run.length === 1) c.fillRect(toX(run[0].at) - 1, toY(run[0][field]) - 1, 2, 2);
+    // Below a logarithmic line an area means nothing.
+    if (ticks[0]) continue;
     c.globalAlpha = 0.15;
     c.beginPath(); draw();
     c.lineTo(toX(run[run.length - 1].at), toY(0)); c.lineTo(toX(run[0].at), toY(0)); c.fill();
     c.globalAlpha = 1;
   }
-  const lowest = Math.min(highest, ...points.map((point) => point[field]));
-  const seconds = points.length ? Math.round((end - points[0].at) / 1000) : 0;
-  canvas.setAttribute('aria-label', points.length ? `${name} in the last ${seconds} seconds: ${format(lowest)} to ${format(highest)}` : `${name}: no data yet`);
+  const seconds = known.length ? Math.round((end - known[0].at) / 1000) : 0;
+  canvas.setAttribute('aria-label', known.length ? `${name} in the last ${seconds} seconds: ${format(lowest)} to ${format(highest)}` : `${name}: no data yet`);
 }
 
-function splitAtGaps(points) {
+// Returns the runs of points without an unknown value and without a time in which there is no point.
+function splitAtGaps(points, field) {
   const runs = [];
-  points.forEach((point, i) => {
-    if (!i || point.at - points[i - 1].at > 5000) runs.push([]);
-    runs[runs.length - 1].push(point);
-  });
+  let run = null;
+  for (const point of points) {
+    const isKnown = point[field] != null;
+    if (isKnown && (!run || point.at - run[run.length - 1].at > LOAD_GAP_MS)) runs.push(run = []);
+    if (isKnown) run.push(point);
+    else run = null;
+  }
   return runs;
 }
 

@@ -5,39 +5,52 @@ use serde_json::{Value, json};
 
 use super::cluster_json::NodeStatuses;
 
-/// Returns the load as columns, newest first: the numbers of all AllocSvrs a second, and the p99 of
-/// the slowest one (null: no calls). `age_ms` is the age of the newest sample. An AllocSvr that
-/// does not answer is missing in all samples. Null: there is no sample.
+/// Returns the load as columns, newest first: the numbers of all AllocSvrs a second (null: no
+/// AllocSvr has a sample), and the p99 of the slowest one (null: no calls). `age_ms` is the age of
+/// the newest sample. An AllocSvr that does not answer is missing in all samples. Null: there is no
+/// sample.
 pub(super) fn recent_load_json(nodes: &NodeStatuses) -> Value {
+    let answers = nodes.iter().filter_map(|(_, node)| node.as_ref().ok());
+    let loads = answers
+        .map(|node| &node.recent_load)
+        .filter(|load| !load.is_empty());
+    let Some(age_ms) = loads.clone().map(|load| load[0].age_ms).min() else {
+        return Value::Null;
+    };
     let interval_ms = LOAD_SAMPLE_INTERVAL.as_millis() as u32;
-    let mut numbers_per_second = [0_u64; LOAD_SAMPLES_MAX];
+    let mut numbers_per_second = [None::<u64>; LOAD_SAMPLES_MAX];
     let mut p99_us = [None; LOAD_SAMPLES_MAX];
-    let (mut len, mut age_ms) = (0, None::<u32>);
-    for (_, node) in nodes {
-        let Ok(node) = node else { continue };
+    let mut len = 0;
+    for load in loads {
         // The samples of two processes are at different times. The newest of each are taken
-        // together, because a sample must not change its place from one answer to the next.
-        let Some(newest) = node.recent_load.first() else {
-            continue;
+        // together, because a sample must not change its place from one answer to the next. A
+        // process may be late by half an interval; what is older is not of the newest place.
+        let newest_age = load[0].age_ms;
+        let behind_ms = newest_age - age_ms;
+        let first_place = match behind_ms < interval_ms * 3 / 2 {
+            true => 0,
+            false => behind_ms / interval_ms,
         };
-        age_ms = Some(age_ms.map_or(newest.age_ms, |age| age.min(newest.age_ms)));
-        for sample in &node.recent_load {
-            let age = sample.age_ms.saturating_sub(newest.age_ms);
-            let place = (age.saturating_add(interval_ms / 2) / interval_ms) as usize;
+        let mut last_place = None;
+        for sample in load {
+            let age = sample.age_ms.saturating_sub(newest_age);
+            let place = first_place + age.saturating_add(interval_ms / 2) / interval_ms;
+            let place = place as usize;
             if place >= LOAD_SAMPLES_MAX {
                 break;
             }
+            if last_place.replace(place) == Some(place) {
+                continue;
+            }
             len = len.max(place + 1);
-            let numbers = &mut numbers_per_second[place];
-            *numbers = numbers.saturating_add(sample.numbers_per_second);
+            let numbers = numbers_per_second[place].unwrap_or_default();
+            numbers_per_second[place] = Some(numbers.saturating_add(sample.numbers_per_second));
             p99_us[place] = p99_us[place].max(sample.p99_us);
         }
     }
-    age_ms.map_or(Value::Null, |age_ms| {
-        json!({
-            "interval_ms": interval_ms, "age_ms": age_ms,
-            "numbers_per_second": numbers_per_second[..len], "p99_us": p99_us[..len],
-        })
+    json!({
+        "interval_ms": interval_ms, "age_ms": age_ms,
+        "numbers_per_second": numbers_per_second[..len], "p99_us": p99_us[..len],
     })
 }
 
@@ -73,6 +86,27 @@ mod tests {
             "numbers_per_second": [15, 27, 9], "p99_us": [3, 100, null],
         });
         assert_eq!(recent_load_json(&nodes), expected);
+    }
+
+    /// The second process was stopped for 4 s and has just one sample of this time.
+    #[test]
+    fn recent_load_without_a_sample_is_null() {
+        let stopped = [(900, 5, Some(1)), (6_900, 7, Some(2)), (7_400, 9, Some(9))];
+        let json = recent_load_json(&vec![node(&stopped)]);
+        assert_eq!(json["numbers_per_second"], json!([5, null, null, 7]));
+        assert_eq!(json["p99_us"], json!([1, null, null, 2]));
+        let nodes = vec![node(&stopped), node(&[(100, 0, None), (2_100, 1, None)])];
+        let json = recent_load_json(&nodes);
+        assert_eq!(json["numbers_per_second"], json!([5, 1, null, 7]));
+    }
+
+    #[test]
+    fn recent_load_that_is_old_is_not_taken_as_now() {
+        let old = node(&[(7_400, 5, Some(8)), (9_400, 6, Some(9))]);
+        let json = recent_load_json(&vec![old, node(&[(2_900, 1, None), (4_900, 2, Some(3))])]);
+        assert_eq!(json["age_ms"], 2_900);
+        assert_eq!(json["numbers_per_second"], json!([1, 2, 5, 6]));
+        assert_eq!(json["p99_us"], json!([null, 3, 8, 9]));
     }
 
     #[test]
