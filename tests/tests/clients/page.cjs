@@ -177,6 +177,8 @@ async function check([key, current]) {
     const unused = await evaluate(`document.getElementById('map').clientWidth - document.getElementById('slots').getBoundingClientRect().width`);
     assertEqual(Math.abs(unused) < 1, true, `the slot map reaches the edge at ${width}`);
     assertEqual(await evaluate('document.documentElement.scrollWidth <= innerWidth'), true, `no sideways scroll at ${width}`);
+    const wrapped = await evaluate(`[...document.querySelectorAll('td.name small')].filter((e) => e.getBoundingClientRect().height > 20).map((e) => e.textContent)`);
+    assertEqual(wrapped, [], `addresses in one line at ${width}`);
   }
 
   await injectFault('kill a2');

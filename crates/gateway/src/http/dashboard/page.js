@@ -268,11 +268,7 @@ function makeLinkLine(links) {
 
 function drawTiles() {
   const countUp = (list) => list.filter((server) => !findError(server.address)).length;
-  const total = latest.sessions.reduce((sum, s) => sum + (getRate(s.address, 'numbers_issued') || 0), 0);
-  const raises = latest.sessions.reduce((sum, s) => sum + (getRate(s.address, 'raises') || 0), 0);
-  const ratesKnown = !failure && [...rates.values()].some((r) => r.perSecond.numbers_issued != null);
   const all = [
-    ['numbers/s', ratesKnown ? formatRate(total) : '–', `${ratesKnown ? formatRate(raises) : '–'} raises/s`],
     ['AllocSvrs', `${countUp(latest.sessions)} of ${latest.sessions.length + goneAllocs.size}`, failure ? 'at the last answer' : 'reachable'],
     ['StoreSvrs', latest.stores.length ? `${countUp(latest.stores)} of ${latest.stores.length}` : '–', latest.term ? `${failure ? 'at the last answer' : 'reachable'}; term ${formatNumber(latest.term)}` : 'unknown'],
     ['slots', formatNumber(latest.slots), latest.store_error || failure ? 'owners not confirmed now' : latest.free_slots ? `${formatNumber(latest.free_slots)} without owner` : latest.moves_planned ? `${formatNumber(latest.moves_planned)} planned to move` : 'all owned'],
@@ -371,6 +367,8 @@ function fillLease(cell, remainingMs, renewedAgeMs) {
 }
 
 function drawStores() {
+  $('stores').hidden = !latest.stores.length;
+  $('stores-none').hidden = !!latest.stores.length;
   const leader = latest.stores.find((s) => s.leader);
   fillTable('stores', latest.stores.map((s) => {
     const node = latest.nodeByAddress.get(s.address);
@@ -729,6 +727,7 @@ function drawLookup() {
   facts.forEach(([name, text], i) => {
     const fact = list.children[i] || list.appendChild(makeElement('div'));
     if (!fact.children.length) fact.append(makeElement('dt'), makeElement('dd'));
+    fact.className = error && text === error ? 'wide' : '';
     setText(fact.children[0], name);
     setText(fact.children[1], text);
   });
