@@ -1,5 +1,5 @@
 //! The release binary as a user runs it: bad input, load, addresses, directories, configuration,
-//! completion, logs, memory, metrics, namespaces, restores.
+//! completion, logs, memory, metrics, namespaces, jumps of numbers, restores.
 //!
 //! Each test starts processes of its own on free ports.
 
@@ -17,5 +17,6 @@ mod listen;
 mod log;
 mod memory;
 mod metrics;
+mod number_jumps;
 mod simulation;
 mod supervisor;
