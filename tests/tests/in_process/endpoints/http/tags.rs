@@ -240,6 +240,23 @@ async fn tinyid_answers_match_byte_for_byte() {
     cluster.stop(&allocs).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tinyid_endpoint_without_a_token_ignores_the_field() {
+    let cluster = InProcessCluster::start(1, LEASE).await;
+    let allocs = cluster.start_allocs(["a1"]).await;
+    create_namespace(&allocs, &odd_namespace()).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
+    let mut http = HttpCaller::connect(endpoint.local_addr()).await;
+    for (token, number) in [("", "1"), ("&token=", "3"), ("&token=any", "5")] {
+        let path = format!("/tinyid/id/nextIdSimple?bizType=odd{token}");
+        assert_eq!(http.get(&path).await.body, number, "{path}");
+    }
+    let response = http.get("/tinyid/id/nextId?token=any").await;
+    assert!(response.body.contains("\"code\":5"), "{response:?}");
+    endpoint.shutdown().await;
+    cluster.stop(&allocs).await;
+}
+
 fn answer_numbers(answer: &HttpAnswer) -> Vec<u64> {
     let all = answer.json()["data"].as_array().cloned();
     let all = all.unwrap_or_else(|| panic!("{answer:?}"));
