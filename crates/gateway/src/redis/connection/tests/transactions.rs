@@ -13,6 +13,14 @@ const ABORT: &str = "-EXECABORT Transaction discarded because of previous errors
 /// Bytes of the socket of a test: all requests arrive at once, or each byte alone.
 pub(super) const AT_ONCE: usize = 1 << 20;
 pub(super) const BYTE_BY_BYTE: usize = 1;
+/// Commands whose answers are long.
+const LONG_ANSWERS: [&str; 5] = [
+    "info",
+    "command",
+    "command list",
+    "client info",
+    "client list",
+];
 
 /// Sends lines to a connection of its own; returns all its answers.
 pub(super) async fn answers_of(
@@ -227,13 +235,7 @@ async fn turns_of_another_task(lines: &[&str]) -> usize {
 
 #[tokio::test]
 async fn commands_with_long_answers_let_other_tasks_run_between_them() {
-    for command in [
-        "info",
-        "command",
-        "command list",
-        "client info",
-        "client list",
-    ] {
+    for command in LONG_ANSWERS {
         let commands = vec![command; 1_000];
         let turns = turns_of_another_task(&commands).await;
         assert!(turns > 1_000, "{command}: {turns}");
@@ -246,13 +248,7 @@ async fn commands_with_long_answers_let_other_tasks_run_between_them() {
 /// The answers to few words are long.
 #[tokio::test]
 async fn transaction_reserves_the_bytes_of_its_answers() {
-    for command in [
-        "info",
-        "command",
-        "command list",
-        "client info",
-        "client list",
-    ] {
+    for command in LONG_ANSWERS {
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let mut transaction = Transaction::default();
         for _ in 0..1_000 {
