@@ -6,8 +6,8 @@ use seqsvr_core::state::State;
 use seqsvr_raft::{ConfirmError, ProposeError, RaftRole};
 
 use crate::support::running_node::{
-    RunningNode, leader, session_batch, start_cluster, start_cluster_with_slots, wait_until,
-    wait_until_equal, write_session,
+    RunningNode, leader, session_batch, start_cluster, start_cluster_with_slots, wait_for_level,
+    wait_until, wait_until_equal, write_session,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,6 +109,7 @@ async fn follower_behind_purged_log_receives_snapshot() {
     wait_until_equal(&nodes, names.iter().map(String::as_str)).await;
     let counters = nodes[2].node.counters();
     assert!(counters.snapshots_installed >= 1, "{counters:?}");
+    wait_for_level(&nodes).await;
 
     // The installed snapshot and the later entries are durable there.
     let state = nodes[2].node.with_state(State::clone);

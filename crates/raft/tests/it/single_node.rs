@@ -1,8 +1,8 @@
 //! One node: start, init, write, read, restart.
 
 use crate::support::running_node::{
-    CLUSTER, LEASE_MS, RunningNode, SLOTS, session_batch, start_cluster, start_node, wait_until,
-    wait_until_equal, wait_until_unlocked, write_session,
+    CLUSTER, LEASE_MS, RunningNode, SLOTS, session_batch, start_cluster, start_node,
+    wait_for_level, wait_until, wait_until_equal, wait_until_unlocked, write_session,
 };
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
@@ -39,6 +39,7 @@ async fn single_node_waits_for_init_then_survives_restarts() {
     assert!(matches!(rejection, Err(Error::WrongCluster { .. })));
 
     let mut nodes = vec![one];
+    wait_for_level(&nodes).await;
     write_session(&nodes, "a1").await;
     let index = nodes[0].node.confirm_leadership().await.unwrap();
     assert!(index >= 2);

@@ -160,6 +160,7 @@ async fn rows_older_than_log_are_rebuilt() {
     let (rows, copy) = (options.data_dir.join("state"), dir.path().join("copy"));
     copy_dir(&rows, &copy);
     let nodes = vec![RunningNode::restart(options).await.unwrap()];
+    wait_for_level(&nodes).await;
     for i in 0..60 {
         write_session(&nodes, &format!("n{i}")).await;
     }

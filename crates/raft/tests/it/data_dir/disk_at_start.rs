@@ -14,7 +14,9 @@ use super::damaged_files::{
     stopped_node_with_history,
 };
 use crate::disk::{Disk, run, skipped};
-use crate::support::running_node::{RunningNode, start_cluster, wait_until, write_session};
+use crate::support::running_node::{
+    RunningNode, start_cluster, wait_for_level, wait_until, write_session,
+};
 
 /// Checks for one line that names `path` and contains each of `parts`.
 pub(crate) fn assert_names_path(error: &Error, path: &Path, parts: &[&str]) {
@@ -187,6 +189,7 @@ async fn missing_file_is_named_in_error() {
         o.log_file_bytes = 2 << 10;
     })
     .await;
+    wait_for_level(&nodes).await;
     for i in 0..130 {
         write_session(&nodes, &format!("n{i}")).await;
     }

@@ -223,6 +223,7 @@ async fn older_log_beside_newer_rows_is_rejected() {
     let (log, old) = (options.data_dir.join("log"), dir.path().join("old"));
     copy_dir(&log, &old);
     let nodes = vec![RunningNode::restart(options.clone()).await.unwrap()];
+    wait_for_level(&nodes).await;
     for i in 0..20 {
         write_session(&nodes, &format!("late{i}")).await;
     }
@@ -293,6 +294,7 @@ async fn identity_from_before_the_cluster_is_updated_from_log() {
         .create_cluster(members, crate::support::running_node::CLUSTER, 3_000, 64)
         .await
         .unwrap();
+    wait_for_level(std::slice::from_ref(&node)).await;
     write_session(std::slice::from_ref(&node), "a").await;
     let state = node.node.with_state(State::clone);
     node.kill().await;
