@@ -52,14 +52,14 @@ macro_rules! scenarios {
             owner_killed::owner_killed: "an owner is killed: served elsewhere within W + 2 s, calls for other keys do not fail";
             store_killed::store_killed: "the store leader is killed, then a follower: no call fails";
             full_outage::full_outage: "every process is killed at once and started again";
-            planned_moves::planned_moves: "drain, SIGTERM, a new alloc, 200 moves by hand: no call fails, nothing is skipped";
+            planned_moves::planned_moves: "drain, SIGTERM, a new alloc, 200 moves by hand: no call fails, no window is skipped";
             fast_restart::fast_restart: "an alloc with a state directory is killed: its keys are back within 1 s of exec";
             paused_processes::owner_paused: "an owner is paused for 3 D with requests in its sockets and a caller that sends more";
             paused_processes::leader_paused: "the store leader is paused for 3 D";
             paused_processes::owner_and_leader_paused: "an owner and the store leader are paused for 3 D";
             paused_processes::majority_paused: "two of three stores are paused for 3 D";
             deposed_owner::deposed_owner: "an owner is paused, loses its slots, and continues alone: no number below the new owner's";
-            rolling_restart::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, nothing is skipped";
+            rolling_restart::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, no window is skipped";
             rolling_restart::level_1_upgrade: "a cluster of format level 1 is upgraded under load; the older build refuses level 2";
             membership::members: "stores join, leave, lead in turn and are replaced: no call fails";
             membership::invalid_members_rejected: "invalid members are rejected, with the reason";

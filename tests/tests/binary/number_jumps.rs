@@ -92,7 +92,7 @@ async fn planned_moves_continue_above_the_highest_number_of_the_section() {
     let mut cluster = ProcessCluster::start(1, 2, 30_000).await;
     let commands = Commands::new(&cluster.alloc_addresses);
 
-    assert_page_says("each sequence counts by itself and skips nothing");
+    assert_page_says("each sequence counts by itself");
     assert_page_says("one more (or one stride more) than the last");
     assert_eq!(commands.number("next 1").await, 1);
     assert_eq!(commands.number("next 1").await, 2);
@@ -182,6 +182,19 @@ async fn sequence_continues_above_the_window_after_its_lease_expired() {
     })
     .await;
     cluster.allocs[0].signal(Signal::CONT);
+    assert_eq!(commands.number("next 1").await, STEP + 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sequence_continues_above_the_window_after_a_stop_without_a_store() {
+    assert_page_says("a stop while no store answers");
+    let mut cluster = ProcessCluster::start(1, 1, 500).await;
+    let commands = Commands::new(&cluster.alloc_addresses);
+    assert_eq!(commands.number("next 1 --count 7").await, 7);
+    cluster.kill_store(0);
+    stop_alloc(&mut cluster, "a1").await;
+    cluster.stores[0].restart();
+    cluster.allocs[0].restart();
     assert_eq!(commands.number("next 1").await, STEP + 1);
 }
 

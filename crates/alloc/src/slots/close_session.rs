@@ -1,6 +1,6 @@
-//! Planned end of a session: hands back the true highest numbers and ends the session, so that the
-//! next owner starts at once and no number is skipped. Slots that could be handed over one by one
-//! are gone by then.
+//! Planned end of a session: hands back the true highest numbers and ends the session. So the next
+//! owner starts at once, and each section continues right above the highest number used in it.
+//! Slots that could be handed over one by one are gone by then.
 //!
 //! Invariant: the session ends in this process before its high-water marks are taken, so a
 //! high-water mark covers every number handed out. After the first chunk was sent, this process

@@ -110,11 +110,11 @@ pub async fn planned_moves() -> ScenarioOutcome {
         .await;
     assert!(moves >= MOVES as u64 / 2, "{moves} moves were made");
 
-    // 6. No call failed, no number was skipped, and the history holds.
+    // 6. No call failed, no window was skipped, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
     summary.assert_none_failed();
-    assert_nothing_skipped(probe, &mut outcome).await;
+    assert_no_window_skipped(probe, &mut outcome).await;
     cluster.assert_none_ended();
     let report = history.check();
     assert!(report.ordered_pairs > 50_000);
@@ -132,7 +132,7 @@ async fn wait_for_even_share(slots: &impl AsyncFn(&str) -> Option<(u32, u32, u32
 
 /// Ends the probe. Skipped numbers may be those discarded by a check that failed after they were
 /// taken, never a window.
-pub(super) async fn assert_nothing_skipped(probe: SkipProbe, outcome: &mut ScenarioOutcome) {
+pub(super) async fn assert_no_window_skipped(probe: SkipProbe, outcome: &mut ScenarioOutcome) {
     let (answered, skipped) = probe.stop().await;
     outcome.calls += answered;
     outcome.note(format!("probe: {answered} numbers, {skipped} skipped"));

@@ -79,11 +79,11 @@ pub async fn rolling_restart() -> ScenarioOutcome {
         began.elapsed()
     ));
 
-    // 4. No call failed, no number was skipped, and the history holds.
+    // 4. No call failed, no window was skipped, and the history holds.
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
     summary.assert_none_failed();
-    super::planned_moves::assert_nothing_skipped(probe, &mut outcome).await;
+    super::planned_moves::assert_no_window_skipped(probe, &mut outcome).await;
     cluster.assert_none_ended();
     let report = history.check();
     assert!(report.ordered_pairs > 50_000);
