@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use self::page::{CommandBlock, parse_page};
 use self::parts::PARTS;
-use self::player::{PartCommands, can_play, say};
+use self::player::{ISOLATION, PartCommands, can_play, say};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const NOT_PLAYED: &str = include_str!("not_played.txt");
@@ -53,7 +53,10 @@ fn blocks_of_pages_are_played_or_listed_with_a_reason() {
     if can_play() {
         faults.extend(play_all(plays.into_values()));
     } else {
-        say("SKIPPED: commands of pages: `unshare -rn` makes no network here");
+        say(&format!(
+            "SKIPPED: commands of pages: `{}` with `ip` (package iproute2) makes no network here",
+            ISOLATION.join(" ")
+        ));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
