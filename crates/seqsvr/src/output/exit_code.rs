@@ -1,6 +1,7 @@
 //! Exit codes for scripts: 0 success; 1 failed or rejected; 2 bad input (clap's own code); 3 no
-//! server was reachable, or the command timed out, so that a retry makes sense. Servers of
-//! different clusters are bad input: the addresses are wrong.
+//! server was reachable, or the command timed out, or a server had no lease, no store or no room at
+//! the moment, so that a retry makes sense. Servers of different clusters are bad input: the
+//! addresses are wrong.
 
 use std::io;
 
@@ -15,7 +16,8 @@ use crate::output::log;
 pub(crate) const FAILED_CODE: i32 = 1;
 /// Exit code of bad input.
 pub(crate) const BAD_INPUT_CODE: i32 = 2;
-/// Exit code of a command that no server answered in time; a retry makes sense.
+/// Exit code of a command that no server answered in time, or that none was able to serve at the
+/// moment; a retry makes sense.
 pub(crate) const UNAVAILABLE_CODE: i32 = 3;
 
 /// Bad input that was found before any request was sent.
@@ -79,7 +81,9 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         Some(Code::InvalidArgument | Code::NotFound | Code::OutOfRange | Code::Unimplemented) => {
             BAD_INPUT_CODE
         }
-        Some(Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted) => {
+        Some(Code::Unavailable | Code::DeadlineExceeded) => UNAVAILABLE_CODE,
+        // A limit that stays reached, such as that of namespaces, has no time to retry after.
+        Some(Code::ResourceExhausted) if failure.is_some_and(Error::is_retryable) => {
             UNAVAILABLE_CODE
         }
         _ => FAILED_CODE,
@@ -97,8 +101,29 @@ fn is_wrong_setting(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use rustix::io::Errno;
+    use seqsvr_proto::error::RpcError;
+    use seqsvr_proto::v1::Reason;
 
     use super::*;
+
+    #[test]
+    fn rejection_is_code_3_only_if_the_same_command_may_succeed_later() {
+        let rejection = |reason| RpcError::new(reason, "");
+        let full = rejection(Reason::LimitExceeded).with_code(Code::ResourceExhausted);
+        for (rejection, code) in [
+            (rejection(Reason::NoLease), UNAVAILABLE_CODE),
+            (rejection(Reason::WindowExhausted), UNAVAILABLE_CODE),
+            (
+                rejection(Reason::Overloaded).with_retry_after_ms(20),
+                UNAVAILABLE_CODE,
+            ),
+            (full, FAILED_CODE),
+            (rejection(Reason::LimitExceeded), BAD_INPUT_CODE),
+        ] {
+            let error = anyhow::Error::from(Error::from(rejection));
+            assert_eq!(exit_code(&error), code, "{error:?}");
+        }
+    }
 
     /// Schedule: a disk fails for a moment, or descriptors are short, while a server starts. After
     /// exit code 2 its unit stays down.

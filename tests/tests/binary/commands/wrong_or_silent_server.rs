@@ -1,5 +1,5 @@
-//! Commands at an address where another kind of server listens, and at a server whose stores do not
-//! answer.
+//! Commands at an address where another kind of server listens, at a server whose stores do not
+//! answer, and at one without a lease.
 
 use rustix::process::Signal;
 use seqsvr_test_support::process::{ServerProcess, free_ports, run_command};
@@ -67,4 +67,19 @@ async fn command_without_a_leader_names_the_stores() {
             assert!(!last.contains("the server runs"), "{errors}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn command_at_a_server_without_a_lease_ends_with_code_3() {
+    let cluster = ProcessCluster::start(1, 1, 500).await;
+    let server = cluster.alloc_addresses[0].clone();
+    let next = ["next", "42", "--timeout", "3s", "--server", &server];
+    assert!(run_command(&next).await.status.success());
+    cluster.stores[0].signal(Signal::STOP);
+    let errors = wait_until("the end of the lease", TEST_TIMEOUT, async || {
+        let output = run_command(&next).await;
+        (!output.status.success()).then(|| expect_exit_code(&output, 3))
+    })
+    .await;
+    assert!(errors.contains("a1 holds no valid lease now"), "{errors}");
 }
