@@ -169,7 +169,7 @@ async function check([key, current]) {
   await pressKey('ArrowRight');
   await waitUntil('a slot chosen by arrow keys', `/^slot 1: owner a[12] at .*, epoch [0-9]+$/.test(${text('slot')})`);
 
-  for (const width of [360, 390, 600, 820, 1280, 1400]) {
+  for (const width of [360, 390, 600, 701, 820, 1280, 1400]) {
     await resizePage(width, 740, 2);
     await new Promise((resolve) => setTimeout(resolve, 100));
     const wide = await evaluate(`[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 && getComputedStyle(e.closest('thead') || e).position !== 'absolute').map((e) => e.tagName + '#' + e.id)`);
