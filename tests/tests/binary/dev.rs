@@ -134,6 +134,22 @@ pub(crate) fn clean_command(args: &[&str]) -> Command {
     command
 }
 
+/// Runs a command that must succeed. Returns its output.
+pub(crate) fn run_ok(args: &[&str]) -> String {
+    let output = clean_command(args).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must reject its input with these words.
+pub(crate) fn assert_bad_input(args: &[&str], words: &[&str]) {
+    let text = expect_failure(clean_command(args), 2);
+    for word in words {
+        assert!(text.contains(word), "{args:?} says {text:?}");
+    }
+}
+
 /// Runs a command that must fail with `code`. Returns the last line of its errors.
 pub(crate) fn expect_failure(mut command: Command, code: i32) -> String {
     let output = command.output().unwrap();
