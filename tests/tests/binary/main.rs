@@ -1,5 +1,5 @@
 //! The release binary as a user runs it: bad input, load, addresses, directories, configuration,
-//! completion, logs, memory, metrics, namespaces, jumps of numbers, restores.
+//! completion, logs, memory, metrics, namespaces, jumps of numbers, restores, certificates.
 //!
 //! Each test starts processes of its own on free ports.
 
@@ -20,3 +20,4 @@ mod metrics;
 mod number_jumps;
 mod simulation;
 mod supervisor;
+mod tls;

@@ -2,6 +2,7 @@
 
 mod backup;
 mod bench;
+mod cert;
 mod common;
 mod config;
 mod http;
@@ -22,6 +23,8 @@ use backup::{BACKUP_HELP, RESTORE_HELP};
 pub(crate) use backup::{BackupArgs, RestoreArgs};
 use bench::BENCH_HELP;
 pub(crate) use bench::BenchArgs;
+use cert::CERT_HELP;
+pub(crate) use cert::{CertCommand, InitCertArgs, ShowCertArgs, UserCertArgs};
 pub(crate) use common::ClientArgs;
 use common::GLOBAL_HEADING;
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
@@ -138,6 +141,9 @@ pub(crate) enum CliCommand {
     Show(OpaqueArgs),
     /// Read the time, maker and number out of ids. No server is needed.
     Decode(DecodeArgs),
+    /// Make and show certificates. No server is needed.
+    #[command(subcommand, after_help = CERT_HELP)]
+    Cert(CertCommand),
     /// Check a configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),

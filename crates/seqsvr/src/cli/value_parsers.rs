@@ -1,8 +1,9 @@
 //! Parsers of flag values: durations and addresses.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use rustls_pki_types::DnsName;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::server_address::{BadAddress, is_unspecified_address, parse_server_address};
 use seqsvr_proto::limits::{ALLOC_PORT, STORE_PORT};
@@ -74,6 +75,24 @@ pub(super) fn parse_advertise_address(text: &str) -> Result<String, String> {
             "{text:?} names no machine; write an address at which others reach this one"
         )),
         false => Ok(address),
+    }
+}
+
+/// Parses a host of a certificate: a DNS name or an IP address, without a port. Returns it as
+/// callers look for it: in lower case, without a dot at its end.
+pub(super) fn parse_certified_host(text: &str) -> Result<String, String> {
+    let bracketed = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    if let Ok(ip) = bracketed.unwrap_or(text).parse::<IpAddr>() {
+        return match ip.to_canonical().is_unspecified() {
+            true => Err("it names no machine; write an address at which others reach it".into()),
+            false => Ok(ip.to_string()),
+        };
+    }
+    match DnsName::try_from(text) {
+        Ok(name) => Ok(name.as_ref().to_ascii_lowercase()),
+        Err(_) => Err(
+            "a host is a DNS name such as store1.internal, or an IP address, without a port".into(),
+        ),
     }
 }
 
@@ -166,6 +185,27 @@ mod tests {
         assert_eq!(parse_advertise_address("a:9").as_deref(), Ok("a:9"));
         for bad in ["a", "a:0", "0.0.0.0:9", "[::]:9", "[::ffff:0.0.0.0]:9"] {
             assert!(parse_advertise_address(bad).is_err(), "{bad}");
+        }
+        for (text, host) in [
+            ("Store1.Internal.", "store1.internal"),
+            ("10.0.0.7", "10.0.0.7"),
+            ("[FD00::1]", "fd00::1"),
+            ("store_1", "store_1"),
+        ] {
+            assert_eq!(parse_certified_host(text).as_deref(), Ok(host));
+        }
+        for bad in [
+            "",
+            "a:7800",
+            "0.0.0.0",
+            "[::]",
+            "*.internal",
+            "a b",
+            "ä",
+            "1.2.3",
+            "a..b",
+        ] {
+            assert!(parse_certified_host(bad).is_err(), "{bad}");
         }
         assert!(parse_server_list("a, b:9,").is_ok());
         assert!(parse_server_list("a,b:c").is_err() && parse_server_list(" ,").is_err());

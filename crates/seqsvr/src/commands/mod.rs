@@ -1,6 +1,7 @@
 //! The commands, with one file for each command or group of commands.
 
 mod bench;
+mod cert;
 mod check;
 mod cli_client;
 mod completion;
@@ -41,6 +42,7 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Hide(args) => ids::opaque::run(&args, OpaqueNumbers::hide),
         CliCommand::Show(args) => ids::opaque::run(&args, OpaqueNumbers::show),
         CliCommand::Decode(args) => ids::decode::run(&args),
+        CliCommand::Cert(command) => cert::run(command),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Config(ConfigCommand::Check(args)) => config::check_config(args, cli.config),
     }

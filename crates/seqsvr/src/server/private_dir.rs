@@ -97,7 +97,7 @@ fn close_open_dir(flag: &str, dir: &Path, open: &File, meta: &Metadata) -> Resul
 }
 
 /// Returns whether something belongs to root or to the user of this process.
-fn is_trusted(meta: &Metadata) -> bool {
+pub(crate) fn is_trusted(meta: &Metadata) -> bool {
     let owner = meta.uid();
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }

@@ -50,7 +50,7 @@ for seq in {4095..3996}; do
     echo $(( (1767225610500 - 1288834974657) << 22 | 3 << 17 | 7 << 12 | seq )),bob
 done; } >ids.txt"];
 
-pub(super) const PARTS: [Part; 15] = [
+pub(super) const PARTS: [Part; 16] = [
     part("README.md", "", &[]),
     part("README.md", "## Five processes", &[]),
     part("docs/guide/grpc.md", "", DEV),
@@ -84,4 +84,5 @@ pub(super) const PARTS: [Part; 15] = [
     ),
     part("docs/operations/moving-slots.md", "", TWO_ALLOCS),
     part("docs/operations/running.md", "", &[]),
+    part("docs/operations/security.md", "", &[]),
 ];
