@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::server_address::is_unspecified_address;
+use seqsvr_net::tls::Role;
 use seqsvr_net::{Listener, LocalSequence};
 use seqsvr_proto::v1::admin_server::Admin;
 use tokio::runtime::Handle;
@@ -111,7 +112,7 @@ impl AllocServer {
         let shared = SharedParts::new(&options, environment, local_addr.to_string());
         let lease_stores = StoreGroupClient::new(
             &options.stores,
-            shared.channels.separate(),
+            shared.channels.for_role(Role::Store),
             shared.random.clone(),
             shared.own_cluster.clone(),
             lease.clone(),

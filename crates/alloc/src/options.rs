@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::ids::ClusterId;
+use seqsvr_metrics::ServerSecurity;
 use seqsvr_net::{TcpTransport, Transport};
 use seqsvr_proto::limits::{
     CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT, ITEMS_MAX, MESSAGE_BYTES_MAX,
@@ -54,9 +55,8 @@ pub struct Options {
     /// Maximum size of a message in bytes, at most [`MESSAGE_BYTES_MAX`]. The same on all AllocSvrs
     /// of a cluster.
     pub message_max: usize,
-    /// Whether any program that reaches it may do everything. It only shows in the status and the
-    /// metrics.
-    pub insecure: bool,
+    /// Protection of the server. It only shows in the status and the metrics.
+    pub security: ServerSecurity,
     /// Seed of nonces and jitter, so that a simulation repeats; None: random.
     pub seed: Option<u64>,
 }
@@ -106,7 +106,7 @@ impl Options {
             queued_items_max: QUEUED_ITEMS_DEFAULT,
             batch_items_max: ITEMS_MAX,
             message_max: MESSAGE_BYTES_MAX,
-            insecure: false,
+            security: ServerSecurity::default(),
             seed: None,
         }
     }

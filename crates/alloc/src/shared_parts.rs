@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use seqsvr_net::ChannelPool;
+use seqsvr_net::tls::Role;
+use seqsvr_net::{ChannelPool, for_role};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -61,7 +62,7 @@ impl SharedParts {
             renewals: Arc::default(),
             counters: Arc::default(),
             call_metrics: Arc::default(),
-            channels: ChannelPool::with_transport(environment.transport),
+            channels: ChannelPool::with_transport(for_role(&environment.transport, Role::Alloc)),
             random,
             background: BackgroundExecutor::new(environment.background, tasks.clone()),
             tasks,

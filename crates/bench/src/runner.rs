@@ -258,8 +258,10 @@ fn connect_clients(
         return Err(InvalidSettings("--mode pipe sends frames; remove --unary".into()).into());
     }
     let (servers, strides) = (&settings.servers, Arc::new(strides));
-    let connect_direct =
-        |server: &str| DirectClient::new(server, strides.clone(), settings.timeout, cluster);
+    let connect_direct = |server: &str| {
+        let (channels, timeout) = (&settings.channels, settings.timeout);
+        DirectClient::new(server, channels, strides.clone(), timeout, cluster)
+    };
     let pairs = clients.iter().zip(servers.iter().cycle());
     let connect = |(client, server): (&Client, &String)| match (settings.mode, settings.unary) {
         (CallMode::Pipe, _) => Ok(WorkerClient::Pipe(connect_direct(server)?)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use seqsvr_core::namespace::NamespaceSpec;
+use seqsvr_net::ChannelPool;
 
 /// Default number of items of a NextMany or a frame.
 const DEFAULT_BATCH: u32 = 100;
@@ -42,6 +43,8 @@ pub struct BenchSettings {
     pub unary: bool,
     /// AllocSvr addresses, for calls without the SDK.
     pub servers: Vec<String>,
+    /// Network of calls without the SDK; each connection has a pool of its own.
+    pub channels: ChannelPool,
     /// Deadline of a call without the SDK.
     pub timeout: Duration,
     /// Calls in flight, over all connections.

@@ -18,6 +18,7 @@ use crate::namespace_handle::NamespaceHandle;
 use crate::options::ClientOptions;
 use crate::routing::server_set::ServerSet;
 use seqsvr_net::ChannelPool;
+use seqsvr_net::tls::TlsTransport;
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]
@@ -29,12 +30,20 @@ impl Client {
     /// Creates a client of the cluster behind these servers. Connects at the first call.
     ///
     /// # Errors
-    /// There is no address, or one is malformed.
+    /// There is no address, or one is malformed; or the directory for TLS cannot be used.
     pub fn new(options: ClientOptions) -> Result<Client, Error> {
-        Client::over(ChannelPool::new(), options)
+        let channels = match &options.tls_dir {
+            Some(path) => {
+                let bad = |e| Error::invalid(format!("directory for TLS: {e}"));
+                ChannelPool::with_transport(TlsTransport::from_dir(path).map_err(bad)?)
+            }
+            None => ChannelPool::new(),
+        };
+        Client::over(channels, options)
     }
 
-    /// Creates a client over the caller's own channels, such as those of a simulation.
+    /// Creates a client over the caller's own channels, such as those of a simulation; they decide
+    /// about TLS.
     ///
     /// # Errors
     /// There is no address, or one is malformed.

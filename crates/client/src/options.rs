@@ -1,5 +1,6 @@
 //! The settings of a client.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use seqsvr_proto::limits::{CALL_TIMEOUT_DEFAULT, ITEMS_MAX};
@@ -12,6 +13,7 @@ pub struct ClientOptions {
     pub(crate) deadline: Duration,
     pub(crate) seed: Option<u64>,
     pub(crate) batch_items_max: usize,
+    pub(crate) tls_dir: Option<PathBuf>,
 }
 
 impl ClientOptions {
@@ -23,6 +25,7 @@ impl ClientOptions {
             deadline: CALL_TIMEOUT_DEFAULT,
             seed: None,
             batch_items_max: ITEMS_MAX,
+            tls_dir: None,
         }
     }
 
@@ -30,6 +33,14 @@ impl ClientOptions {
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> ClientOptions {
         self.deadline = deadline;
+        self
+    }
+
+    /// Sets the directory with `ca.pem`, `cert.pem` and `key.pem`, as `seqsvr cert client` makes
+    /// it, for a cluster under TLS. Default: no TLS. It is read when the client is created.
+    #[must_use]
+    pub fn with_tls_dir(mut self, dir: impl Into<PathBuf>) -> ClientOptions {
+        self.tls_dir = Some(dir.into());
         self
     }
 

@@ -12,17 +12,17 @@
 
 mod dropped_log_lines;
 mod histogram;
-mod insecure_gauge;
 mod metric_sample;
 mod server_probe;
+mod server_security;
 
 pub use dropped_log_lines::{
     count_dropped_log_lines, dropped_log_lines_sample, register_dropped_log_lines,
 };
 pub use histogram::{BUCKET_BOUNDS, BucketCounts, Histogram, estimate_quantile};
-pub use insecure_gauge::{insecure_sample, register_insecure_gauge};
 pub use metric_sample::{MetricKind, MetricSample, encode_samples, to_counter_map};
 pub use prometheus_client::collector::Collector;
 pub use prometheus_client::encoding::{DescriptorEncoder, text};
 pub use prometheus_client::registry::Registry;
 pub use server_probe::{HealthCheck, ServerProbe};
+pub use server_security::ServerSecurity;

@@ -12,31 +12,55 @@ use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
 use crate::byte_budget::ByteBudget;
+pub use crate::call_limiter::call_rule::{CallRule, Roles};
 pub use crate::call_limiter::call_shape::CallShape;
 use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
 use crate::call_reservation::{CallCounters, CallReservation, reserve_call};
 use crate::connection_quota::ConnectionQuota;
+use crate::peer::Caller;
 
 /// Bounds and counts of one server's calls; as a layer it enforces them, each call by its
-/// [`CallShape`].
+/// [`CallRule`].
 #[derive(Clone, Debug)]
 pub struct CallLimiter {
-    shape_of: fn(&str) -> CallShape,
+    rule_of: fn(&str) -> Option<CallRule>,
+    /// Answer to calls of methods without a rule.
+    other_calls: &'static str,
     counters: Arc<CallCounters>,
 }
 
 impl CallLimiter {
-    /// Makes the bounds of a server: `bytes_max` bytes of messages in all connections. `shape_of`
-    /// returns the shape of a call by its path, such as `/seqsvr.v1.Sequence/Next`.
-    pub fn new(bytes_max: usize, shape_of: fn(&str) -> CallShape) -> CallLimiter {
+    /// Makes the bounds of a server: `bytes_max` bytes of messages in all connections. `rule_of`
+    /// returns the rule of a method by its path, such as `/seqsvr.v1.Sequence/Next`. A call of a
+    /// method without a rule is answered with UNIMPLEMENTED and the text `other_calls`: which
+    /// server this is, and which one has them.
+    pub fn new(
+        bytes_max: usize,
+        rule_of: fn(&str) -> Option<CallRule>,
+        other_calls: &'static str,
+    ) -> CallLimiter {
         CallLimiter {
-            shape_of,
+            rule_of,
+            other_calls,
             counters: Arc::new(CallCounters {
                 calls_in_flight: AtomicUsize::new(0),
                 buffered: ByteBudget::new(bytes_max),
                 calls_rejected: AtomicU64::new(0),
             }),
         }
+    }
+
+    /// Admits a call by its head. Its body was not read.
+    fn admit(&self, call: &Request<Body>) -> Result<(CallShape, Arc<CallReservation>), Status> {
+        let path = call.uri().path();
+        let rule = (self.rule_of)(path).ok_or_else(|| Status::unimplemented(self.other_calls))?;
+        let quota = call.extensions().get::<ConnectionQuota>();
+        rule.check(quota.map_or(Caller::Unknown, ConnectionQuota::caller), path)?;
+        let reservation = reserve_call(&self.counters, quota.cloned())?;
+        if rule.shape == CallShape::StandardStream {
+            reservation.reserve_standard_stream()?;
+        }
+        Ok((rule.shape, reservation))
     }
 
     /// Returns the calls under way.
@@ -118,17 +142,10 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let quota = request.extensions().get::<ConnectionQuota>().cloned();
-        let reservation = match reserve_call(&self.limiter.counters, quota) {
-            Ok(reservation) => reservation,
+        let (shape, reservation) = match self.limiter.admit(&request) {
+            Ok(admitted) => admitted,
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
-        let shape = (self.limiter.shape_of)(request.uri().path());
-        if shape == CallShape::StandardStream
-            && let Err(status) = reservation.reserve_standard_stream()
-        {
-            return Box::pin(async move { Ok(status.into_http()) });
-        }
         let counted = reservation.clone();
         let mut request = request.map(|body| Body::new(RequestBody::new(body, counted, shape)));
         if shape.has_request_stream() {
@@ -156,6 +173,7 @@ where
     }
 }
 
+mod call_rule;
 mod call_shape;
 mod limited_body;
 mod message_framing;

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::transport::{TcpTransport, Transport, connect_lazy};
+use crate::peer::Role;
+use crate::transport::{TcpTransport, Transport, connect_lazy, for_role};
 use parking_lot::RwLock;
 use seqsvr_core::server_address::{BadAddress, check_server_address};
 use tonic::transport::{Channel, Endpoint};
@@ -55,6 +56,12 @@ impl ChannelPool {
     /// Creates an empty pool over the same transport: its channels have connections of their own.
     pub fn separate(&self) -> ChannelPool {
         ChannelPool::with_transport(self.transport.clone())
+    }
+
+    /// Creates an empty pool over the same transport, whose channels lead only to servers with this
+    /// role, as [`for_role`] does.
+    pub fn for_role(&self, role: Role) -> ChannelPool {
+        ChannelPool::with_transport(for_role(&self.transport, role))
     }
 
     /// Returns the channel of `host:port`, made if there is none; connecting happens at its first

@@ -15,18 +15,17 @@ use std::time::Duration;
 
 use futures::Stream;
 use rustix::io::Errno;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 use tonic::transport::server::Connected;
 
 use crate::connection_quota::ConnectionQuota;
+use crate::transport::goodbye::{GOODBYE_TIMEOUT, go_away_frames, say_goodbye};
 use crate::transport::{ByteStream, Listener, with_open_files_remedy};
 
 /// Pause after an accept that failed because descriptors or memory are short.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Maximum time for a rejected caller to read the reason; then its connection is closed.
-const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most rejected callers that receive the reason at one time; more are just closed.
 const REJECTIONS_IN_FLIGHT_MAX: usize = 64;
 /// Failed accepts for lack of descriptors or memory of which the first is logged: those of 10 s at
@@ -84,7 +83,7 @@ impl ConnectionLimiter {
 
     /// Sends `goodbye` to a connection without a permit, in the protocol that it speaks, and closes
     /// it.
-    pub fn reject(&self, mut io: Box<dyn ByteStream>, goodbye: Vec<u8>) {
+    pub fn reject(&self, io: Box<dyn ByteStream>, goodbye: Vec<u8>) {
         let before = self.rejected.fetch_add(1, Ordering::Relaxed);
         // Often enough to be seen, rarely enough not to fill the log.
         if before.is_multiple_of(1_000) {
@@ -99,17 +98,8 @@ impl ConnectionLimiter {
             return;
         };
         tokio::spawn(async move {
-            let sending = async {
-                io.write_all(&goodbye).await?;
-                io.shutdown().await?;
-                // Closing with unread bytes would reset the connection, and the caller would lose
-                // the reason.
-                let mut rest = [0; 1024];
-                while io.read(&mut rest).await? > 0 {}
-                io::Result::Ok(())
-            };
             // After any failure here, the caller sees a closed connection.
-            let _ = tokio::time::timeout(REJECTION_TIMEOUT, sending).await;
+            let _ = timeout(GOODBYE_TIMEOUT, say_goodbye(io, &goodbye)).await;
             drop(permit);
         });
     }
@@ -135,22 +125,6 @@ pub async fn handle_accept_error(error: &io::Error) {
     }
 }
 
-/// Returns HTTP/2 SETTINGS (a server's first frame, empty) and GOAWAY with ENHANCE_YOUR_CALM (RFC
-/// 9113, sections 6.5, 6.8 and 7), which gRPC clients show as RESOURCE_EXHAUSTED.
-fn go_away_frames(why: &str) -> Vec<u8> {
-    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    const GOAWAY: u8 = 7;
-    const ENHANCE_YOUR_CALM: u32 = 11;
-    let length = (8 + why.len()) as u32;
-    let mut bytes = SETTINGS.to_vec();
-    bytes.extend_from_slice(&length.to_be_bytes()[1..]);
-    bytes.extend_from_slice(&[GOAWAY, 0, 0, 0, 0, 0]);
-    bytes.extend_from_slice(&0u32.to_be_bytes());
-    bytes.extend_from_slice(&ENHANCE_YOUR_CALM.to_be_bytes());
-    bytes.extend_from_slice(why.as_bytes());
-    bytes
-}
-
 /// Returns connections as they come, at most as many as `connections` allows.
 pub fn accept_connections(
     listener: Box<dyn Listener>,
@@ -160,7 +134,7 @@ pub fn accept_connections(
         (listener, connections),
         move |(mut listener, connections)| async move {
             loop {
-                let (io, remote) = match listener.accept().await {
+                let (io, peer) = match listener.accept().await {
                     Ok(accepted) => accepted,
                     Err(error) => {
                         handle_accept_error(&error).await;
@@ -171,7 +145,7 @@ pub fn accept_connections(
                     Some(permit) => {
                         let connection = LimitedConnection {
                             io,
-                            quota: ConnectionQuota::new(remote),
+                            quota: ConnectionQuota::new(peer),
                             awaited_preface: Some(AwaitedPreface {
                                 missing_bytes: PREFACE_BYTES,
                                 timer: Box::pin(sleep(PREFACE_TIMEOUT)),
@@ -278,9 +252,10 @@ mod tests {
 
     use futures::future::BoxFuture;
     use futures::{FutureExt, StreamExt};
-    use tokio::io::{DuplexStream, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use super::*;
+    use crate::peer::ConnectionPeer;
 
     /// A listener that gives these connections and errors, the last one first, then none.
     struct Given(Vec<Result<DuplexStream, Errno>>);
@@ -290,10 +265,8 @@ mod tests {
             Err(io::ErrorKind::AddrNotAvailable.into())
         }
 
-        fn accept(
-            &mut self,
-        ) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, std::net::SocketAddr)>> {
-            let remote = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+        fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, ConnectionPeer)>> {
+            let remote = ConnectionPeer::plaintext(([127, 0, 0, 1], 1).into());
             match self.0.pop() {
                 Some(Ok(io)) => ready(Ok((Box::new(io) as Box<dyn ByteStream>, remote))).boxed(),
                 Some(Err(errno)) => ready(Err(errno.into())).boxed(),

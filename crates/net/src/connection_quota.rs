@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::byte_budget::ByteBudget;
+use crate::peer::{Caller, ConnectionPeer};
 
 /// Most bytes of messages one connection holds in the server.
 pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
@@ -23,7 +24,7 @@ pub struct ConnectionQuota(Arc<QuotaCounters>);
 
 #[derive(Debug)]
 struct QuotaCounters {
-    remote: SocketAddr,
+    peer: ConnectionPeer,
     opened_at: Instant,
     /// Bytes of messages, received and not answered or answered and not taken.
     buffered: ByteBudget,
@@ -39,9 +40,9 @@ struct QuotaCounters {
 
 impl ConnectionQuota {
     /// Makes the part of a new connection, which holds nothing yet.
-    pub fn new(remote: SocketAddr) -> ConnectionQuota {
+    pub fn new(peer: ConnectionPeer) -> ConnectionQuota {
         ConnectionQuota(Arc::new(QuotaCounters {
-            remote,
+            peer,
             opened_at: Instant::now(),
             buffered: ByteBudget::new(CONNECTION_BUFFERED_BYTES_MAX),
             queued_items: AtomicUsize::new(0),
@@ -53,7 +54,12 @@ impl ConnectionQuota {
 
     /// Returns the address of the other end.
     pub fn remote(&self) -> SocketAddr {
-        self.0.remote
+        self.0.peer.remote()
+    }
+
+    /// Returns who is at the other end.
+    pub fn caller(&self) -> Caller<'_> {
+        self.0.peer.caller()
     }
 
     /// Returns the count of items of this connection's calls that wait.

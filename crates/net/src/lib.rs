@@ -3,8 +3,8 @@
 //! What lives here: [`Transport`] and [`Listener`], the seam through which a simulation replaces
 //! TCP; [`ChannelPool`], the kept channels of a caller; [`ConnectionLimiter`], [`ConnectionQuota`],
 //! [`CallLimiter`] and [`ByteBudget`], which bound what callers can make a server hold;
-//! [`SharedCall`], one answer for all callers that wait for it; [`reject_other_services`];
-//! [`LocalSequence`], the service in the same process; [`tls`], what certificates say.
+//! [`tls`], certificates and roles; [`SharedCall`], one answer for all callers that wait
+//! for it; [`LocalSequence`], the service in the same process.
 //!
 //! What it may not know: what a call does; which process serves or calls; numbers and leases.
 
@@ -19,13 +19,15 @@ mod entry_scanner;
 pub mod fuzz;
 mod http2_limits;
 mod local_sequence;
-mod other_services;
+mod peer;
 mod shared_call;
 pub mod tls;
 mod transport;
 
 pub use byte_budget::{ByteBudget, add_within};
-pub use call_limiter::{CallLimiter, CallShape, LimitedService, RetainedBytes, StreamMeter};
+pub use call_limiter::{
+    CallLimiter, CallRule, CallShape, LimitedService, RetainedBytes, Roles, StreamMeter,
+};
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};
 pub use channel_pool::{CHANNELS_MAX, ChannelPool};
 pub use connection_limiter::{
@@ -36,9 +38,9 @@ pub use connection_quota::{
 };
 pub use http2_limits::{limit_http2, limit_http2_connection};
 pub use local_sequence::LocalSequence;
-pub use other_services::reject_other_services;
+pub use peer::{Caller, ConnectionPeer};
 pub use shared_call::SharedCall;
 pub use transport::{
     ByteStream, Listener, OPEN_FILES_REMEDY, OpenConnection, PendingConnection, TcpTransport,
-    Transport, connect_lazy, is_out_of_descriptors, with_open_files_remedy,
+    Transport, connect_lazy, for_role, is_out_of_descriptors, with_open_files_remedy,
 };

@@ -6,6 +6,8 @@
 )]
 
 mod conformance;
+#[path = "support/pki.rs"]
+mod pki;
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,9 +17,11 @@ use std::sync::Arc;
 use conformance::{TestNetwork, check_transport};
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
+use pki::TestCa;
+use seqsvr_net::tls::{TlsDir, TlsTransport};
 use seqsvr_net::{
-    ByteStream, ConnectionLimiter, LimitedConnection, Listener, TcpTransport, Transport,
-    accept_connections,
+    ByteStream, ConnectionLimiter, ConnectionPeer, LimitedConnection, Listener, TcpTransport,
+    Transport, accept_connections,
 };
 use tonic::transport::server::Connected;
 
@@ -53,11 +57,11 @@ impl Listener for LimitedListener {
         Ok(self.address)
     }
 
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, ConnectionPeer)>> {
         async move {
             let connection = self.connections.next().await.unwrap()?;
-            let remote = connection.connect_info().remote();
-            Ok((Box::new(connection) as Box<dyn ByteStream>, remote))
+            let peer = ConnectionPeer::plaintext(connection.connect_info().remote());
+            Ok((Box::new(connection) as Box<dyn ByteStream>, peer))
         }
         .boxed()
     }
@@ -76,6 +80,16 @@ async fn check_on_loopback(transport: impl Transport) {
 #[tokio::test]
 async fn tcp_transport_conforms() {
     check_on_loopback(TcpTransport).await;
+}
+
+#[tokio::test]
+async fn tls_transport_conforms() {
+    let pki = tempfile::tempdir().unwrap();
+    let ca = TestCa::new("test");
+    let uri = "seqsvr://test/store/s1";
+    let dir = ca.write(&pki.path().join("s1"), uri, &["127.0.0.1"]);
+    let dir = Arc::new(TlsDir::read(&dir).unwrap());
+    check_on_loopback(TlsTransport::new(Arc::new(TcpTransport), dir)).await;
 }
 
 #[tokio::test]

@@ -90,6 +90,8 @@ pub fn code_for_reason(reason: Reason) -> Code {
         Reason::Overloaded => Code::ResourceExhausted,
         Reason::Invalid | Reason::LimitExceeded | Reason::FloorAhead => Code::InvalidArgument,
         Reason::NameTaken | Reason::AddressTaken => Code::AlreadyExists,
+        Reason::Unauthenticated => Code::Unauthenticated,
+        Reason::PermissionDenied => Code::PermissionDenied,
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
 use seqsvr_core::ids::{SessionId, Slot};
+use seqsvr_metrics::ServerSecurity;
 use seqsvr_net::{CallLimiter, ConnectionLimiter, SharedCall};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
@@ -56,8 +57,7 @@ pub(crate) struct StoreContext {
     /// Held from reading a namespace until its alteration is applied.
     pub(crate) alteration_lock: tokio::sync::Mutex<()>,
     pub(crate) stop: CancellationToken,
-    /// Any program that reaches the store may do everything.
-    pub(crate) is_insecure: bool,
+    pub(crate) security: ServerSecurity,
 }
 
 impl StoreContext {

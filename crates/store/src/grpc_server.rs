@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_net::tls::Role;
 use seqsvr_net::{
-    CONTROL_REQUEST_BYTES_MAX, CallShape, Listener, accept_connections, reject_other_services,
+    CONTROL_REQUEST_BYTES_MAX, CallRule, CallShape, Listener, Roles, accept_connections,
 };
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
@@ -38,17 +39,54 @@ const REFLECTED_SERVICES: [&str; 6] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/// Answer to calls of other services.
-const OTHER_SERVICES: &str = "this is a StoreSvr, which has no such service; call an AllocSvr for \
-                              seqsvr.v1.Sequence";
+/// Answer to other calls.
+pub(crate) const OTHER_CALLS: &str =
+    "this is a StoreSvr, which has no such call; call an AllocSvr for seqsvr.v1.Sequence";
 
-/// Returns what is bounded of a call.
-pub(crate) fn call_shape(path: &str) -> CallShape {
-    match path {
-        "/seqsvr.v1.Raft/InstallSnapshot" => CallShape::RequestStream,
-        "/seqsvr.v1.Store/Watch" | "/seqsvr.v1.Admin/Backup" => CallShape::ResponseStream,
-        _ => CallShape::of_standard_service(path).unwrap_or(CallShape::Unary),
-    }
+/// Stores, of Raft.
+const STORES: Roles = Roles::new(&[Role::Store]);
+/// AllocSvrs, of the slots that they own.
+const ALLOCS: Roles = Roles::new(&[Role::Alloc]);
+/// Operators.
+const ADMINS: Roles = Roles::new(&[Role::Admin]);
+/// Operators, also through an AllocSvr.
+const RELAYED: Roles = Roles::new(&[Role::Alloc, Role::Admin]);
+/// All that need the state or the identity of a store.
+const READERS: Roles = Roles::new(&[Role::Store, Role::Alloc, Role::Admin]);
+
+/// Returns the rule of a method; None: it is closed to all.
+pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
+    use CallShape::{RequestStream, ResponseStream, Unary};
+    let (shape, roles) = match path {
+        "/seqsvr.v1.Raft/Append"
+        | "/seqsvr.v1.Raft/Vote"
+        | "/seqsvr.v1.Raft/PreVote"
+        | "/seqsvr.v1.Raft/TransferLeader"
+        | "/seqsvr.v1.Raft/ProposeInit" => (Unary, STORES),
+        "/seqsvr.v1.Raft/InstallSnapshot" => (RequestStream, STORES),
+        "/seqsvr.v1.Store/OpenSession"
+        | "/seqsvr.v1.Store/KeepAlive"
+        | "/seqsvr.v1.Store/CloseSession"
+        | "/seqsvr.v1.Store/MoveSlot"
+        | "/seqsvr.v1.Store/Submit"
+        | "/seqsvr.v1.Store/Read" => (Unary, ALLOCS),
+        "/seqsvr.v1.Store/Watch" => (ResponseStream, ALLOCS),
+        "/seqsvr.v1.Store/Init" => (Unary, ADMINS),
+        "/seqsvr.v1.Store/Describe"
+        | "/seqsvr.v1.Admin/ListNamespaces"
+        | "/seqsvr.v1.Admin/ClusterStatus"
+        | "/seqsvr.v1.Admin/NodeStatus" => (Unary, READERS),
+        "/seqsvr.v1.Admin/CreateNamespace"
+        | "/seqsvr.v1.Admin/AlterNamespace"
+        | "/seqsvr.v1.Admin/MoveSlot"
+        | "/seqsvr.v1.Admin/Drain"
+        | "/seqsvr.v1.Admin/AddMember"
+        | "/seqsvr.v1.Admin/RemoveMember"
+        | "/seqsvr.v1.Admin/TransferLeader" => (Unary, RELAYED),
+        "/seqsvr.v1.Admin/Backup" => (ResponseStream, RELAYED),
+        _ => return CallRule::of_standard_service(path),
+    };
+    Some(CallRule::new(shape, roles))
 }
 
 /// Serves until the store stops; the error is the reason why it could not continue.
@@ -97,8 +135,7 @@ pub(crate) fn serve(
         .add_service(health.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
         .add_service(reflection_v1.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
         .add_service(reflection_v1alpha.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX));
-    let routes = reject_other_services(routes, OTHER_SERVICES).prepare();
-    let bounded = context.calls.layer(routes);
+    let bounded = context.calls.layer(routes.prepare());
     let context = context.clone();
     Ok(async move {
         let stop = context.stop.clone();
@@ -170,7 +207,8 @@ mod tests {
                     (false, true) => CallShape::ResponseStream,
                     (true, true) => panic!("{path} has no shape"),
                 };
-                assert_eq!(call_shape(&path), shape, "{path}");
+                let rule = call_rule(&path).expect(&path);
+                assert_eq!(rule.shape, shape, "{path}");
                 methods += 1;
             }
         }

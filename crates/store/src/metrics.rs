@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use seqsvr_metrics::{
     Collector, DescriptorEncoder, HealthCheck, MetricSample, Registry, encode_samples,
-    register_dropped_log_lines, register_insecure_gauge,
+    register_dropped_log_lines,
 };
 
 use crate::context::StoreContext;
@@ -123,7 +123,7 @@ pub(crate) fn register_collectors(context: &Arc<StoreContext>, registry: &mut Re
     let own_registry = registry.sub_registry_with_prefix(METRIC_PREFIX);
     own_registry.register_collector(Box::new(StoreCollector(context.clone())));
     context.node.register(registry);
-    register_insecure_gauge(context.is_insecure, registry);
+    context.security.register(registry);
     register_dropped_log_lines(registry);
 }
 

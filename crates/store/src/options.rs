@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use seqsvr_metrics::ServerSecurity;
 use seqsvr_proto::limits::{CALLS_PER_CONNECTION_DEFAULT, CONNECTIONS_DEFAULT};
 
 /// Options of one StoreSvr. Times in milliseconds.
@@ -32,9 +33,8 @@ pub struct Options {
     pub connections_max: usize,
     /// Most calls of one connection at a time, its Watch streams among them; more wait.
     pub streams_max: u32,
-    /// Whether any program that reaches the store may do everything. It only shows in the status
-    /// and the metrics.
-    pub insecure: bool,
+    /// Protection of the store. It only shows in the status and the metrics.
+    pub security: ServerSecurity,
 }
 
 impl Options {
@@ -53,7 +53,7 @@ impl Options {
             snapshot_interval_entries: raft.snapshot_interval_entries,
             connections_max: CONNECTIONS_DEFAULT,
             streams_max: CALLS_PER_CONNECTION_DEFAULT,
-            insecure: false,
+            security: ServerSecurity::default(),
         }
     }
 

@@ -109,7 +109,11 @@ impl StoreServer {
         }
         let node = RaftNode::open(options.raft_options(address.clone()), transport).await?;
         let (read_index, read_index_runner) = read_index::create_batcher();
-        let calls = CallLimiter::new(grpc_server::BUFFERED_BYTES_MAX, grpc_server::call_shape);
+        let calls = CallLimiter::new(
+            grpc_server::BUFFERED_BYTES_MAX,
+            grpc_server::call_rule,
+            grpc_server::OTHER_CALLS,
+        );
         let context = Arc::new(StoreContext {
             node,
             address,
@@ -128,7 +132,7 @@ impl StoreServer {
             node_status: SharedCall::new(STATUS_INTERVAL),
             alteration_lock: tokio::sync::Mutex::default(),
             stop: CancellationToken::new(),
-            is_insecure: options.insecure,
+            security: options.security,
         });
         let serving = match grpc_server::serve(&context, listener, options.streams_max, runtimes) {
             Ok(serving) => serving,

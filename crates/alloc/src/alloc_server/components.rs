@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::api::admin_service::AdminService;
 use crate::api::collector::AllocCollector;
-use crate::api::grpc_server::{BUFFERED_BYTES_MAX, GrpcServer, call_shape};
+use crate::api::grpc_server::{BUFFERED_BYTES_MAX, GrpcServer, OTHER_CALLS, call_rule};
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::slot_operations::SlotOperations;
 use crate::fast_path::FastPath;
@@ -126,9 +126,9 @@ impl AllocComponents {
             slot_mover: slot_mover.clone(),
             slow_path: slow_path.clone(),
             connections: ConnectionLimiter::new("gRPC", options.connections_max),
-            calls: CallLimiter::new(BUFFERED_BYTES_MAX, call_shape),
+            calls: CallLimiter::new(BUFFERED_BYTES_MAX, call_rule, OTHER_CALLS),
             recent_load: Arc::default(),
-            is_insecure: options.insecure,
+            security: options.security,
         };
         let slot_operations = SlotOperations {
             shared: shared.clone(),

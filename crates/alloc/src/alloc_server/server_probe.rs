@@ -1,8 +1,6 @@
 //! Metrics and health checks of a running AllocSvr.
 
-use seqsvr_metrics::{
-    HealthCheck, Registry, ServerProbe, register_dropped_log_lines, register_insecure_gauge,
-};
+use seqsvr_metrics::{HealthCheck, Registry, ServerProbe, register_dropped_log_lines};
 
 use super::AllocServer;
 use super::components::AllocComponents;
@@ -15,7 +13,7 @@ impl ServerProbe for AllocServer {
     fn register_metrics(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix(METRIC_PREFIX);
         ours.register_collector(Box::new(self.components.collector.clone()));
-        register_insecure_gauge(self.components.collector.is_insecure, registry);
+        self.components.collector.security.register(registry);
         register_dropped_log_lines(registry);
     }
 

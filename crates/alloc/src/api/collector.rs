@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use seqsvr_metrics::{
-    Collector, DescriptorEncoder, MetricKind, MetricSample, dropped_log_lines_sample,
-    encode_samples, insecure_sample, to_counter_map,
+    Collector, DescriptorEncoder, MetricKind, MetricSample, ServerSecurity,
+    dropped_log_lines_sample, encode_samples, to_counter_map,
 };
 use seqsvr_net::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::NodeStatusResponse;
@@ -27,8 +27,7 @@ pub(crate) struct AllocCollector {
     pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) calls: CallLimiter,
     pub(crate) recent_load: Arc<RecentLoad>,
-    /// Whether any program that reaches the server may do everything.
-    pub(crate) is_insecure: bool,
+    pub(crate) security: ServerSecurity,
 }
 
 impl AllocCollector {
@@ -36,10 +35,8 @@ impl AllocCollector {
     pub(crate) fn collect_status(&self) -> NodeStatusResponse {
         let sections = self.sections.all();
         let mut figures = self.collect_figures(SectionTotals::from_sections(sections.iter()));
-        figures.extend([
-            insecure_sample(self.is_insecure),
-            dropped_log_lines_sample(),
-        ]);
+        figures.extend(self.security.samples());
+        figures.push(dropped_log_lines_sample());
         NodeStatusResponse {
             counters: to_counter_map("", figures),
             recent_load: self.recent_load.samples(),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_net::tls::Role;
 use seqsvr_net::{
-    CONTROL_REQUEST_BYTES_MAX, CallLimiter, CallShape, ConnectionLimiter, Listener,
-    accept_connections, limit_http2, reject_other_services,
+    CONTROL_REQUEST_BYTES_MAX, CallLimiter, CallRule, CallShape, ConnectionLimiter, Listener,
+    Roles, accept_connections, limit_http2,
 };
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
@@ -48,18 +49,43 @@ const REFLECTED_SERVICES: [&str; 5] = [
     "grpc.reflection.v1alpha.ServerReflection",
 ];
 
-/// Answer to calls of other services.
-const OTHER_SERVICES: &str = "this is an AllocSvr, which has no such service; call a StoreSvr for \
-                              seqsvr.v1.Store and seqsvr.v1.Raft";
+/// Answer to other calls.
+pub(crate) const OTHER_CALLS: &str = "this is an AllocSvr, which has no such call; call a StoreSvr for seqsvr.v1.Store and \
+     seqsvr.v1.Raft";
 
-/// Returns what is bounded of a call.
-pub(crate) fn call_shape(path: &str) -> CallShape {
-    match path {
-        "/seqsvr.v1.Sequence/Pipe" => CallShape::Pipe,
-        "/seqsvr.v1.Admin/Backup" => CallShape::ResponseStream,
-        _ if path.starts_with("/seqsvr.v1.Sequence/") => CallShape::Sequence,
-        _ => CallShape::of_standard_service(path).unwrap_or(CallShape::Unary),
-    }
+/// Those who take numbers: callers, AllocSvrs that forward, operators.
+const CALLERS: Roles = Roles::new(&[Role::Client, Role::Alloc, Role::Admin]);
+/// Operators.
+const ADMINS: Roles = Roles::new(&[Role::Admin]);
+/// Operators, also through another AllocSvr.
+const RELAYED: Roles = Roles::new(&[Role::Alloc, Role::Admin]);
+/// All that need the state of the cluster.
+const READERS: Roles = Roles::new(&[Role::Store, Role::Alloc, Role::Admin]);
+
+/// Returns the rule of a method; None: it is closed to all.
+pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
+    use CallShape::{Pipe, ResponseStream, Sequence, Unary};
+    let (shape, roles) = match path {
+        "/seqsvr.v1.Sequence/Next"
+        | "/seqsvr.v1.Sequence/NextMany"
+        | "/seqsvr.v1.Sequence/Current"
+        | "/seqsvr.v1.Sequence/CurrentMany"
+        | "/seqsvr.v1.Sequence/RaiseTo"
+        | "/seqsvr.v1.Sequence/Routes" => (Sequence, CALLERS),
+        "/seqsvr.v1.Sequence/Pipe" => (Pipe, CALLERS),
+        "/seqsvr.v1.Admin/ListNamespaces"
+        | "/seqsvr.v1.Admin/ClusterStatus"
+        | "/seqsvr.v1.Admin/NodeStatus" => (Unary, READERS),
+        "/seqsvr.v1.Admin/MoveSlot" | "/seqsvr.v1.Admin/Drain" => (Unary, RELAYED),
+        "/seqsvr.v1.Admin/CreateNamespace"
+        | "/seqsvr.v1.Admin/AlterNamespace"
+        | "/seqsvr.v1.Admin/AddMember"
+        | "/seqsvr.v1.Admin/RemoveMember"
+        | "/seqsvr.v1.Admin/TransferLeader" => (Unary, ADMINS),
+        "/seqsvr.v1.Admin/Backup" => (ResponseStream, ADMINS),
+        _ => return CallRule::of_standard_service(path),
+    };
+    Some(CallRule::new(shape, roles))
 }
 
 /// gRPC server of one AllocSvr.
@@ -124,7 +150,7 @@ impl GrpcServer {
             .http2_keepalive_interval(Some(PING_INTERVAL))
             .http2_keepalive_timeout(Some(PING_TIMEOUT))
             .layer(self.calls)
-            .add_routes(reject_other_services(routes, OTHER_SERVICES))
+            .add_routes(routes)
             .serve_with_incoming_shutdown(incoming, cancel.cancelled_owned())
             .await
             .map_err(|e| serve_error(&e))
@@ -190,7 +216,8 @@ mod tests {
                     ("Admin", (false, true)) => CallShape::ResponseStream,
                     _ => panic!("{path} has no shape"),
                 };
-                assert_eq!(call_shape(&path), shape, "{path}");
+                let rule = call_rule(&path).expect(&path);
+                assert_eq!(rule.shape, shape, "{path}");
                 methods += 1;
             }
         }

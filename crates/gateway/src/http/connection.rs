@@ -23,7 +23,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use seqsvr_net::{ByteStream, ConnectionQuota, WRITE_STALL_TIMEOUT};
+use seqsvr_net::{ByteStream, ConnectionPeer, ConnectionQuota, WRITE_STALL_TIMEOUT};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep};
 use tower::ServiceExt;
@@ -55,7 +55,7 @@ pub(super) async fn serve_connection(
         remote,
         shutdown,
     } = accepted;
-    let share = ConnectionQuota::new(remote);
+    let share = ConnectionQuota::new(ConnectionPeer::plaintext(remote));
     let activity = ConnectionActivity::default();
     let service = service_fn(|request: Request<Incoming>| {
         let rejection = check_request(&request, local.ip(), &hosts).err();

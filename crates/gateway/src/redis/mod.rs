@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{ConnectionQuota, LocalSequence, Transport};
+use seqsvr_net::{ConnectionPeer, ConnectionQuota, LocalSequence, Transport};
 use seqsvr_proto::limits::ITEMS_MAX;
 
 use command_batch::BATCH_COMMANDS_MAX;
@@ -118,7 +118,10 @@ impl RedisServer {
                     shutdown: accepted.shutdown,
                 };
                 connection
-                    .serve(accepted.io, ConnectionQuota::new(accepted.remote))
+                    .serve(
+                        accepted.io,
+                        ConnectionQuota::new(ConnectionPeer::plaintext(accepted.remote)),
+                    )
                     .await;
             }
         };

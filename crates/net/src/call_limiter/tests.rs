@@ -14,21 +14,28 @@ use tower::service_fn;
 use super::*;
 use crate::call_limiter::limited_body::REQUEST_READ_TIMEOUT;
 use crate::connection_quota::{CONNECTION_BUFFERED_BYTES_MAX, WRITE_STALL_TIMEOUT};
+use crate::peer::{BadIdentity, ConnectionPeer, PeerIdentity, Role};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1::{NextManyRequest, Reason};
 
 const PREFIX: &str = "/seqsvr.v1.Sequence/";
+const CREATE_NAMESPACE: &str = "/seqsvr.v1.Admin/CreateNamespace";
 
 fn new_limiter() -> CallLimiter {
-    CallLimiter::new(512 << 20, |path| match path.strip_prefix(PREFIX) {
-        Some("Pipe") => CallShape::Pipe,
-        Some("InstallSnapshot") => CallShape::RequestStream,
-        Some("Watch") => CallShape::ResponseStream,
-        Some("Append") => CallShape::Unary,
-        Some(_) => CallShape::Sequence,
-        None => CallShape::of_standard_service(path).unwrap_or(CallShape::Unary),
-    })
+    let rule_of = |path: &str| {
+        let shape = match path.strip_prefix(PREFIX) {
+            Some("Pipe") => CallShape::Pipe,
+            Some("InstallSnapshot") => CallShape::RequestStream,
+            Some("Watch") => CallShape::ResponseStream,
+            Some("Append") => CallShape::Unary,
+            Some(_) => CallShape::Sequence,
+            None if path == CREATE_NAMESPACE => CallShape::Unary,
+            None => return CallRule::of_standard_service(path),
+        };
+        Some(CallRule::new(shape, Roles::new(&[Role::Client])))
+    };
+    CallLimiter::new(512 << 20, rule_of, "no such call")
 }
 
 /// A body that sends `data`, and then ends or sends nothing more.
@@ -80,7 +87,77 @@ fn request_to(method: &str, share: &ConnectionQuota, bytes: usize, ends: bool) -
 }
 
 fn new_quota() -> ConnectionQuota {
-    ConnectionQuota::new("127.0.0.1:1".parse().unwrap())
+    ConnectionQuota::new(ConnectionPeer::plaintext("127.0.0.1:1".parse().unwrap()))
+}
+
+/// Returns who connects under TLS with a certificate that says this.
+fn certified(identity: Result<&str, BadIdentity>) -> ConnectionPeer {
+    let peer = ConnectionPeer::before_handshake("127.0.0.1:1".parse().unwrap());
+    peer.identify(identity.and_then(PeerIdentity::parse));
+    peer
+}
+
+/// A method without a rule and a caller without its role are rejected before a body byte is read.
+/// Without TLS everybody may call.
+#[tokio::test]
+async fn call_is_admitted_by_its_rule_before_its_body_is_read() {
+    let calls = new_limiter();
+    let reached = std::sync::Arc::new(AtomicUsize::new(0));
+    let count = reached.clone();
+    let mut service = calls.layer(service_fn(move |request| {
+        count.fetch_add(1, Relaxed);
+        echo_body(request)
+    }));
+    let remote = "127.0.0.1:1".parse().unwrap();
+    let none = PeerIdentity::parse("two URIs").unwrap_err();
+    let health = "/grpc.health.v1.Health/Check";
+    let next = "/seqsvr.v1.Sequence/Next";
+    let unknown = "/seqsvr.v1.Sequence2/Next";
+    let (denied, nameless) = (Some(Code::PermissionDenied), Some(Code::Unauthenticated));
+    let unimplemented = Some(Code::Unimplemented);
+    for (peer, expected) in [
+        (
+            ConnectionPeer::plaintext(remote),
+            [None, None, unimplemented],
+        ),
+        (
+            certified(Ok("seqsvr://p/client/b")),
+            [None, None, unimplemented],
+        ),
+        (
+            certified(Ok("seqsvr://p/store/s1")),
+            [denied, None, unimplemented],
+        ),
+        (
+            certified(Ok("seqsvr://p/alloc/a1")),
+            [denied, None, unimplemented],
+        ),
+        (
+            certified(Ok("seqsvr://p/admin/x")),
+            [denied, None, unimplemented],
+        ),
+        (certified(Err(none)), [nameless, nameless, unimplemented]),
+        (
+            ConnectionPeer::before_handshake(remote),
+            [nameless, nameless, unimplemented],
+        ),
+    ] {
+        for (path, expected) in [next, health, unknown].into_iter().zip(expected) {
+            let share = ConnectionQuota::new(peer.clone());
+            let before = reached.load(Relaxed);
+            // A rejection waits for no byte of a body that does not end.
+            let ends = expected.is_none();
+            let data = [Bytes::from_static(&[0; 5])].into();
+            let mut request = Request::new(Body::new(TestBody { data, ends }));
+            *request.uri_mut() = path.parse().unwrap();
+            request.extensions_mut().insert(share);
+            let answer = service.call(request).await.unwrap();
+            assert_eq!(status_code(&answer), expected, "{path} {peer:?}");
+            let reached = reached.load(Relaxed) - before;
+            assert_eq!(reached, usize::from(expected.is_none()), "{path} {peer:?}");
+        }
+    }
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
 
 fn status_code(answer: &Response<Body>) -> Option<Code> {
@@ -301,7 +378,8 @@ async fn messages_of_other_services_are_bounded_by_bytes_and_time() {
 #[tokio::test]
 async fn bytes_of_all_connections_are_bounded() {
     let most = 3 * CONNECTION_BUFFERED_BYTES_MAX / 2;
-    let calls = CallLimiter::new(most, |_| CallShape::Unary);
+    const RULE: CallRule = CallRule::new(CallShape::Unary, Roles::ANY);
+    let calls = CallLimiter::new(most, |_| Some(RULE), "no such call");
     let mut service = calls.layer(service_fn(echo_body));
     let (first, second) = (new_quota(), new_quota());
     let full = CONNECTION_BUFFERED_BYTES_MAX;

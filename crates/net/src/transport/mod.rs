@@ -15,9 +15,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::peer::{ConnectionPeer, Role};
+
 pub use open_files::{OPEN_FILES_REMEDY, is_out_of_descriptors, with_open_files_remedy};
 pub use tcp::TcpTransport;
 
+pub(crate) mod goodbye;
 mod open_files;
 mod tcp;
 
@@ -46,6 +49,17 @@ pub trait Transport: Send + Sync + 'static {
 
     /// Listens; port 0 takes a free one.
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
+
+    /// Returns the network as [`for_role`] does; None: it knows no roles.
+    fn narrow(&self, _role: Role) -> Option<Arc<dyn Transport>> {
+        None
+    }
+}
+
+/// Returns the same network, whose connections succeed only to servers with this role. Without TLS
+/// no server proves what it is, and they succeed to each.
+pub fn for_role(transport: &Arc<dyn Transport>, role: Role) -> Arc<dyn Transport> {
+    transport.narrow(role).unwrap_or_else(|| transport.clone())
 }
 
 /// A listening address; dropping it stops listening.
@@ -53,17 +67,17 @@ pub trait Listener: Send + 'static {
     /// Returns the address where it listens.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
-    /// Accepts the next connection, and returns the address of its other end. Cancel-safe.
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>>;
+    /// Accepts the next connection, and returns its other end. Cancel-safe.
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, ConnectionPeer)>>;
 
     /// Accepts a connection that may be served in another runtime than this one. Cancel-safe.
     fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<PendingConnection>> {
         async move {
-            let (io, remote) = self.accept().await?;
+            let (io, peer) = self.accept().await?;
             Ok(PendingConnection {
                 open: Box::new(move || Ok(io)),
                 local: self.local_addr()?,
-                remote,
+                remote: peer.remote(),
             })
         }
         .boxed()

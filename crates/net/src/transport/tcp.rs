@@ -11,6 +11,7 @@ use rustix::net::sockopt::{
 };
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::peer::ConnectionPeer;
 use crate::transport::open_files::describe_connect_error;
 use crate::transport::{ByteStream, Listener, PendingConnection, Transport};
 
@@ -43,9 +44,10 @@ impl Listener for TcpListener {
         TcpListener::local_addr(self)
     }
 
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, ConnectionPeer)>> {
         async move {
-            let (stream, peer) = accept(self).await?;
+            let (stream, remote) = accept(self).await?;
+            let peer = ConnectionPeer::plaintext(remote);
             Ok((Box::new(stream) as Box<dyn ByteStream>, peer))
         }
         .boxed()

@@ -66,7 +66,12 @@ impl TestNetwork {
     async fn connected(&self) -> (Stream, Stream) {
         let (mut listener, address) = self.listen().await;
         let (near, far) = tokio::join!(self.connect(address), listener.accept());
-        (near.unwrap(), far.unwrap().0)
+        let (mut near, mut far) = (near.unwrap(), far.unwrap().0);
+        // A stream under TLS opens when both ends use it.
+        let (near_opened, far_opened) = tokio::join!(near.flush(), far.flush());
+        near_opened.unwrap();
+        far_opened.unwrap();
+        (near, far)
     }
 
     async fn assert_refused(&self, address: SocketAddr) {
@@ -96,11 +101,18 @@ async fn opens_an_accepted_connection_later(net: &TestNetwork) {
     let (near, pending) = tokio::join!(net.connect(address), listener.accept_for_any());
     let (mut near, pending) = (near.unwrap(), pending.unwrap());
     assert_eq!(pending.local, address);
-    near.write_all(b"early").await.unwrap();
-    let mut far = (pending.open)().unwrap();
-    let mut received = [0; 5];
-    far.read_exact(&mut received).await.unwrap();
-    assert_eq!(&received, b"early");
+    let writing = async {
+        near.write_all(b"early").await.unwrap();
+        near.flush().await.unwrap();
+    };
+    let reading = async {
+        let mut far = (pending.open)().unwrap();
+        let mut received = [0; 5];
+        far.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"early");
+        far
+    };
+    let ((), mut far) = tokio::join!(writing, reading);
     assert_carries(&mut far, &mut near, b"answer").await;
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use openraft::RaftNetworkFactory;
 use parking_lot::Mutex;
-use seqsvr_net::{Transport, connect_lazy};
+use seqsvr_net::tls::Role;
+use seqsvr_net::{Transport, connect_lazy, for_role};
 use seqsvr_proto::v1::raft_client::RaftClient;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -55,7 +56,7 @@ impl PeerNetwork {
                 lag_bound,
                 turns,
             },
-            transport,
+            transport: for_role(&transport, Role::Store),
             channels: Arc::default(),
             runtime: Handle::current(),
         }

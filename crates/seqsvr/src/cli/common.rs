@@ -1,9 +1,14 @@
 //! Headings and arguments that several commands share.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use seqsvr_net::ChannelPool;
+use seqsvr_net::tls::TlsTransport;
 use seqsvr_proto::limits::ALLOC_PORT;
+
+use crate::output::exit_code::BadInput;
 
 use super::value_parsers::{parse_duration, parse_server_list, split_addresses};
 
@@ -30,12 +35,28 @@ pub(crate) struct ClientArgs {
         value_parser = parse_server_list
     )]
     pub(crate) server: String,
+    /// Directory with the caller's certificate, if the cluster is under TLS.
+    #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
+    pub(crate) tls_dir: Option<PathBuf>,
     /// Time after which the command stops retrying.
     #[arg(long, env = "SEQSVR_TIMEOUT", default_value = "20s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
 
 impl ClientArgs {
+    /// Returns channels to the servers, for calls without the SDK.
+    ///
+    /// # Errors
+    /// The directory of --tls-dir cannot be used.
+    pub(crate) fn channels(&self) -> Result<ChannelPool, BadInput> {
+        let Some(path) = &self.tls_dir else {
+            return Ok(ChannelPool::new());
+        };
+        let bad = |e| BadInput(format!("--tls-dir: {e}"));
+        let transport = TlsTransport::from_dir(path).map_err(bad)?;
+        Ok(ChannelPool::with_transport(transport))
+    }
+
     /// Returns the addresses.
     pub(crate) fn addresses(&self) -> Vec<&str> {
         split_addresses(&self.server).collect()

@@ -109,10 +109,15 @@ pub(crate) struct StoreIdentityArgs {
 pub(crate) struct StoreArgs {
     #[command(flatten)]
     pub(crate) identity: StoreIdentityArgs,
+    /// Directory with ca.pem, cert.pem and key.pem: all gRPC of this server is under TLS.
+    ///
+    /// `seqsvr cert` makes it. With it, --listen may be an address that other machines reach.
+    #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
+    pub(crate) tls_dir: Option<PathBuf>,
     /// Serve every program that reaches the addresses. For labs only.
     ///
-    /// There is no TLS and no authentication yet. So without this flag, a server on an address
-    /// that other machines reach does not start.
+    /// Without this flag, a server on an address that other machines reach starts only with
+    /// --tls-dir.
     #[arg(long, env = "SEQSVR_INSECURE", value_parser = BoolishValueParser::new())]
     pub(crate) insecure: bool,
     /// Accept a copied or moved data directory, once.
@@ -180,6 +185,9 @@ pub(crate) struct InitArgs {
     /// Number of slots of the cluster, 1 to 16,384.
     #[arg(long, default_value_t = 1_024)]
     pub(crate) slots: u32,
+    /// Directory with the certificate of an operator, if the stores are under TLS.
+    #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
+    pub(crate) tls_dir: Option<PathBuf>,
     /// Maximum wait for answers of the stores.
     #[arg(long, default_value = "20s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
@@ -207,10 +215,15 @@ pub(crate) struct AllocArgs {
         value_parser = parse_advertise_address
     )]
     pub(crate) advertise: Option<String>,
+    /// Directory with ca.pem, cert.pem and key.pem: all gRPC of this server is under TLS.
+    ///
+    /// `seqsvr cert` makes it. With it, --listen may be an address that other machines reach.
+    #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
+    pub(crate) tls_dir: Option<PathBuf>,
     /// Serve every program that reaches the addresses. For labs only.
     ///
-    /// There is no TLS and no authentication yet. So without this flag, a server on an address
-    /// that other machines reach does not start.
+    /// Without this flag, a server on an address that other machines reach starts only with
+    /// --tls-dir.
     #[arg(long, env = "SEQSVR_INSECURE", value_parser = BoolishValueParser::new())]
     pub(crate) insecure: bool,
     /// StoreSvr addresses.

@@ -24,7 +24,10 @@ impl CliClient {
     /// # Errors
     /// An address is malformed.
     pub(crate) fn connect(args: &cli::ClientArgs) -> anyhow::Result<CliClient> {
-        let options = ClientOptions::new(args.addresses()).with_deadline(args.timeout);
+        let mut options = ClientOptions::new(args.addresses()).with_deadline(args.timeout);
+        if let Some(dir) = &args.tls_dir {
+            options = options.with_tls_dir(dir);
+        }
         let sdk = Client::new(options)?;
         let mut wait_status = sdk.wait_status();
         let wait_printer = tokio::spawn(async move {

@@ -1,13 +1,18 @@
 //! `seqsvr status`: prints the cluster as its leader sees it, and the counters of every process.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use futures::future::join_all;
 use seqsvr_gateway::http::{NodeStatuses, cluster_status_json};
+use seqsvr_net::tls::EXPIRY_WARNING_DAYS;
 use seqsvr_proto::v1::{ClusterStatusResponse, NodeStatusResponse};
 
 use super::cli_client::CliClient;
 use super::member::role_name;
 use crate::cli;
 use crate::output::stdout;
+
+const DAY_SECS: u64 = 86_400;
 
 pub(crate) async fn run(args: cli::StatusArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
@@ -146,5 +151,21 @@ fn warning_marks(counter: impl Fn(&str) -> Option<u64>) -> String {
     let set = marks
         .into_iter()
         .filter(|(name, _)| counter(name) == Some(1));
-    set.map(|(_, mark)| mark).collect()
+    let set: String = set.map(|(_, mark)| mark).collect();
+    match counter("certificate_expiry_seconds") {
+        Some(at) if at > 0 => set + &certificate_mark(at),
+        _ => set,
+    }
+}
+
+/// Returns the mark of a process under TLS, by the end of its certificate in Unix time.
+fn certificate_mark(expiry_s: u64) -> String {
+    #[expect(clippy::disallowed_methods, reason = "certificates are in wall time")]
+    let now = SystemTime::now();
+    let now_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let days = expiry_s.saturating_sub(now_s) / DAY_SECS;
+    match i64::try_from(days) {
+        Ok(days) if days < EXPIRY_WARNING_DAYS => format!("  CERTIFICATE ENDS IN {days} DAYS"),
+        _ => format!("  TLS, {days} days left"),
+    }
 }

@@ -1,9 +1,10 @@
 //! Rules that decide whether a server may listen on its addresses.
 //!
-//! Invariant: no server listens on an address that other machines reach, unless the operator set
-//! `--insecure`. The addresses of all endpoints are resolved and checked together before the
-//! process creates a file or opens a port. What is checked is what is bound: `bind` receives the
-//! resolved address, never a name. The addresses of the open ports are checked once more.
+//! Invariant: no server listens on an address that other machines reach, unless the endpoint is
+//! under TLS or the operator set `--insecure`. The addresses of all endpoints are resolved and
+//! checked together before the process creates a file or opens a port. What is checked is what is
+//! bound: `bind` receives the resolved address, never a name. The addresses of the open ports are
+//! checked once more.
 //!
 //! Schedule that breaks it: a name resolves to 127.0.0.1 when it is checked, and to the address of
 //! a network card when the server binds.
@@ -19,6 +20,8 @@ use crate::output::exit_code::BadInput;
 pub(crate) struct ListenAddress {
     flag: &'static str,
     address: SocketAddr,
+    /// Whether its endpoint accepts only callers with a certificate.
+    is_under_tls: bool,
 }
 
 impl ListenAddress {
@@ -32,7 +35,19 @@ impl ListenAddress {
         port: u16,
     ) -> Result<ListenAddress, BadInput> {
         let address = cli::resolve_address(text, port)?;
-        Ok(ListenAddress { flag, address })
+        Ok(ListenAddress {
+            flag,
+            address,
+            is_under_tls: false,
+        })
+    }
+
+    /// Returns the address of an endpoint under TLS, if it is.
+    pub(crate) fn under_tls(self, is_under_tls: bool) -> ListenAddress {
+        ListenAddress {
+            is_under_tls,
+            ..self
+        }
     }
 
     /// Returns the flag that sets it.
@@ -77,7 +92,7 @@ impl ListenRules {
     ) -> Result<(), BadInput> {
         let rejected = addresses
             .into_iter()
-            .filter(|at| !self.is_insecure && is_routable(at.address.ip()));
+            .filter(|at| !self.is_insecure && !at.is_under_tls && is_routable(at.address.ip()));
         let rejected: Vec<ListenAddress> = rejected.collect();
         if rejected.is_empty() {
             return Ok(());
@@ -88,9 +103,16 @@ impl ListenRules {
             names.join(", "),
             self.server
         );
+        let can_use_tls = rejected.iter().any(|at| at.flag == "--listen");
         for at in rejected {
             let loopback = format!("{} 127.0.0.1:{}", at.flag, at.address.port());
             text.push_str(&format!("\n  {loopback:<30} this machine only"));
+        }
+        if can_use_tls {
+            text.push_str(&format!(
+                "\n  {:<30} gRPC for callers with a certificate (`seqsvr cert`)",
+                "--tls-dir DIR"
+            ));
         }
         text.push_str(&format!(
             "\n  {:<30} for labs: any program that reaches the address may do everything",
@@ -113,6 +135,7 @@ mod tests {
         ListenAddress {
             flag,
             address: address.parse().unwrap(),
+            is_under_tls: false,
         }
     }
 

@@ -13,3 +13,4 @@ pub(crate) mod runtime;
 pub(crate) mod secrets;
 pub(crate) mod shutdown_signal;
 pub(crate) mod startup_banner;
+pub(crate) mod tls;

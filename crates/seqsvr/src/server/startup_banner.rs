@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use crate::output::log;
+use crate::server::tls::ServerTls;
 
 /// Prints a message of a server to stdout, or logs it if the log is JSON.
 pub(crate) fn print_or_log(text: impl std::fmt::Display) {
@@ -49,12 +50,14 @@ impl StartupBanner {
         self
     }
 
-    /// Adds the protection of the server. There is no TLS and no authentication yet.
-    pub(crate) fn with_security(self, is_insecure: bool) -> StartupBanner {
-        let security = if is_insecure {
-            "INSECURE: ANY PROGRAM THAT REACHES THIS SERVER MAY DO EVERYTHING"
-        } else {
-            "no TLS, no authentication; loopback only"
+    /// Adds the protection of the server.
+    pub(crate) fn with_security(self, is_insecure: bool, tls: &ServerTls) -> StartupBanner {
+        let security = match tls.describe() {
+            Some(text) => text,
+            None if is_insecure => {
+                "INSECURE: ANY PROGRAM THAT REACHES THIS SERVER MAY DO EVERYTHING".to_owned()
+            }
+            None => "no TLS, no authentication; loopback only".to_owned(),
         };
         self.with_fact("security", security)
     }

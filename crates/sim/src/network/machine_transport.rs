@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_net::{ByteStream, Listener, Transport};
+use seqsvr_net::{ByteStream, ConnectionPeer, Listener, Transport};
 use tokio::sync::oneshot;
 
 use super::network_conditions::MachineId;
@@ -131,7 +131,7 @@ impl Listener for SimListener {
         Ok(self.address)
     }
 
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, ConnectionPeer)>> {
         let (net, address) = (self.net.clone(), self.address);
         poll_fn(move |cx| {
             let mut state = net.lock_state();
@@ -142,7 +142,7 @@ impl Listener for SimListener {
                 Some(id) => {
                     let stream = SimStream::new_accepted(net.clone(), id);
                     let stream = Box::new(stream) as Box<dyn ByteStream>;
-                    Poll::Ready(Ok((stream, address)))
+                    Poll::Ready(Ok((stream, ConnectionPeer::plaintext(address))))
                 }
                 None => {
                     queue.waker = Some(cx.waker().clone());

@@ -6,7 +6,7 @@ use seqsvr_core::command::{Command, Reply};
 use seqsvr_core::ids::SessionId;
 use seqsvr_core::namespace::NamespaceChange;
 use seqsvr_core::state::State;
-use seqsvr_metrics::{dropped_log_lines_sample, insecure_sample, to_counter_map};
+use seqsvr_metrics::{dropped_log_lines_sample, to_counter_map};
 use seqsvr_proto::convert::{namespace_spec_from, u128_to_bytes};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason, admin_server};
@@ -201,10 +201,8 @@ async fn cluster_status(context: &StoreContext) -> Result<v1::ClusterStatusRespo
 
 fn node_status(context: &StoreContext) -> v1::NodeStatusResponse {
     let mut samples = metrics::collect_samples(context);
-    samples.extend([
-        insecure_sample(context.is_insecure),
-        dropped_log_lines_sample(),
-    ]);
+    samples.extend(context.security.samples());
+    samples.push(dropped_log_lines_sample());
     let mut counters = to_counter_map("", samples);
     counters.extend(to_counter_map("raft_", context.node.metrics()));
     let identity = context.node.identity();

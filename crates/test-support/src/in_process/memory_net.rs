@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_net::{ByteStream, Listener, Transport};
+use seqsvr_net::{ByteStream, ConnectionPeer, Listener, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{mpsc, watch};
 
@@ -125,10 +125,13 @@ impl Listener for MemoryListener {
         Ok(self.address)
     }
 
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, SocketAddr)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, ConnectionPeer)>> {
         async move {
             match self.rx.recv().await {
-                Some(stream) => Ok((Box::new(stream) as Box<dyn ByteStream>, self.address)),
+                Some(stream) => Ok((
+                    Box::new(stream) as Box<dyn ByteStream>,
+                    ConnectionPeer::plaintext(self.address),
+                )),
                 None => std::future::pending().await,
             }
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqsvr_client::{Code, Current, CurrentKind, Error, IssuedRange, Reason};
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
@@ -15,7 +16,7 @@ use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{ItemError, NextManyRequest, NextManyResponse, PipeRequest, PipeResponse};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Client of one server with its own connection.
@@ -37,12 +38,12 @@ impl DirectClient {
     /// The address is malformed.
     pub(crate) fn new(
         server: &str,
+        channels: &ChannelPool,
         strides: Arc<HashMap<String, u32>>,
         timeout: Duration,
         cluster: ClusterTag,
     ) -> anyhow::Result<DirectClient> {
-        let endpoint = Endpoint::from_shared(format!("http://{server}"))?.tcp_nodelay(true);
-        let client = SequenceClient::new(endpoint.connect_lazy());
+        let client = SequenceClient::new(channels.separate().get(server)?);
         Ok(DirectClient {
             client: client.max_decoding_message_size(MESSAGE_BYTES_MAX),
             strides,

@@ -1,6 +1,7 @@
 //! `seqsvr alloc`.
 
 use seqsvr_alloc::{AllocEnvironment, AllocServer, Options};
+use seqsvr_net::tls::Role;
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::cli;
@@ -14,6 +15,7 @@ use crate::server::fd_limit::{
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::{self, StartupBanner};
+use crate::server::tls::{self, ServerTls};
 use crate::server::{private_dir, secrets, shutdown_signal};
 
 /// Runtimes beside those of the endpoints: slow path and lease.
@@ -22,6 +24,15 @@ const OWN_RUNTIMES: u64 = 2;
 pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     let listen = ListenAddress::resolve("--listen", &args.listen, ALLOC_PORT)?;
     let endpoint_addresses = EndpointAddresses::resolve(&args.endpoints)?;
+    let has_tls = args.tls_dir.is_some();
+    let advertise = tls::advertised_name(args.advertise, &args.listen, has_tls);
+    let tls = ServerTls::read(
+        args.tls_dir.as_deref(),
+        args.insecure,
+        Role::Alloc,
+        advertise.as_ref().unwrap_or(&args.listen),
+    )?;
+    let listen = listen.under_tls(tls.is_on());
     let rules = ListenRules {
         server: "AllocSvr",
         is_insecure: args.insecure,
@@ -44,8 +55,8 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         private_dir::close_dir("--state-dir", dir)?;
     }
     let mut options = Options::new(&args.name, listen.address(), args.stores.clone());
-    options.advertise = args.advertise;
-    options.insecure = args.insecure;
+    options.advertise = advertise;
+    options.security = tls.security(args.insecure);
     options.section_idle_timeout = args.section_idle_timeout;
     options.name_conflict_timeout = args.name_conflict_timeout;
     options.state_dir = args.state_dir.clone();
@@ -59,6 +70,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     let background = BackgroundRuntime::start()?;
     let environment = AllocEnvironment {
         lease: Some(start_lease_runtime()?),
+        transport: tls.transport(),
         ..background.environment()
     };
     let alloc = AllocServer::start_in(options, environment).await?;
@@ -105,9 +117,10 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         banner = banner.with_fact("metrics", format!("http://{metrics}/metrics"));
     }
     banner
-        .with_security(args.insecure)
+        .with_security(args.insecure, &tls)
         .with_commands(&commands)
         .print();
+    tls.start_expiry_warnings();
     if args.insecure {
         start_insecure_warnings();
     }

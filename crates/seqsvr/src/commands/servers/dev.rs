@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -15,11 +16,12 @@ use seqsvr_gateway::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, OPERATOR_CONNECTIONS_MAX, REDIS_CONNECTIONS_DEFAULT,
     REDIS_PORT, STORE_HTTP_PORT,
 };
+use seqsvr_net::TcpTransport;
 use seqsvr_proto::limits::CONNECTIONS_DEFAULT;
 use seqsvr_store::{StoreEnvironment, StoreServer};
 use tokio::time::{Instant, sleep};
 
-use super::init::{self, ClusterSettings};
+use super::init::{self, ClusterSettings, InitialStores};
 use crate::cli;
 use crate::output::exit_code::BadInput;
 use crate::server::background_runtime::BackgroundRuntime;
@@ -30,6 +32,7 @@ use crate::server::fd_limit::{
     EndpointLimit, ServerParts, endpoint_runtimes, fit_connection_limits,
 };
 use crate::server::startup_banner::{self, StartupBanner};
+use crate::server::tls::ServerTls;
 use crate::server::{private_dir, shutdown_signal};
 
 /// Runtimes beside those of the endpoints: Raft, slow path and lease.
@@ -112,6 +115,10 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let members: BTreeMap<u64, String> = (1..)
         .zip(store_addrs.iter().map(ToString::to_string))
         .collect();
+    let members = InitialStores {
+        members,
+        transport: Arc::new(TcpTransport),
+    };
     let has_empty_store = stores.iter().any(|s| s.identity().cluster.is_none());
     // The directories of the AllocSvrs may be of an earlier cluster whose stores were deleted.
     let (join_cluster, is_new) = match has_empty_store {
@@ -148,7 +155,11 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
             join_cluster,
             connections_max: CONNECTIONS_DEFAULT.min(connections_cap as usize),
-            ..seqsvr_alloc::Options::new(&name, *address, members.values().cloned().collect())
+            ..seqsvr_alloc::Options::new(
+                &name,
+                *address,
+                members.members.values().cloned().collect(),
+            )
         };
         let environment = AllocEnvironment {
             lease: Some(lease.clone()),
@@ -241,7 +252,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
                 if is_new { "new" } else { "found" }
             ),
         )
-        .with_security(false)
+        .with_security(false, &ServerTls::none())
         .with_commands(&commands)
         .print();
 

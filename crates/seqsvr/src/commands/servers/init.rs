@@ -15,6 +15,8 @@
 //! others have completed it is rejected with a line for each store.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -22,8 +24,10 @@ use futures::future::try_join_all;
 use parking_lot::Mutex;
 use rand::RngExt;
 use seqsvr_core::server_address::check_server_address;
+use seqsvr_net::tls::{Role, TlsTransport};
+use seqsvr_net::{TcpTransport, Transport, connect_lazy, for_role};
 use seqsvr_proto::convert::u128_to_bytes;
-use seqsvr_proto::error::RpcError;
+use seqsvr_proto::error::{RpcError, local_cause};
 use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{
@@ -44,13 +48,17 @@ const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 const SILENT_STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
-    let mut stores = BTreeMap::new();
+    let mut members = BTreeMap::new();
     for entry in &args.stores {
         let (id, address) = cli::parse_store_member(entry, "--stores")?;
-        if stores.insert(id, address).is_some() {
+        if members.insert(id, address).is_some() {
             return Err(BadInput(format!("--stores names store {id} twice")).into());
         }
     }
+    let stores = InitialStores {
+        members,
+        transport: read_transport(args.tls_dir.as_deref())?,
+    };
     let deadline = Instant::now() + args.timeout;
     let (cluster, existed) =
         create_cluster(&stores, args.lease_ms, args.slots, args.timeout).await?;
@@ -73,12 +81,54 @@ pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
     } else {
         "is created"
     };
-    let stores: Vec<&str> = stores.values().map(String::as_str).collect();
+    let stores: Vec<&str> = stores.members.values().map(String::as_str).collect();
     log::log_unfiltered(format_args!(
         "the cluster with the id above {is_new}; start its AllocSvrs: seqsvr alloc --name a1 --stores {}",
         stores.join(",")
     ));
     Ok(())
+}
+
+/// Stores that a command makes a cluster.
+pub(crate) struct InitialStores {
+    /// Their addresses, by id.
+    pub(crate) members: BTreeMap<u64, String>,
+    /// Network to them.
+    pub(crate) transport: Arc<dyn Transport>,
+}
+
+impl InitialStores {
+    async fn request_status(&self, address: &str) -> Result<ClusterStatusResponse, RpcError> {
+        let channel = self
+            .open_channel(address)
+            .map_err(|e| RpcError::new(Reason::Invalid, format!("{e:#}")))?;
+        let answer = AdminClient::new(channel)
+            .cluster_status(ClusterStatusRequest {})
+            .await;
+        match answer {
+            Ok(answer) => Ok(answer.into_inner()),
+            Err(status) => Err(RpcError::from_status(&status)),
+        }
+    }
+
+    fn open_channel(&self, address: &str) -> anyhow::Result<Channel> {
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))
+            .with_context(|| format!("address {address:?}"))?;
+        let endpoint = endpoint
+            .connect_timeout(Duration::from_secs(1))
+            .timeout(Duration::from_secs(10));
+        Ok(connect_lazy(self.transport.clone(), &endpoint))
+    }
+}
+
+/// Returns the network to stores; under TLS with the certificate of a directory.
+fn read_transport(tls_dir: Option<&Path>) -> Result<Arc<dyn Transport>, BadInput> {
+    let Some(path) = tls_dir else {
+        return Ok(Arc::new(TcpTransport));
+    };
+    let bad = |e| BadInput(format!("--tls-dir: {e}"));
+    let transport = TlsTransport::from_dir(path).map_err(bad)?;
+    Ok(for_role(&transport, Role::Store))
 }
 
 /// Settings that a command requests of a cluster.
@@ -93,7 +143,7 @@ impl ClusterSettings {
     /// Rejects settings that the cluster of these stores does not have.
     pub(crate) async fn check(
         &self,
-        stores: &BTreeMap<u64, String>,
+        stores: &InitialStores,
         deadline: Instant,
     ) -> anyhow::Result<()> {
         let found = fetch_status(stores, deadline).await?;
@@ -122,15 +172,15 @@ impl ClusterSettings {
 
 /// Requests the status of the cluster from its leader, until it answers or the deadline has passed.
 async fn fetch_status(
-    stores: &BTreeMap<u64, String>,
+    stores: &InitialStores,
     deadline: Instant,
 ) -> anyhow::Result<ClusterStatusResponse> {
     loop {
         let mut last = String::new();
         // The leader may be a store that the command does not name.
         let mut leaders = Vec::new();
-        for address in stores.values() {
-            match request_status(address).await {
+        for address in stores.members.values() {
+            match stores.request_status(address).await {
                 Ok(status) => return Ok(status),
                 Err(error) => {
                     leaders.push(error.detail.leader.clone());
@@ -140,7 +190,7 @@ async fn fetch_status(
         }
         leaders.retain(|leader| check_server_address(leader).is_ok());
         if let Some(leader) = leaders.first()
-            && let Ok(status) = request_status(leader).await
+            && let Ok(status) = stores.request_status(leader).await
         {
             return Ok(status);
         }
@@ -153,22 +203,10 @@ async fn fetch_status(
     }
 }
 
-async fn request_status(address: &str) -> Result<ClusterStatusResponse, RpcError> {
-    let channel =
-        open_channel(address).map_err(|e| RpcError::new(Reason::Invalid, format!("{e:#}")))?;
-    let answer = AdminClient::new(channel)
-        .cluster_status(ClusterStatusRequest {})
-        .await;
-    match answer {
-        Ok(answer) => Ok(answer.into_inner()),
-        Err(status) => Err(RpcError::from_status(&status)),
-    }
-}
-
 /// Creates a cluster of these stores, or completes an earlier attempt. Returns the cluster id, and
 /// whether a store had it before.
 pub(crate) async fn create_cluster(
-    stores: &BTreeMap<u64, String>,
+    stores: &InitialStores,
     lease_ms: u32,
     slots: u32,
     timeout: Duration,
@@ -204,13 +242,13 @@ pub(crate) async fn create_cluster(
     let is_retry = described.iter().any(|d| !d.cluster.is_empty());
     let addresses: Vec<&str> = described
         .iter()
-        .zip(stores.values())
+        .zip(stores.members.values())
         .filter(|(d, _)| !is_retry || !d.cluster.is_empty())
         .map(|(_, address)| address.as_str())
         .take(if is_retry { usize::MAX } else { 1 })
         .collect();
     for address in addresses.into_iter().cycle() {
-        let status = match StoreClient::new(open_channel(address)?)
+        let status = match StoreClient::new(stores.open_channel(address)?)
             .init(request.clone())
             .await
         {
@@ -239,9 +277,7 @@ pub(crate) async fn create_cluster(
 ///
 /// # Errors
 /// A store does not answer.
-pub(crate) async fn await_all_joined(
-    stores: &BTreeMap<u64, String>,
-) -> anyhow::Result<Option<String>> {
+pub(crate) async fn await_all_joined(stores: &InitialStores) -> anyhow::Result<Option<String>> {
     let deadline = Instant::now() + SILENT_STORE_TIMEOUT;
     loop {
         let described = describe_stores(stores, deadline).await?;
@@ -256,7 +292,7 @@ pub(crate) async fn await_all_joined(
 }
 
 /// Returns a line for each store with its cluster.
-fn cluster_table(stores: &BTreeMap<u64, String>, described: &[DescribeResponse]) -> String {
+fn cluster_table(stores: &InitialStores, described: &[DescribeResponse]) -> String {
     let line = |((id, address), found): ((&u64, &String), &DescribeResponse)| {
         let cluster = match <[u8; 16]>::try_from(found.cluster.as_ref()) {
             Ok(bytes) => format!("cluster {:032x}", u128::from_be_bytes(bytes)),
@@ -265,31 +301,33 @@ fn cluster_table(stores: &BTreeMap<u64, String>, described: &[DescribeResponse])
         };
         format!("\n  store {id} at {address} -> {cluster}")
     };
-    stores.iter().zip(described).map(line).collect()
+    stores.members.iter().zip(described).map(line).collect()
 }
 
 /// Requests the identities of all stores at once, in the order of their ids.
 async fn describe_stores(
-    stores: &BTreeMap<u64, String>,
+    stores: &InitialStores,
     deadline: Instant,
 ) -> anyhow::Result<Vec<DescribeResponse>> {
     // One that names its cluster brings it forward: the stores are not being started for the first
     // time.
     let deadline = Mutex::new(deadline);
     let requests = stores
+        .members
         .iter()
-        .map(|(id, address)| describe_store(*id, address, &deadline));
+        .map(|(id, address)| describe_store(stores, *id, address, &deadline));
     try_join_all(requests).await
 }
 
 /// Requests the identity of a store until it answers or the deadline has passed.
 async fn describe_store(
+    stores: &InitialStores,
     id: u64,
     address: &str,
     deadline: &Mutex<Instant>,
 ) -> anyhow::Result<DescribeResponse> {
     loop {
-        let mut store = StoreClient::new(open_channel(address)?);
+        let mut store = StoreClient::new(stores.open_channel(address)?);
         let described = store.describe(DescribeRequest {});
         let described = timeout(DESCRIBE_TIMEOUT, described).await;
         let response = described.unwrap_or_else(|_| {
@@ -320,23 +358,22 @@ async fn describe_store(
                 ))
                 .into());
             }
+            Err(status)
+                if matches!(
+                    status.code(),
+                    tonic::Code::PermissionDenied | tonic::Code::Unauthenticated
+                ) =>
+            {
+                bail!("store {id} at {address}: {}", status.message());
+            }
             Err(status) if Instant::now() > *deadline.lock() => {
+                let cause = local_cause(&status).unwrap_or_else(|| status.message().to_owned());
                 let text = format!(
-                    "store {id} at {address} does not answer ({}); start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`",
-                    status.message()
+                    "store {id} at {address} does not answer ({cause}); start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`"
                 );
                 return Err(ServerUnavailable(text).into());
             }
             Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
-}
-
-fn open_channel(address: &str) -> anyhow::Result<Channel> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))
-        .with_context(|| format!("address {address:?}"))?;
-    Ok(endpoint
-        .connect_timeout(Duration::from_secs(1))
-        .timeout(Duration::from_secs(10))
-        .connect_lazy())
 }

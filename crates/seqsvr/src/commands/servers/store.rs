@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use seqsvr_net::tls::Role;
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, StoreEnvironment, StoreServer};
 
@@ -13,6 +14,7 @@ use crate::server::fd_limit::{EndpointLimit, ServerParts, fit_connection_limits}
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
 use crate::server::startup_banner::StartupBanner;
+use crate::server::tls::{self, ServerTls};
 use crate::server::{private_dir, shutdown_signal};
 
 /// Maximum time that a failed store waits for its parts to end.
@@ -22,6 +24,16 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     let identity_args = args.identity;
     let listen = ListenAddress::resolve("--listen", &identity_args.listen, STORE_PORT)?;
     let addresses = EndpointAddresses::resolve_for_store(&args.http)?;
+    let name = &identity_args.listen;
+    let has_tls = args.tls_dir.is_some();
+    let advertise = tls::advertised_name(identity_args.advertise, name, has_tls);
+    let tls = ServerTls::read(
+        args.tls_dir.as_deref(),
+        args.insecure,
+        Role::Store,
+        advertise.as_ref().unwrap_or(name),
+    )?;
+    let listen = listen.under_tls(tls.is_on());
     let rules = ListenRules {
         server: "StoreSvr",
         is_insecure: args.insecure,
@@ -41,8 +53,8 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     let connections_cap = fit_connection_limits(parts, &endpoint_limits)?;
     private_dir::close_dir("--data-dir", &identity_args.data_dir)?;
     let mut options = Options::new(identity_args.id, listen.address(), &identity_args.data_dir);
-    options.advertise_address = identity_args.advertise;
-    options.insecure = args.insecure;
+    options.advertise_address = advertise;
+    options.security = tls.security(args.insecure);
     options.moved_data_dir = args.moved_data_dir;
     options.connections_max = connections_max.min(connections_cap) as usize;
     options.streams_max = args.connection_limits.streams_max;
@@ -51,6 +63,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     options.election_max_ms = 2 * args.election_timeout_ms;
     let environment = StoreEnvironment {
         core: Some(start_store_runtime()?),
+        transport: tls.transport(),
         ..StoreEnvironment::system()
     };
     let store = StoreServer::start_in(options, environment).await?;
@@ -81,7 +94,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
                     "cluster",
                     "none yet: waiting for `seqsvr init` or `seqsvr member add`",
                 )
-                .with_security(args.insecure)
+                .with_security(args.insecure, &tls)
                 .with_commands(&[
                     format!(
                         "seqsvr init --stores {}={address}    # a new cluster; list all its stores: 1=A,2=B,3=C",
@@ -95,9 +108,10 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         }
     }
     if identity.cluster.is_some() {
-        banner = banner.with_security(args.insecure);
+        banner = banner.with_security(args.insecure, &tls);
     }
     banner.print();
+    tls.start_expiry_warnings();
     if args.insecure {
         start_insecure_warnings();
     }

@@ -51,7 +51,9 @@ fn spawn_connection_to(
             local: ([127, 0, 0, 1], 6_380).into(),
             shutdown,
         };
-        let share = ConnectionQuota::new(([127, 0, 0, 1], 1).into());
+        let share = ConnectionQuota::new(seqsvr_net::ConnectionPeer::plaintext(
+            ([127, 0, 0, 1], 1).into(),
+        ));
         connection
             .run(Box::new(server_end), share)
             .await

@@ -68,7 +68,7 @@ impl Display for Role {
 /// A text or certificate without an identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadIdentity(pub(super) String);
+pub struct BadIdentity(pub(crate) String);
 
 /// Identity of a peer or of this process, as a certificate has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

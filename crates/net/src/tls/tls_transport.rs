@@ -1,0 +1,165 @@
+//! A transport under TLS.
+//!
+//! Invariant: the handshakes of a server run in the runtime that listens, not in the one that
+//! serves the connection. Schedule that breaks it: a StoreSvr serves new connections on the threads
+//! of Raft, and a stranger makes thousands of handshakes a second, each half a millisecond of
+//! signatures. The heartbeats wait behind them, and the stores elect another leader.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rustls::pki_types::ServerName;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+use super::bad_tls_dir::BadTlsDir;
+use super::handshake::{ExpectedServer, HandshakeAcceptor, RefusalLog};
+use super::lazy_tls::LazyTls;
+use super::tls_dir::TlsDir;
+use crate::peer::{ConnectionPeer, Role};
+use crate::transport::{ByteStream, Listener, PendingConnection, TcpTransport, Transport};
+
+/// Another transport, under TLS with the certificate of one directory.
+pub struct TlsTransport {
+    inner: Arc<dyn Transport>,
+    dir: Arc<TlsDir>,
+    /// Role of the servers to which connections succeed; None: of any server.
+    role: Option<Role>,
+}
+
+impl TlsTransport {
+    /// Returns TCP under TLS with the certificate of a directory, as a caller uses it.
+    ///
+    /// # Errors
+    /// The directory cannot be used.
+    pub fn from_dir(dir: &Path) -> Result<Arc<dyn Transport>, BadTlsDir> {
+        let dir = Arc::new(TlsDir::read(dir)?);
+        Ok(Arc::new(TlsTransport::new(Arc::new(TcpTransport), dir)))
+    }
+
+    /// Makes it over `inner`.
+    pub fn new(inner: Arc<dyn Transport>, dir: Arc<TlsDir>) -> TlsTransport {
+        TlsTransport {
+            inner,
+            dir,
+            role: None,
+        }
+    }
+}
+
+impl Transport for TlsTransport {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
+        let connecting = self.inner.connect(address.clone());
+        let (dir, role) = (self.dir.clone(), self.role);
+        async move {
+            let host = host_of(&address);
+            let server = ExpectedServer {
+                host: ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+                domain: dir.domain(),
+                role,
+                words: format!("the server at {address}"),
+            };
+            let io = connecting.await?;
+            let words = server.words.clone();
+            let stream = LazyTls::new(server.connect(io, dir.client_config()), words);
+            Ok(Box::new(stream) as Box<dyn ByteStream>)
+        }
+        .boxed()
+    }
+
+    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        let listening = self.inner.listen(address);
+        let acceptor = Arc::new(HandshakeAcceptor {
+            config: self.dir.server_config(),
+            domain: self.dir.domain(),
+            refusals: RefusalLog::default(),
+        });
+        async move {
+            let inner = listening.await?;
+            let runtime = Handle::current();
+            let listener = TlsListener {
+                inner,
+                acceptor,
+                runtime,
+            };
+            Ok(Box::new(listener) as Box<dyn Listener>)
+        }
+        .boxed()
+    }
+
+    fn narrow(&self, role: Role) -> Option<Arc<dyn Transport>> {
+        Some(Arc::new(TlsTransport {
+            inner: self.inner.clone(),
+            dir: self.dir.clone(),
+            role: Some(role),
+        }))
+    }
+}
+
+/// Returns the host of `host:port`, an IPv6 address without its brackets.
+fn host_of(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+struct TlsListener {
+    inner: Box<dyn Listener>,
+    acceptor: Arc<HandshakeAcceptor>,
+    /// Runtime of the handshakes.
+    runtime: Handle,
+}
+
+impl Listener for TlsListener {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, ConnectionPeer)>> {
+        async move {
+            let (io, plain) = self.inner.accept().await?;
+            let peer = ConnectionPeer::before_handshake(plain.remote());
+            let (acceptor, runtime) = (self.acceptor.clone(), self.runtime.clone());
+            let stream = open_stream(acceptor, runtime, io, peer.clone());
+            Ok((stream, peer))
+        }
+        .boxed()
+    }
+
+    fn accept_for_any(&mut self) -> BoxFuture<'_, io::Result<PendingConnection>> {
+        async move {
+            let pending = self.inner.accept_for_any().await?;
+            let (acceptor, runtime) = (self.acceptor.clone(), self.runtime.clone());
+            let peer = ConnectionPeer::before_handshake(pending.remote);
+            Ok(PendingConnection {
+                open: Box::new(move || Ok(open_stream(acceptor, runtime, (pending.open)()?, peer))),
+                local: pending.local,
+                remote: pending.remote,
+            })
+        }
+        .boxed()
+    }
+}
+
+fn open_stream(
+    acceptor: Arc<HandshakeAcceptor>,
+    runtime: Handle,
+    io: Box<dyn ByteStream>,
+    peer: ConnectionPeer,
+) -> Box<dyn ByteStream> {
+    let words = format!("the caller at {}", peer.remote());
+    let opening = async move {
+        // Dropped with the stream, it ends the handshake.
+        let mut handshake = JoinSet::new();
+        handshake.spawn_on(async move { acceptor.accept(io, peer).await }, &runtime);
+        match handshake.join_next().await {
+            Some(Ok(opened)) => opened,
+            Some(Err(error)) => Err(io::Error::other(error)),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    };
+    Box::new(LazyTls::new(opening, words))
+}

@@ -1,0 +1,130 @@
+//! TLS of a server: its certificate is read and checked before the process opens a port.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use seqsvr_metrics::ServerSecurity;
+use seqsvr_net::tls::{BadTlsDir, EXPIRY_WARNING_DAYS, Role, TlsDir, TlsTransport};
+use seqsvr_net::{TcpTransport, Transport};
+
+use tokio::time::interval;
+
+use crate::output::exit_code::BadInput;
+
+/// Interval of the warnings of a certificate that ends soon.
+const WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
+
+/// TLS of one server; without a directory, none.
+#[derive(Clone)]
+pub(crate) struct ServerTls(Option<Arc<TlsDir>>);
+
+impl ServerTls {
+    /// Returns that of a server without a directory.
+    pub(crate) fn none() -> ServerTls {
+        ServerTls(None)
+    }
+
+    /// Reads the directory of `--tls-dir`. Its certificate must be for this role, and for the host
+    /// of the address under which others reach the server.
+    ///
+    /// # Errors
+    /// The directory cannot be used, or `--insecure` is set as well.
+    pub(crate) fn read(
+        dir: Option<&Path>,
+        is_insecure: bool,
+        role: Role,
+        advertise: &str,
+    ) -> Result<ServerTls, BadInput> {
+        let Some(path) = dir else {
+            return Ok(ServerTls::none());
+        };
+        if is_insecure {
+            return Err(BadInput(
+                "--tls-dir with --insecure: the one closes the server to strangers, the other opens it; use one of them".to_owned(),
+            ));
+        }
+        let read = TlsDir::read(path);
+        let dir = read.map_err(|e| BadInput(format!("--tls-dir: {e}")))?;
+        let bad = |e: BadTlsDir| BadInput(format!("--tls-dir {}: {e}", path.display()));
+        dir.check_role(role).map_err(bad)?;
+        let host = advertise
+            .rsplit_once(':')
+            .map_or(advertise, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        dir.check_host(host).map_err(bad)?;
+        Ok(ServerTls(Some(Arc::new(dir))))
+    }
+
+    /// Returns whether the gRPC port is under TLS.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns the network of the server.
+    pub(crate) fn transport(&self) -> Arc<dyn Transport> {
+        match &self.0 {
+            Some(dir) => Arc::new(TlsTransport::new(Arc::new(TcpTransport), dir.clone())),
+            None => Arc::new(TcpTransport),
+        }
+    }
+
+    /// Returns what status and metrics show.
+    pub(crate) fn security(&self, insecure: bool) -> ServerSecurity {
+        let end = self.0.as_ref().map(|dir| dir.certificate().not_after);
+        let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+        ServerSecurity {
+            insecure,
+            certificate_expiry_s: end.map_or(0, |end| end.as_secs()),
+        }
+    }
+
+    /// Logs a warning now and every day while the certificate ends soon, until the runtime ends.
+    pub(crate) fn start_expiry_warnings(&self) {
+        let Some(dir) = self.0.clone() else {
+            return;
+        };
+        tokio::spawn(async move {
+            let mut due = interval(WARNING_INTERVAL);
+            loop {
+                due.tick().await;
+                let days = days_left(&dir);
+                if days < EXPIRY_WARNING_DAYS {
+                    tracing::warn!(
+                        identity = %dir.identity(),
+                        days_left = days,
+                        "the certificate of this server ends soon; make a new one with `seqsvr cert`, replace the directory of --tls-dir, and restart this server"
+                    );
+                }
+            }
+        });
+    }
+
+    /// Returns the protection of the gRPC port, for the banner; None: there is none.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let dir = self.0.as_ref()?;
+        let days = days_left(dir);
+        Some(format!(
+            "TLS 1.3 for gRPC as {}, for {days} days more; other endpoints: loopback only",
+            dir.identity()
+        ))
+    }
+}
+
+/// Returns how many days the certificate of a directory is valid from now on.
+#[expect(clippy::disallowed_methods, reason = "certificates are in wall time")]
+fn days_left(dir: &TlsDir) -> i64 {
+    dir.certificate().days_left(SystemTime::now())
+}
+
+/// Returns the address under which others reach a server: that of `--advertise`, or under TLS the
+/// name of `--listen`, since its certificate is for that name. None: the address that it listens
+/// on.
+pub(crate) fn advertised_name(
+    advertise: Option<String>,
+    listen: &str,
+    has_tls: bool,
+) -> Option<String> {
+    let is_name = |text: &str| text.parse::<std::net::SocketAddr>().is_err();
+    advertise.or_else(|| (has_tls && is_name(listen)).then(|| listen.to_owned()))
+}
