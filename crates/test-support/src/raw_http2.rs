@@ -3,8 +3,8 @@
 
 use std::io;
 
+use seqsvr_net::{ByteStream, TcpTransport, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -23,7 +23,7 @@ const SENT_FRAME_MAX: usize = 1 << 14;
 
 /// One connection.
 pub struct RawHttp2 {
-    stream: TcpStream,
+    stream: Box<dyn ByteStream>,
 }
 
 /// An event received from the server.
@@ -41,8 +41,11 @@ impl RawHttp2 {
     /// Connects and sends the preface. The server may send `window` bytes of each answer without a
     /// window update; 0: none.
     pub async fn connect(address: &str, window: u32) -> io::Result<RawHttp2> {
-        let mut stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
+        RawHttp2::over(TcpTransport.connect(address.to_owned()).await?, window).await
+    }
+
+    /// Sends the preface over a stream, as [`RawHttp2::connect`] does.
+    pub async fn over(mut stream: Box<dyn ByteStream>, window: u32) -> io::Result<RawHttp2> {
         let mut preface = PREFACE.to_vec();
         // SETTINGS_INITIAL_WINDOW_SIZE.
         let setting = [&[0, 4][..], &window.to_be_bytes()].concat();

@@ -9,6 +9,7 @@
 //! To add a scenario, add a file in this folder, its `mod`, and its line in the list. Scenarios
 //! run one at a time, each as the only load of the machine.
 
+pub mod access;
 pub mod dev;
 pub mod faults;
 pub mod five_processes;
@@ -47,6 +48,7 @@ const OWNERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
 macro_rules! scenarios {
     ($each:ident) => {
         $each! {
+            access::strangers_change_nothing: "strangers forge a close and fill the stores with half-sent messages: refused under TLS, no call fails";
             dev::dev: "`seqsvr dev` is used, killed and started again";
             five_processes::five_processes: "200,000 mixed calls without a fault; the check finds planted ones";
             owner_killed::owner_killed: "an owner is killed: served elsewhere within W + 2 s, calls for other keys do not fail";

@@ -1,5 +1,6 @@
 //! Protocols and networks between callers and servers.
 
+mod access;
 mod admin_relay;
 mod dashboard;
 mod grpc_standards;

@@ -181,7 +181,7 @@ async fn metrics_in_output_docs_and_dashboards_are_the_same() {
     for name in plain {
         // It has one name on all servers.
         let prefix = match &**name {
-            "insecure" | "log_lines_dropped" => "seqsvr_",
+            "insecure" | "certificate_expiry_seconds" | "log_lines_dropped" => "seqsvr_",
             _ => "seqsvr_alloc_",
         };
         let names = metric(prefix, name);
@@ -191,7 +191,12 @@ async fn metrics_in_output_docs_and_dashboards_are_the_same() {
         for name in cluster.store_counters(store).await.keys() {
             let by_store = name.starts_with("raft_follower_lag_entries_")
                 || name.starts_with("raft_follower_last_ack_age_ms_");
-            let of_every_server = ["insecure", "log_lines_dropped"].contains(&&**name);
+            let of_every_server = [
+                "insecure",
+                "certificate_expiry_seconds",
+                "log_lines_dropped",
+            ]
+            .contains(&&**name);
             let prefix = if name.starts_with("raft_") || of_every_server {
                 "seqsvr_"
             } else {

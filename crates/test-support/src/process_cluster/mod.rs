@@ -1,6 +1,6 @@
 //! A whole cluster of processes on loopback, created with `store`, `init` and `alloc`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seqsvr_client::{Client, ClientOptions};
@@ -9,6 +9,10 @@ use tempfile::TempDir;
 use crate::build_variant;
 use crate::process::{ServerProcess, free_ports, release_binary, run_command};
 use crate::wait::wait_until;
+
+mod process_pki;
+
+pub use process_pki::ProcessPki;
 
 /// Maximum time until every slot of a new or restarted cluster has an owner.
 const ASSIGNMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -41,6 +45,11 @@ pub fn store_args(id: u64, address: &str, data_dir: &str) -> Vec<String> {
     args.map(str::to_owned).to_vec()
 }
 
+fn with_flags<'a>(flags: &[&'a str], more: &'a [String]) -> Vec<&'a str> {
+    let more = more.iter().map(String::as_str);
+    flags.iter().copied().chain(more).collect()
+}
+
 /// A cluster of StoreSvrs and AllocSvrs. Dropping it kills all processes.
 pub struct ProcessCluster {
     /// StoreSvrs, in the order of their ids.
@@ -54,6 +63,10 @@ pub struct ProcessCluster {
     /// Ports of each AllocSvr's Redis and HTTP endpoints, on loopback.
     pub endpoint_ports: Vec<EndpointPorts>,
     binary: &'static Path,
+    /// Certificates, if all gRPC is under TLS.
+    pki: Option<ProcessPki>,
+    /// Directory of an operator's certificate.
+    operator_dir: Option<PathBuf>,
     // Declared last, so that the directory is removed after the processes have ended.
     dir: TempDir,
 }
@@ -84,6 +97,23 @@ impl ProcessCluster {
         .await
     }
 
+    /// Starts a cluster whose gRPC is under TLS. Its clients have an operator's certificate.
+    pub async fn start_secured(stores: u16, allocs: u16, lease_ms: u32) -> ProcessCluster {
+        let mut cluster = ProcessCluster::empty(release_binary());
+        let pki = ProcessPki::create(&cluster.dir().join("pki")).await;
+        cluster.operator_dir = Some(pki.issue("admin", "operator").await);
+        cluster.pki = Some(pki);
+        cluster
+            .start_all((stores, allocs), lease_ms, &[], &[])
+            .await;
+        cluster
+    }
+
+    /// Returns the certificates of a cluster under TLS.
+    pub fn pki(&self) -> &ProcessPki {
+        self.pki.as_ref().expect("a secured cluster")
+    }
+
     /// Starts a cluster of another binary.
     pub async fn start_with_binary(
         binary: &'static Path,
@@ -95,40 +125,86 @@ impl ProcessCluster {
 
     async fn start_configured(
         binary: &'static Path,
-        (stores, allocs): (u16, u16),
+        counts: (u16, u16),
         lease_ms: u32,
         store_flags: &[&str],
         alloc_flags: &[&str],
     ) -> ProcessCluster {
-        let mut cluster = ProcessCluster {
+        let mut cluster = ProcessCluster::empty(binary);
+        cluster
+            .start_all(counts, lease_ms, store_flags, alloc_flags)
+            .await;
+        cluster
+    }
+
+    fn empty(binary: &'static Path) -> ProcessCluster {
+        ProcessCluster {
             stores: Vec::new(),
             allocs: Vec::new(),
             store_addresses: Vec::new(),
             alloc_addresses: Vec::new(),
             endpoint_ports: Vec::new(),
             binary,
+            pki: None,
+            operator_dir: None,
             dir: tempfile::tempdir().expect("a directory"),
-        };
+        }
+    }
+
+    async fn start_all(
+        &mut self,
+        (stores, allocs): (u16, u16),
+        lease_ms: u32,
+        store_flags: &[&str],
+        alloc_flags: &[&str],
+    ) {
         for id in 1..=stores {
-            cluster.add_store_with(id, store_flags);
+            let tls = self.tls_flags("store", &format!("s{id}")).await;
+            self.add_store_with(id, &with_flags(store_flags, &tls));
         }
         let members: Vec<String> = (1..)
-            .zip(&cluster.store_addresses)
+            .zip(&self.store_addresses)
             .map(|(id, address)| format!("{id}={address}"))
             .collect();
         let lease = lease_ms.to_string();
-        let made =
-            run_command(&["init", "--stores", &members.join(","), "--lease-ms", &lease]).await;
+        let members = members.join(",");
+        let mut init = vec!["init", "--stores", &members, "--lease-ms", &lease];
+        let operator = self
+            .operator_dir
+            .as_ref()
+            .map(|dir| dir.display().to_string());
+        if let Some(dir) = &operator {
+            init.extend(["--tls-dir", dir]);
+        }
+        let made = run_command(&init).await;
         assert!(made.status.success(), "init: {made:?}");
-        let stores = ClientOptions::new(cluster.store_addresses.iter().cloned());
-        build_variant::alter_namespaces(&Client::new(stores).expect("good addresses")).await;
+        build_variant::alter_namespaces(&self.new_client_of(&self.store_addresses)).await;
         for n in 1..=allocs {
-            cluster.add_alloc(&format!("a{n}"), alloc_flags);
+            let name = format!("a{n}");
+            let tls = self.tls_flags("alloc", &name).await;
+            self.add_alloc(&name, &with_flags(alloc_flags, &tls));
         }
         if allocs > 0 {
-            cluster.wait_until_assigned(usize::from(allocs)).await;
+            self.wait_until_assigned(usize::from(allocs)).await;
         }
-        cluster
+    }
+
+    /// Makes the certificate of a server under TLS. Returns its flags.
+    async fn tls_flags(&self, role: &str, name: &str) -> Vec<String> {
+        let Some(pki) = &self.pki else {
+            return Vec::new();
+        };
+        let dir = pki.issue(role, name).await.display().to_string();
+        vec!["--tls-dir".to_owned(), dir]
+    }
+
+    /// Creates a client of these servers, with an operator's certificate under TLS.
+    fn new_client_of(&self, addresses: &[String]) -> Client {
+        let mut options = ClientOptions::new(addresses.iter().cloned());
+        if let Some(dir) = &self.operator_dir {
+            options = options.with_tls_dir(dir);
+        }
+        Client::new(options).expect("good addresses")
     }
 
     /// Starts one more StoreSvr on an empty directory and appends it to `stores`. The new store
@@ -188,8 +264,7 @@ impl ProcessCluster {
 
     /// Creates a client with the addresses of all AllocSvrs and default settings.
     pub fn new_client(&self) -> Client {
-        let options = ClientOptions::new(self.alloc_addresses.iter().cloned());
-        Client::new(options).expect("good addresses")
+        self.new_client_of(&self.alloc_addresses)
     }
 
     /// Returns every process, stores first.

@@ -1,0 +1,251 @@
+//! Strangers at the ports of a cluster: a forged close of a section, and half-sent messages that
+//! fill a store.
+//!
+//! The same attacks are made on a cluster without TLS, where they succeed, so that the test would
+//! see them. Checked under TLS: no call of a caller fails, the history holds, no lease is lost.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqsvr_client::{Client, Key};
+use seqsvr_net::tls::TlsTransport;
+use seqsvr_net::{ChannelPool, TcpTransport, Transport};
+use seqsvr_proto::v1::store_client::StoreClient;
+use seqsvr_proto::v1::{Close, Fence, SectionCommand, SubmitRequest, section_command};
+use seqsvr_test_support::callers::{EndpointCaller, TestCaller};
+use seqsvr_test_support::history::History;
+use seqsvr_test_support::process_cluster::{ProcessCluster, ProcessPki};
+use seqsvr_test_support::raw_http2::RawHttp2;
+use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
+use seqsvr_test_support::test_keys;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tonic::{Code, Status};
+
+use crate::scenario::ScenarioOutcome;
+
+const LEASE_MS: u32 = 3_000;
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+const CALLS_PER_PHASE: u64 = 3_000;
+/// Uid whose section is closed by force.
+const VICTIM: u64 = 8;
+/// Numbers that its callers have before that.
+const NUMBERS_BEFORE: u64 = 100_000;
+/// Generations of the section that the stranger tries.
+const GENERATIONS: u64 = 8;
+/// Connections that hold messages, and what each sends: together more than a store takes.
+const HOLDERS: usize = 4;
+const HELD_CALLS: u32 = 20;
+const HELD_BYTES: usize = 4 << 20;
+/// Time of the half-sent messages: longer than the lease, and than the wait after which a session
+/// expires.
+const HOLD_DURATION: Duration = Duration::from_secs(10);
+const APPEND: &str = "/seqsvr.v1.Raft/Append";
+
+/// One who reaches the ports.
+struct Stranger {
+    what: &'static str,
+    transport: Arc<dyn Transport>,
+}
+
+/// Strangers without a certificate, with one of another CA, and with one of a caller reach all
+/// ports. They take nothing, change nothing and stop no lease.
+pub async fn strangers_change_nothing() -> ScenarioOutcome {
+    let mut outcome = ScenarioOutcome::default();
+
+    // 1. Without TLS the attack succeeds: numbers repeat.
+    let plain: Arc<dyn Transport> = Arc::new(TcpTransport);
+    let mut open = ProcessCluster::start(3, 2, LEASE_MS).await;
+    let client = open.new_client();
+    let last = take_numbers(&client).await;
+    let forged = forge_close(&open, &client, plain.clone()).await;
+    forged.expect("a store without TLS takes the commands of every caller");
+    kill_owner(&mut open, &client).await;
+    let again = client.with_deadline(TEST_TIMEOUT).default_namespace();
+    let first = again.next(VICTIM).await.expect("the other AllocSvr serves");
+    assert!(
+        first.first <= last,
+        "{} after {last}: no attack",
+        first.first
+    );
+    outcome.note(format!("without TLS: {last}, then {} again", first.first));
+    drop(open);
+
+    // 2. The same cluster under TLS, under load.
+    let mut cluster = ProcessCluster::start_secured(3, 2, LEASE_MS).await;
+    let client = cluster.new_client();
+    test_keys::create_third_namespace(&client).await;
+    let [redis, http] = EndpointCaller::redis_and_http(&cluster, &cluster.alloc_addresses)
+        .map(TestCaller::Endpoint);
+    let callers = [TestCaller::Sdk(client.clone()), redis, http];
+    let history = History::create(cluster.dir());
+    let keys = test_keys::all_test_keys();
+    let load = RecordedLoad::start(&history, keys, &callers, 8, UNTIL_STOPPED);
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let before = load.answered_calls();
+    let sessions = count_sessions(&cluster).await;
+    let last = take_numbers(&client).await;
+
+    let tls = |dir: &Path| TlsTransport::from_dir(dir).expect("a good directory");
+    let foreign = ProcessPki::create(&cluster.dir().join("foreign")).await;
+    let strangers = [
+        Stranger {
+            what: "a caller without TLS",
+            transport: plain,
+        },
+        Stranger {
+            what: "an AllocSvr of another CA",
+            transport: tls(&foreign.issue("alloc", "a1").await),
+        },
+        Stranger {
+            what: "a caller of numbers",
+            transport: tls(&cluster.pki().issue("client", "billing").await),
+        },
+        Stranger {
+            what: "an operator",
+            transport: tls(&cluster.pki().issue("admin", "mallory").await),
+        },
+    ];
+
+    // 3. No forged command reaches the state.
+    for stranger in &strangers {
+        let forged = forge_close(&cluster, &client, stranger.transport.clone()).await;
+        let status = forged.expect_err(stranger.what);
+        let code = status.code();
+        let is_refused = matches!(
+            code,
+            Code::PermissionDenied | Code::Unavailable | Code::Unknown
+        );
+        assert!(is_refused, "{}: {status}", stranger.what);
+        outcome.note(format!("{}: {code:?}", stranger.what));
+    }
+
+    // 4. Half-sent messages stop no renewal.
+    for stranger in &strangers {
+        let held = hold_messages(&cluster.store_addresses, &stranger.transport).await;
+        outcome.note(format!("{}: {held} messages were begun", stranger.what));
+        assert_eq!(
+            count_sessions(&cluster).await,
+            sessions,
+            "{}",
+            stranger.what
+        );
+    }
+    outcome.calls_during_fault = load.answered_calls() - before;
+    load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    let summary = load.stop().await;
+    outcome.add_load("load", &summary);
+    summary.assert_none_failed();
+    cluster.assert_none_ended();
+    let report = history.check();
+    assert_eq!(report.answered_calls(), summary.answered);
+
+    // 5. The section has its numbers also after its owner is gone.
+    kill_owner(&mut cluster, &client).await;
+    let again = client.with_deadline(TEST_TIMEOUT).default_namespace();
+    let first = again.next(VICTIM).await.expect("the other AllocSvr serves");
+    assert!(first.first > last, "{} after {last}", first.first);
+    outcome
+}
+
+/// Takes numbers of the victim. Returns the last one.
+async fn take_numbers(client: &Client) -> u64 {
+    let numbers = client.default_namespace();
+    let taken = numbers.next_n(VICTIM, NUMBERS_BEFORE as u32).await;
+    taken.expect("numbers").last
+}
+
+/// Submits to the leading store that the section of the victim was closed at 0, under the epoch and
+/// the generations that it may have.
+async fn forge_close(
+    cluster: &ProcessCluster,
+    client: &Client,
+    transport: Arc<dyn Transport>,
+) -> Result<(), Status> {
+    let table = client.routes().await.expect("routes");
+    let namespace = table.namespace("default").expect("it always exists");
+    let key = Key::Uid(VICTIM);
+    let (section, slot) = table.locate(namespace, key.as_ref()).expect("a uid");
+    let fence = Fence {
+        slot: slot.0.into(),
+        epoch: table.route(slot).expect("its route").epoch.0,
+        namespace: section.namespace.0,
+        section: section.section.0,
+    };
+    let close = |generation| SectionCommand {
+        fence: Some(fence),
+        command: Some(section_command::Command::Close(Close {
+            generation,
+            high_water_mark: 0,
+        })),
+    };
+    let leader = &cluster.store_addresses[cluster.leader().await];
+    let channel = ChannelPool::with_transport(transport).get(leader);
+    let mut store = StoreClient::new(channel.expect("a good address"));
+    let request = SubmitRequest {
+        commands: (1..=GENERATIONS).map(close).collect(),
+        cluster_tag: 0,
+    };
+    let submitting = timeout(TEST_TIMEOUT, store.submit(request));
+    submitting.await.expect("an answer in time").map(drop)
+}
+
+/// Kills the AllocSvr that owns the victim.
+async fn kill_owner(cluster: &mut ProcessCluster, client: &Client) {
+    let table = client.routes().await.expect("routes");
+    let namespace = table.namespace("default").expect("it always exists");
+    let key = Key::Uid(VICTIM);
+    let (_, slot) = table.locate(namespace, key.as_ref()).expect("a uid");
+    let owner = table.route(slot).and_then(|route| route.owner.as_ref());
+    let address = owner.expect("an owner").address.clone();
+    let index = cluster.alloc_addresses.iter().position(|a| *a == address);
+    cluster.kill_alloc(index.expect("an AllocSvr of the cluster"));
+}
+
+/// Returns how many sessions the AllocSvrs have opened: one more for each lost lease.
+async fn count_sessions(cluster: &ProcessCluster) -> u64 {
+    let allocs = &cluster.alloc_addresses;
+    cluster.sum_counter(allocs, "sessions_opened").await
+}
+
+/// Sends all but the last byte of large messages of Raft to every store, again and again. Returns
+/// how many were begun.
+async fn hold_messages(stores: &[String], transport: &Arc<dyn Transport>) -> u64 {
+    let until = Instant::now() + HOLD_DURATION;
+    let mut holders = JoinSet::new();
+    for _ in 0..HOLDERS {
+        for address in stores {
+            let (address, transport) = (address.clone(), transport.clone());
+            holders.spawn(async move {
+                let mut begun = 0;
+                while Instant::now() < until {
+                    let holding = hold_connection(&address, &transport, &mut begun);
+                    // It ends early if the store closes the connection.
+                    let _ = timeout_at(until, holding).await;
+                    sleep(Duration::from_millis(50)).await;
+                }
+                begun
+            });
+        }
+    }
+    holders.join_all().await.into_iter().sum()
+}
+
+async fn hold_connection(
+    address: &str,
+    transport: &Arc<dyn Transport>,
+    begun: &mut u64,
+) -> std::io::Result<()> {
+    let stream = transport.connect(address.to_owned()).await?;
+    let mut connection = RawHttp2::over(stream, 65_535).await?;
+    let message = vec![0; HELD_BYTES - 1];
+    for n in 0..HELD_CALLS {
+        connection
+            .start_call(2 * n + 1, APPEND, HELD_BYTES, &message)
+            .await?;
+        *begun += 1;
+    }
+    while connection.next_event().await.is_ok() {}
+    Ok(())
+}
