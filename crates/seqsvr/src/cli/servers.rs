@@ -109,15 +109,15 @@ pub(crate) struct StoreIdentityArgs {
 pub(crate) struct StoreArgs {
     #[command(flatten)]
     pub(crate) identity: StoreIdentityArgs,
-    /// Directory with ca.pem, cert.pem and key.pem: all gRPC of this server is under TLS.
+    /// Directory with ca.pem, cert.pem and key.pem, for TLS of all gRPC.
     ///
     /// `seqsvr cert` makes it. With it, --listen may be an address that other machines reach.
     #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
     /// Serve every program that reaches the addresses. For labs only.
     ///
-    /// Without this flag, a server on an address that other machines reach starts only with
-    /// --tls-dir.
+    /// Without this flag or --tls-dir, a server on an address that other machines reach does not
+    /// start.
     #[arg(long, env = "SEQSVR_INSECURE", value_parser = BoolishValueParser::new())]
     pub(crate) insecure: bool,
     /// Accept a copied or moved data directory, once.
@@ -215,15 +215,15 @@ pub(crate) struct AllocArgs {
         value_parser = parse_advertise_address
     )]
     pub(crate) advertise: Option<String>,
-    /// Directory with ca.pem, cert.pem and key.pem: all gRPC of this server is under TLS.
+    /// Directory with ca.pem, cert.pem and key.pem, for TLS of all gRPC.
     ///
     /// `seqsvr cert` makes it. With it, --listen may be an address that other machines reach.
     #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
     /// Serve every program that reaches the addresses. For labs only.
     ///
-    /// Without this flag, a server on an address that other machines reach starts only with
-    /// --tls-dir.
+    /// Without this flag or --tls-dir, a server on an address that other machines reach does not
+    /// start.
     #[arg(long, env = "SEQSVR_INSECURE", value_parser = BoolishValueParser::new())]
     pub(crate) insecure: bool,
     /// StoreSvr addresses.
