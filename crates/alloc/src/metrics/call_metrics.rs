@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::metrics::counters::EventCounter;
 
-/// One more than the greatest reason of the contract.
-const REASON_COUNT: usize = 19;
+/// One more than the greatest reason that a caller of `Sequence` gets.
+const REASON_COUNT: usize = 21;
 
 /// Methods of the `Sequence` service.
 #[derive(Clone, Copy, Debug)]
