@@ -2,7 +2,7 @@
 //! `call_reservation`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
@@ -11,13 +11,16 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
-use crate::byte_budget::ByteBudget;
 pub use crate::call_limiter::call_rule::{CallRule, Roles};
 pub use crate::call_limiter::call_shape::CallShape;
 use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
 use crate::call_reservation::{CallCounters, CallReservation, reserve_call};
 use crate::connection_quota::ConnectionQuota;
-use crate::peer::Caller;
+use crate::peer::{Caller, Role};
+
+/// Most bytes of messages that a server holds for callers of role `store`, beside those of all
+/// others: what the others hold never stops Raft.
+pub const STORE_BYTES_MAX: usize = 64 << 20;
 
 /// Bounds and counts of one server's calls; as a layer it enforces them, each call by its
 /// [`CallRule`].
@@ -27,10 +30,13 @@ pub struct CallLimiter {
     /// Answer to calls of methods without a rule.
     other_calls: &'static str,
     counters: Arc<CallCounters>,
+    /// Those of callers of role `store`.
+    store_counters: Arc<CallCounters>,
 }
 
 impl CallLimiter {
-    /// Makes the bounds of a server: `bytes_max` bytes of messages in all connections. `rule_of`
+    /// Makes the bounds of a server: `bytes_max` bytes of messages in all connections, and
+    /// [`STORE_BYTES_MAX`] in those of StoreSvrs that a certificate names. `rule_of`
     /// returns the rule of a method by its path, such as `/seqsvr.v1.Sequence/Next`. A call of a
     /// method without a rule is answered with UNIMPLEMENTED and the text `other_calls`: which
     /// server this is, and which one has them.
@@ -42,11 +48,8 @@ impl CallLimiter {
         CallLimiter {
             rule_of,
             other_calls,
-            counters: Arc::new(CallCounters {
-                calls_in_flight: AtomicUsize::new(0),
-                buffered: ByteBudget::new(bytes_max),
-                calls_rejected: AtomicU64::new(0),
-            }),
+            counters: CallCounters::new(bytes_max),
+            store_counters: CallCounters::new(STORE_BYTES_MAX),
         }
     }
 
@@ -55,8 +58,13 @@ impl CallLimiter {
         let path = call.uri().path();
         let rule = (self.rule_of)(path).ok_or_else(|| Status::unimplemented(self.other_calls))?;
         let quota = call.extensions().get::<ConnectionQuota>();
-        rule.check(quota.map_or(Caller::Unknown, ConnectionQuota::caller), path)?;
-        let reservation = reserve_call(&self.counters, quota.cloned())?;
+        let caller = quota.map_or(Caller::Unknown, ConnectionQuota::caller);
+        rule.check(caller, path)?;
+        let counters = match caller {
+            Caller::Certified(peer) if peer.role() == Role::Store => &self.store_counters,
+            _ => &self.counters,
+        };
+        let reservation = reserve_call(counters, quota.cloned())?;
         if rule.shape == CallShape::StandardStream {
             reservation.reserve_standard_stream()?;
         }
@@ -65,17 +73,21 @@ impl CallLimiter {
 
     /// Returns the calls under way.
     pub fn calls_in_flight(&self) -> u64 {
-        self.counters.calls_in_flight.load(Relaxed) as u64
+        self.sum(|counters| counters.calls_in_flight.load(Relaxed) as u64)
     }
 
     /// Returns the bytes of messages held.
     pub fn buffered_bytes(&self) -> u64 {
-        self.counters.buffered.held_bytes() as u64
+        self.sum(|counters| counters.buffered.held_bytes() as u64)
     }
 
     /// Returns the calls rejected since the start.
     pub fn calls_rejected(&self) -> u64 {
-        self.counters.calls_rejected.load(Relaxed)
+        self.sum(|counters| counters.calls_rejected.load(Relaxed))
+    }
+
+    fn sum(&self, count: fn(&CallCounters) -> u64) -> u64 {
+        count(&self.counters) + count(&self.store_counters)
     }
 }
 

@@ -13,6 +13,10 @@
 //! Invariant: a call counts of any service, until its answer has ended. Schedule that breaks it: a
 //! caller opens watches of health, whose answers begin at once and never end. Each costs some
 //! kilobytes; none of them counts any more.
+//!
+//! Invariant: what callers of other roles hold is not counted for StoreSvrs. Schedule that breaks
+//! it: AllocSvrs send the first halves of so many messages that a store takes no more bytes. No
+//! entry of the leader reaches it, and all leases end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -34,7 +38,7 @@ pub const CONTROL_REQUEST_BYTES_MAX: usize = 16 << 10;
 /// Delay after which a rejected call may be retried.
 const RETRY_AFTER_MS: u32 = 100;
 
-/// Counts of one server's calls.
+/// Counts of one server's calls, those of StoreSvrs or all others.
 #[derive(Debug)]
 pub(crate) struct CallCounters {
     pub(crate) calls_in_flight: AtomicUsize,
@@ -44,6 +48,15 @@ pub(crate) struct CallCounters {
 }
 
 impl CallCounters {
+    /// Makes counts of nothing, with a bound for the bytes.
+    pub(crate) fn new(bytes_max: usize) -> Arc<CallCounters> {
+        Arc::new(CallCounters {
+            calls_in_flight: AtomicUsize::new(0),
+            buffered: ByteBudget::new(bytes_max),
+            calls_rejected: AtomicU64::new(0),
+        })
+    }
+
     fn reject(&self, text: &str) -> Status {
         self.calls_rejected.fetch_add(1, Relaxed);
         let fault = RpcError::new(Reason::Overloaded, text).with_retry_after_ms(RETRY_AFTER_MS);

@@ -26,7 +26,8 @@ mod transport;
 
 pub use byte_budget::{ByteBudget, add_within};
 pub use call_limiter::{
-    CallLimiter, CallRule, CallShape, LimitedService, RetainedBytes, Roles, StreamMeter,
+    CallLimiter, CallRule, CallShape, LimitedService, RetainedBytes, Roles, STORE_BYTES_MAX,
+    StreamMeter,
 };
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};
 pub use channel_pool::{CHANNELS_MAX, ChannelPool};

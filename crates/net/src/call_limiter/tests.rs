@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -399,6 +400,33 @@ async fn bytes_of_all_connections_are_bounded() {
     assert_eq!(status_code(&served), None);
     drop((kept, rejection, served));
     assert_eq!(calls.buffered_bytes(), 0);
+}
+
+/// Schedule: AllocSvrs hold all bytes that a store has for callers. Those of Raft still pass, and
+/// have a bound too.
+#[tokio::test]
+async fn stores_have_bytes_of_their_own() {
+    const RULE: CallRule = CallRule::new(CallShape::Unary, Roles::ANY);
+    let full = CONNECTION_BUFFERED_BYTES_MAX;
+    let calls = CallLimiter::new(full, |_| Some(RULE), "no such call");
+    let mut service = calls.layer(service_fn(echo_body));
+    let mut kept = Vec::new();
+    for (who, bytes, expected) in [
+        ("alloc/a1", full, None),
+        ("alloc/a2", 1, Some(Code::ResourceExhausted)),
+        ("store/s1", full, None),
+        ("store/s2", 1, Some(Code::ResourceExhausted)),
+    ] {
+        let share = ConnectionQuota::new(certified(Ok(&format!("seqsvr://p/{who}"))));
+        let answer = service.call(next_many_request(&share, bytes, true)).await;
+        let answer = answer.unwrap();
+        assert_eq!(status_code(&answer), expected, "{who}");
+        kept.push(answer);
+    }
+    assert_eq!(calls.buffered_bytes(), (full + STORE_BYTES_MAX) as u64);
+    assert_eq!(calls.calls_rejected(), 2);
+    drop(kept);
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
 }
 
 mod standard_services;
