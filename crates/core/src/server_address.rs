@@ -30,7 +30,9 @@ pub fn parse_server_address(text: &str, default_port: u16) -> Result<String, Bad
         why: why.to_owned(),
     };
     if text.starts_with("https://") {
-        return Err(bad("TLS is not served yet"));
+        return Err(bad(
+            "TLS is set by a directory (--tls-dir), not by the address",
+        ));
     }
     let bare = text.trim().trim_start_matches("http://");
     let bare = bare.strip_suffix('/').unwrap_or(bare);

@@ -117,7 +117,8 @@ pub(super) fn split_addresses(text: &str) -> impl Iterator<Item = &str> {
     each.filter(|address| !address.is_empty())
 }
 
-/// Parses `ID=ADDR` of a StoreSvr; `what` names the argument in the error.
+/// Parses `ID=ADDR` of a StoreSvr; `what` names the argument in the error. The name of a host stays
+/// a name, which the certificate of the store is for.
 pub(crate) fn parse_store_member(text: &str, what: &str) -> Result<(u64, String), BadInput> {
     let parts = text.split_once('=').and_then(|(id, address)| {
         let id = id.trim().parse::<u64>().ok().filter(|id| *id > 0)?;
@@ -128,7 +129,9 @@ pub(crate) fn parse_store_member(text: &str, what: &str) -> Result<(u64, String)
             "{what} {text:?}: write id=address, such as 1=127.0.0.1:{STORE_PORT}"
         ))
     })?;
-    Ok((id, resolve_address(address, STORE_PORT)?.to_string()))
+    let address =
+        parse_server_address(address, STORE_PORT).map_err(|e| BadInput(format!("{what}: {e}")))?;
+    Ok((id, address))
 }
 
 /// Resolves `host:port`, or `host` with the default `port`.
@@ -180,6 +183,9 @@ mod tests {
         assert_eq!(resolve_address("127.0.0.1:9", 7).unwrap().port(), 9);
         assert_eq!(resolve_address("127.0.0.1", 7).unwrap().port(), 7);
         assert!(resolve_address("127.0.0.1:99999", 7).is_err());
+        let named = parse_store_member("1=store1.internal", "--stores").ok();
+        assert_eq!(named, Some((1, "store1.internal:7800".to_owned())));
+        assert!(parse_store_member("1=a b", "--stores").is_err());
         assert_eq!(parse_listen_address("[::]", 7).as_deref(), Ok("[::]:7"));
         assert_eq!(parse_listen_address("[::]:0", 7).as_deref(), Ok("[::]:0"));
         assert_eq!(parse_advertise_address("a:9").as_deref(), Ok("a:9"));
