@@ -83,6 +83,9 @@ pub(crate) enum XtaskCommand {
         /// Compare with another seqsvr binary instead of other systems
         #[arg(long, value_name = "BINARY", conflicts_with = "pictures")]
         against: Option<PathBuf>,
+        /// Compare a cluster under TLS with one without, instead of other systems
+        #[arg(long, conflicts_with_all = ["pictures", "against"])]
+        tls: bool,
         /// Print the cases and run none
         #[arg(long)]
         list: bool,

@@ -58,6 +58,7 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             ms,
             pictures,
             against,
+            tls,
             ..
         } => block_on(compare::compare(&compare::CompareOptions {
             only,
@@ -65,6 +66,7 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             run_time: Duration::from_millis(ms),
             charts_dir: pictures,
             other_binary: against,
+            compares_tls: tls,
         })),
         XtaskCommand::CountInstructions => instruction_count::count_instructions().map(|()| true),
         XtaskCommand::Memory {

@@ -76,7 +76,7 @@ impl CallRule {
     ///
     /// # Errors
     /// Its certificate has another role, or has no identity.
-    pub(crate) fn check(self, caller: Caller<'_>, path: &str) -> Result<(), Status> {
+    pub fn check(self, caller: Caller<'_>, path: &str) -> Result<(), Status> {
         let denied = match caller {
             Caller::Plaintext => return Ok(()),
             Caller::Certified(identity) if self.roles.contains(identity.role()) => return Ok(()),

@@ -114,6 +114,11 @@ impl ProcessCluster {
         self.pki.as_ref().expect("a secured cluster")
     }
 
+    /// Returns the directory of an operator of a cluster under TLS.
+    pub fn operator_dir(&self) -> Option<&Path> {
+        self.operator_dir.as_deref()
+    }
+
     /// Starts a cluster of another binary.
     pub async fn start_with_binary(
         binary: &'static Path,

@@ -1,5 +1,6 @@
 //! The load generator: unary calls of one kind, or frames of the baseline stream.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -8,6 +9,8 @@ use clap::{Args, ValueEnum};
 use prost::Message;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use seqsvr_net::tls::{Role, TlsTransport};
+use seqsvr_net::{connect_lazy, for_role};
 use seqsvr_proto::v1::{NextRequest, NextResponse, next_request};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -57,6 +60,9 @@ pub struct GrpcLoad {
     /// `host:port` of the server
     #[arg(long)]
     pub to: String,
+    /// Directory with which seqsvr is called under TLS
+    #[arg(long, value_name = "DIR")]
+    pub tls_dir: Option<PathBuf>,
     /// Number of connections; each carries one stream if the calls are frames
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub connections: u32,
@@ -91,9 +97,14 @@ pub async fn run_load(load: GrpcLoad) -> Result<f64, LoadError> {
     let state = Arc::new(GrpcLoadState::default());
     let mut tasks: JoinSet<Result<(), LoadError>> = JoinSet::new();
     let mut channels = Vec::new();
+    let tls = load.tls_dir.as_deref().map(TlsTransport::from_dir);
+    let tls = tls.transpose()?;
     for _ in 0..load.connections {
         let endpoint = Endpoint::from_shared(format!("http://{}", load.to))?.tcp_nodelay(true);
-        channels.push(endpoint.connect().await?);
+        channels.push(match &tls {
+            Some(tls) => connect_lazy(for_role(tls, Role::Alloc), &endpoint),
+            None => endpoint.connect().await?,
+        });
     }
     if load.what == LoadKind::Stream {
         for channel in channels {

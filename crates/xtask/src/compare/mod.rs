@@ -9,7 +9,7 @@
 
 mod cases;
 mod charts;
-mod compare_binaries;
+mod compare_pair;
 mod disk_stats;
 mod error;
 mod measure;
@@ -40,6 +40,8 @@ pub struct CompareOptions {
     pub charts_dir: Option<PathBuf>,
     /// Another seqsvr binary that is compared with that of this tree, instead of other systems.
     pub other_binary: Option<PathBuf>,
+    /// Whether a cluster under TLS is compared with one without, instead of other systems.
+    pub compares_tls: bool,
 }
 
 /// Returns the names and descriptions of the cases, one per line.
@@ -56,7 +58,10 @@ pub fn list_cases() -> String {
 pub async fn compare(options: &CompareOptions) -> Result<bool, String> {
     let selected = cases::select_cases(&options.only)?;
     if let Some(other) = &options.other_binary {
-        return compare_binaries::compare_binaries(options, &selected, other).await;
+        return compare_pair::compare_binaries(options, &selected, other).await;
+    }
+    if options.compares_tls {
+        return Ok(compare_pair::compare_tls(options, &selected).await);
     }
     let mut testbed = Testbed::new(options.run_time);
     println!("{}", report::format_head(options.run_time));

@@ -66,7 +66,12 @@ fn generate_load(workload: Workload, testbed: &mut Testbed) -> Result<RunSample,
                 GrpcSystem::Tsoracle => "tsoracle",
             };
             let (address, in_flight) = (testbed.grpc_address(system)?, in_flight.to_string());
-            let args = ["--what", kind, "--to", &address, "--in-flight", &in_flight];
+            let mut args = vec!["--what", kind, "--to", &address, "--in-flight", &in_flight];
+            let tls_flags = match system {
+                GrpcSystem::Seqsvr => testbed.tls_flags()?,
+                _ => Vec::new(),
+            };
+            args.extend(tls_flags.iter().map(String::as_str));
             run_baseline_load(run_time, &args)?
         }
         Workload::Frames { numbers } => {
@@ -120,6 +125,7 @@ pub(super) fn run_bench(
     command
         .args(["bench", "--json", "--server"])
         .arg(testbed.grpc_address(GrpcSystem::Seqsvr)?)
+        .args(testbed.tls_flags()?)
         .args(["--connections", BENCH_CONNECTIONS])
         .args(["--duration", &format!("{}ms", run_time.as_millis())])
         .args(args.split_whitespace());

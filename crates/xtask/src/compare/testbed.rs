@@ -33,6 +33,8 @@ pub(super) struct Testbed {
     pub(super) run_time: Duration,
     /// Binary of the cluster and of its generator; None: the binary of this tree.
     pub(super) binary: Option<&'static Path>,
+    /// Whether all gRPC of the cluster is under TLS.
+    pub(super) is_secured: bool,
     /// Highest measured calls per second of `seqsvr bench`, by its arguments.
     pub(super) peak_call_rates: HashMap<&'static str, f64>,
     seqsvr: Option<ProcessCluster>,
@@ -64,6 +66,7 @@ impl Testbed {
         Testbed {
             run_time,
             binary: None,
+            is_secured: false,
             peak_call_rates: HashMap::new(),
             seqsvr: None,
             baseline_grpc: None,
@@ -107,7 +110,7 @@ impl Testbed {
         match Requirement::of_workload(workload) {
             Requirement::Seqsvr => {
                 if self.seqsvr.is_none() {
-                    self.seqsvr = Some(start_cluster(self.binary).await?);
+                    self.seqsvr = Some(start_cluster(self.binary, self.is_secured).await?);
                 }
             }
             Requirement::BaselineGrpc => {
@@ -138,6 +141,14 @@ impl Testbed {
         let alloc = require_running(&self.seqsvr)?.allocs[0].pid();
         let stats = ProcessStats::read(alloc, None).map_err(CompareError::failed)?;
         Ok(stats.memory_bytes)
+    }
+
+    /// Flags with which a generator calls the cluster: under TLS those of an operator.
+    pub(super) fn tls_flags(&self) -> Result<Vec<String>, CompareError> {
+        let operator_dir = require_running(&self.seqsvr)?.operator_dir();
+        Ok(operator_dir.map_or_else(Vec::new, |dir| {
+            vec!["--tls-dir".to_owned(), dir.display().to_string()]
+        }))
     }
 
     /// Address of a gRPC service; of seqsvr, that of the AllocSvr.
@@ -213,14 +224,24 @@ impl Requirement {
     }
 }
 
-async fn start_cluster(binary: Option<&'static Path>) -> Result<ProcessCluster, CompareError> {
+async fn start_cluster(
+    binary: Option<&'static Path>,
+    is_secured: bool,
+) -> Result<ProcessCluster, CompareError> {
     process::select_binary(binary);
     let (stores, allocs) = CLUSTER_SIZE;
-    let cluster = ProcessCluster::start(stores, allocs, LEASE_MS).await;
+    let cluster = match is_secured {
+        true => ProcessCluster::start_secured(stores, allocs, LEASE_MS).await,
+        false => ProcessCluster::start(stores, allocs, LEASE_MS).await,
+    };
+    let operator_dir = cluster.operator_dir().map(|dir| dir.display().to_string());
     for namespace in NAMESPACES {
         let mut args = vec!["namespace", "create"];
         args.extend(namespace.split_whitespace());
         args.extend(["--server", &cluster.alloc_addresses[0]]);
+        if let Some(dir) = &operator_dir {
+            args.extend(["--tls-dir", dir]);
+        }
         let output = process::run_command(&args).await;
         if !output.status.success() {
             let text = format!("cannot create a namespace: {output:?}");

@@ -1,6 +1,6 @@
-//! Compares the binary of this tree with another binary, such as that of an earlier commit: the
-//! same workload on a cluster of each, in turn. Each binary's own `seqsvr bench` generates its
-//! load.
+//! Compares two clusters, in turn under the same workload: of the binary of this tree and of
+//! another one, such as that of an earlier commit; or under TLS and without. Each binary's own
+//! `seqsvr bench` generates its load.
 
 use std::path::Path;
 
@@ -25,17 +25,35 @@ pub(super) async fn compare_binaries(
     let other = std::fs::canonicalize(other)
         .map_err(|error| format!("cannot read {}: {error}", other.display()))?;
     println!("this tree compared with {}\n", other.display());
-    println!(
-        "| case | this tree | other | ratio | lowest to highest ratio |\n|---|---|---|---|---|"
-    );
     // Leaked once: processes keep the path of their binary as long as this process runs.
     let other: &'static Path = Box::leak(other.into_boxed_path());
     let run_time = options.run_time;
     let mut testbeds = [Testbed::new(run_time), Testbed::new(run_time)];
     testbeds[1].binary = Some(other);
+    Ok(compare_testbeds(options, cases, testbeds, ["this tree", "other"]).await)
+}
+
+/// Runs those cases that need a cluster, and prints a table in Markdown. Returns false if a
+/// workload failed.
+pub(super) async fn compare_tls(options: &CompareOptions, cases: &[&Case]) -> bool {
+    let run_time = options.run_time;
+    let mut testbeds = [Testbed::new(run_time), Testbed::new(run_time)];
+    testbeds[0].is_secured = true;
+    compare_testbeds(options, cases, testbeds, ["TLS", "plaintext"]).await
+}
+
+async fn compare_testbeds(
+    options: &CompareOptions,
+    cases: &[&Case],
+    mut testbeds: [Testbed; 2],
+    [first, second]: [&str; 2],
+) -> bool {
+    println!(
+        "| case | {first} | {second} | ratio | lowest to highest ratio |\n|---|---|---|---|---|"
+    );
     let mut passed = true;
     for case in cases.iter().filter(|case| needs_seqsvr(case.workload)) {
-        match measure_binaries(case, &mut testbeds, options.rounds).await {
+        match measure_pair(case, &mut testbeds, options.rounds).await {
             Ok(rates) => println!("{}", format_row(case, &rates)),
             Err(CompareError::Unavailable(why)) => {
                 println!("| {} | | | | skipped: {why} |", case.name);
@@ -46,11 +64,11 @@ pub(super) async fn compare_binaries(
             }
         }
     }
-    Ok(passed)
+    passed
 }
 
-/// Returns the rates of each round: that of this tree, and that of the other binary.
-async fn measure_binaries(
+/// Returns the rates of each round: those of the first and of the second testbed.
+async fn measure_pair(
     case: &Case,
     testbeds: &mut [Testbed; 2],
     rounds: u32,
