@@ -1,7 +1,9 @@
 // Takes numbers from seqsvr; reads the methods from the .proto file.
 //
 //   npm install @grpc/grpc-js @grpc/proto-loader protobufjs
-//   node sequence.js 127.0.0.1:7700 alice
+//   node sequence.js 127.0.0.1:7700 alice                       # a server without TLS
+//   node sequence.js 127.0.0.1:7700 alice pki/client-billing    # with the certificate of `seqsvr cert client`
+const fs = require('node:fs');
 const path = require('node:path');
 const { promisify } = require('node:util');
 const { setTimeout: sleep } = require('node:timers/promises');
@@ -64,9 +66,15 @@ async function callWithRetry(client, method, request, within = 5000) {
   }
 }
 
-async function main(address, name) {
+function credentials(tlsDir) {
+  if (!tlsDir) return grpc.credentials.createInsecure();
+  const read = (file) => fs.readFileSync(path.join(tlsDir, file));
+  return grpc.credentials.createSsl(read('ca.pem'), read('key.pem'), read('cert.pem'));
+}
+
+async function main(address, name, tlsDir) {
   // One client for the whole process: it carries many calls at once, and reconnects automatically.
-  const client = new seqsvr.v1.Sequence(address, grpc.credentials.createInsecure());
+  const client = new seqsvr.v1.Sequence(address, credentials(tlsDir));
   const key = Buffer.from(name);
 
   // The next number of one key. A uid (`uid: 42`) belongs to the namespace `default`, a key to `keys`.
@@ -96,7 +104,7 @@ async function main(address, name) {
   client.close();
 }
 
-main(...process.argv.slice(2, 4)).catch((error) => {
+main(...process.argv.slice(2, 5)).catch((error) => {
   console.error(error);
   process.exitCode = 1;
 });

@@ -1,9 +1,11 @@
 """Takes numbers from seqsvr without generated code: the server itself describes its methods (reflection).
 
     pip install grpcio grpcio-reflection grpcio-status
-    python3 sequence.py 127.0.0.1:7700 alice
+    python3 sequence.py 127.0.0.1:7700 alice                       # a server without TLS
+    python3 sequence.py 127.0.0.1:7700 alice pki/client-billing    # with the certificate of `seqsvr cert client`
 """
 
+import pathlib
 import random
 import sys
 import time
@@ -29,10 +31,16 @@ def details(error):
     return reason, seconds
 
 
+def connect(address, tls_dir=None):
+    """Opens the channel of the whole process: it carries many calls at once, and reconnects automatically."""
+    if tls_dir is None:
+        return grpc.insecure_channel(address)
+    ca, key, cert = (pathlib.Path(tls_dir, name).read_bytes() for name in ("ca.pem", "key.pem", "cert.pem"))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, cert))
+
+
 class Sequence:
-    def __init__(self, address):
-        # One channel for the whole process: it carries many calls at once, and reconnects automatically.
-        channel = grpc.insecure_channel(address)
+    def __init__(self, channel):
         pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
         self.calls = {}
         for method in pool.FindServiceByName("seqsvr.v1.Sequence").methods:
@@ -65,8 +73,8 @@ class Sequence:
                 time.sleep(pause)
 
 
-def main(address, key):
-    sequence = Sequence(address)
+def main(address, key, tls_dir=None):
+    sequence = Sequence(connect(address, tls_dir))
     key = key.encode()
 
     # The next number of one key. A uid (`uid=42`) belongs to the namespace `default`, a key to `keys`.
@@ -95,4 +103,4 @@ def main(address, key):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:4])

@@ -17,11 +17,29 @@ fn example_path(path: &str) -> PathBuf {
 
 /// Runs an example against an AllocSvr under a name of its own. Its output is the same in every
 /// language.
-async fn run_example(mut command: Command, name: &str) {
+async fn run_example(command: Command, name: &str) {
     let _alone = CLUSTER_LOCK.lock().await;
-    let mut cluster = ProcessCluster::start(1, 1, 3_000).await;
+    let cluster = ProcessCluster::start(1, 1, 3_000).await;
+    play_example(command, name, cluster, None).await;
+}
+
+/// Runs an example against an AllocSvr under TLS, with the certificate of a caller.
+async fn run_example_under_tls(command: Command, name: &str) {
+    let _alone = CLUSTER_LOCK.lock().await;
+    let cluster = ProcessCluster::start_secured(1, 1, 3_000).await;
+    let dir = cluster.pki().issue("client", "billing").await;
+    play_example(command, name, cluster, Some(dir)).await;
+}
+
+async fn play_example(
+    mut command: Command,
+    name: &str,
+    mut cluster: ProcessCluster,
+    tls_dir: Option<PathBuf>,
+) {
     cluster.wait_until_assigned(1).await;
     command.args([&cluster.alloc_addresses[0], name]);
+    command.args(tls_dir);
     let ran = tokio::task::spawn_blocking(move || command.output());
     let ran = ran.await.expect("not canceled").expect("it starts");
     let output = String::from_utf8_lossy(&ran.stdout);
@@ -104,9 +122,13 @@ async fn python_example_runs_without_generated_code() {
             "SKIPPED: no python3 with gRPC (pip install grpcio grpcio-reflection grpcio-status; SEQSVR_PYTHON)"
         );
     };
-    let mut command = Command::new(python);
-    command.arg(example_path("python/sequence.py"));
-    run_example(command, "python").await;
+    let command = || {
+        let mut command = Command::new(&python);
+        command.arg(example_path("python/sequence.py"));
+        command
+    };
+    run_example(command(), "python").await;
+    run_example_under_tls(command(), "python").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,9 +138,13 @@ async fn node_example_runs() {
             "SKIPPED: no node with gRPC (npm install @grpc/grpc-js @grpc/proto-loader protobufjs; NODE_PATH)"
         );
     }
-    let mut command = Command::new("node");
-    command.arg(example_path("node/sequence.js"));
-    run_example(command, "node").await;
+    let command = || {
+        let mut command = Command::new("node");
+        command.arg(example_path("node/sequence.js"));
+        command
+    };
+    run_example(command(), "node").await;
+    run_example_under_tls(command(), "node").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
