@@ -7,8 +7,9 @@
 //! (Items of one call have no order: the answer of an item that waits for its window comes after
 //! the answers of those that do not.)
 
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::key::KeyRef;
 
@@ -27,6 +28,7 @@ pub(super) struct NamespaceGroup<'a> {
 }
 
 /// A SET, which becomes a RaiseTo.
+#[derive(Debug)]
 pub(super) struct RaiseStep<'a> {
     pub(super) key: RedisKey<'a>,
     pub(super) value: u64,
@@ -39,9 +41,19 @@ pub(super) struct RaiseStep<'a> {
 pub(super) struct BatchPlan<'a> {
     pub(super) takes: Vec<NamespaceGroup<'a>>,
     pub(super) reads: Vec<NamespaceGroup<'a>>,
-    uses: HashMap<RedisKey<'a>, KeyUse>,
+    pub(super) raises: Vec<RaiseStep<'a>>,
+    /// One entry a key; the key itself is in its request.
+    uses: HashTable<UsedKey>,
+    hash_builder: DefaultHashBuilder,
     /// Items for which the first group allocates memory.
     first_group_capacity: usize,
+}
+
+/// A key that a batch uses, by its hash.
+#[derive(Clone, Copy, Debug)]
+struct UsedKey {
+    hash: u64,
+    key_use: KeyUse,
 }
 
 /// The use that a batch makes of a key.
@@ -49,7 +61,8 @@ pub(super) struct BatchPlan<'a> {
 enum KeyUse {
     Take(ItemPosition),
     Read(ItemPosition),
-    Set,
+    /// The index of its raise.
+    Raise(u32),
 }
 
 /// The position of an item: its group and its index there.
@@ -63,7 +76,7 @@ impl<'a> BatchPlan<'a> {
     /// Creates a plan with capacity for `items` items.
     pub(super) fn with_capacity(items: usize) -> BatchPlan<'a> {
         BatchPlan {
-            uses: HashMap::with_capacity(items),
+            uses: HashTable::with_capacity(items),
             first_group_capacity: items,
             ..BatchPlan::default()
         }
@@ -78,50 +91,75 @@ impl<'a> BatchPlan<'a> {
     /// take and the earlier ones use. None: the take belongs to the next batch.
     pub(super) fn try_add_take(
         &mut self,
-        key: RedisKey<'a>,
+        key: &RedisKey<'a>,
         count: u32,
     ) -> Option<(ItemPosition, u32)> {
-        match self.uses.entry(key) {
-            Entry::Vacant(free) => {
+        let hash = self.hash_builder.hash_one(key);
+        match self.find_use(hash, key) {
+            None => {
                 let item = add_item(&mut self.takes, self.first_group_capacity, key, count)?;
-                free.insert(KeyUse::Take(item));
+                self.insert_use(hash, KeyUse::Take(item));
                 Some((item, count))
             }
-            Entry::Occupied(used) => match used.get() {
-                KeyUse::Take(item) => {
-                    let sum = &mut self.takes[item.group as usize].counts[item.index as usize];
-                    let more = sum.checked_add(count).filter(|sum| *sum <= COUNT_MAX)?;
-                    *sum = more;
-                    Some((*item, more))
-                }
-                KeyUse::Read(_) | KeyUse::Set => None,
-            },
+            Some(KeyUse::Take(item)) => {
+                let sum = &mut self.takes[item.group as usize].counts[item.index as usize];
+                *sum = sum.checked_add(count).filter(|sum| *sum <= COUNT_MAX)?;
+                Some((item, *sum))
+            }
+            Some(KeyUse::Read(_) | KeyUse::Raise(_)) => None,
         }
     }
 
     /// Adds a read of the current number. None: the read belongs to the next batch.
-    pub(super) fn try_add_read(&mut self, key: RedisKey<'a>) -> Option<ItemPosition> {
-        match self.uses.entry(key) {
-            Entry::Vacant(free) => {
+    pub(super) fn try_add_read(&mut self, key: &RedisKey<'a>) -> Option<ItemPosition> {
+        let hash = self.hash_builder.hash_one(key);
+        match self.find_use(hash, key) {
+            None => {
                 let item = add_item(&mut self.reads, self.first_group_capacity, key, 0)?;
-                free.insert(KeyUse::Read(item));
+                self.insert_use(hash, KeyUse::Read(item));
                 Some(item)
             }
-            Entry::Occupied(used) => match used.get() {
-                KeyUse::Read(item) => Some(*item),
-                KeyUse::Take(_) | KeyUse::Set => None,
-            },
+            Some(KeyUse::Read(item)) => Some(item),
+            Some(KeyUse::Take(_) | KeyUse::Raise(_)) => None,
         }
     }
 
-    /// Adds a set; returns whether this batch may set the key.
-    pub(super) fn try_add_set(&mut self, key: RedisKey<'a>) -> bool {
-        match self.uses.entry(key) {
-            Entry::Vacant(free) => {
-                free.insert(KeyUse::Set);
-                true
-            }
-            Entry::Occupied(_) => false,
+    /// Adds a raise. False: the raise belongs to the next batch.
+    pub(super) fn try_add_raise(&mut self, raise: RaiseStep<'a>) -> bool {
+        let hash = self.hash_builder.hash_one(raise.key);
+        let is_new = self.find_use(hash, &raise.key).is_none();
+        if is_new {
+            self.insert_use(hash, KeyUse::Raise(self.raises.len() as u32));
+            self.raises.push(raise);
+        }
+        is_new
+    }
+
+    fn find_use(&self, hash: u64, key: &RedisKey<'a>) -> Option<KeyUse> {
+        let is_same = |used: &UsedKey| used.hash == hash && self.key_of(used.key_use) == *key;
+        self.uses.find(hash, is_same).map(|used| used.key_use)
+    }
+
+    fn insert_use(&mut self, hash: u64, key_use: KeyUse) {
+        let used = UsedKey { hash, key_use };
+        self.uses.insert_unique(hash, used, |used| used.hash);
+    }
+
+    fn key_of(&self, key_use: KeyUse) -> RedisKey<'a> {
+        match key_use {
+            KeyUse::Take(item) => self.takes[item.group as usize].key(item),
+            KeyUse::Read(item) => self.reads[item.group as usize].key(item),
+            KeyUse::Raise(index) => self.raises[index as usize].key,
+        }
+    }
+}
+
+impl<'a> NamespaceGroup<'a> {
+    /// Returns the key of one of its items.
+    pub(super) fn key(&self, item: ItemPosition) -> RedisKey<'a> {
+        RedisKey {
+            namespace: self.namespace,
+            key: self.keys[item.index as usize],
         }
     }
 }
@@ -131,7 +169,7 @@ impl<'a> BatchPlan<'a> {
 fn add_item<'a>(
     groups: &mut Vec<NamespaceGroup<'a>>,
     items: usize,
-    key: RedisKey<'a>,
+    key: &RedisKey<'a>,
     count: u32,
 ) -> Option<ItemPosition> {
     let is_same_group = |group: &NamespaceGroup<'_>| {
@@ -169,31 +207,39 @@ mod tests {
         RedisKey::parse(key.as_bytes()).unwrap()
     }
 
+    fn raise_of(key: &str) -> RaiseStep<'_> {
+        RaiseStep {
+            key: parse_key(key),
+            value: 7,
+            if_none: false,
+        }
+    }
+
     #[test]
     fn batch_plan_uses_a_key_in_one_way() {
         let mut plan = BatchPlan::default();
         let first = ItemPosition { group: 0, index: 0 };
-        assert_eq!(plan.try_add_take(parse_key("a"), 1), Some((first, 1)));
+        assert_eq!(plan.try_add_take(&parse_key("a"), 1), Some((first, 1)));
         assert_eq!(
-            plan.try_add_take(parse_key("b"), 5),
+            plan.try_add_take(&parse_key("b"), 5),
             Some((ItemPosition { group: 0, index: 1 }, 5))
         );
-        assert_eq!(plan.try_add_take(parse_key("a"), 10), Some((first, 11)));
-        assert_eq!(plan.try_add_read(parse_key("a")), None);
-        assert!(!plan.try_add_set(parse_key("a")));
+        assert_eq!(plan.try_add_take(&parse_key("a"), 10), Some((first, 11)));
+        assert_eq!(plan.try_add_read(&parse_key("a")), None);
+        assert!(!plan.try_add_raise(raise_of("a")));
         assert_eq!(
-            plan.try_add_take(parse_key("a"), COUNT_MAX),
+            plan.try_add_take(&parse_key("a"), COUNT_MAX),
             None,
             "two items of one key"
         );
-        assert_eq!(plan.try_add_read(parse_key("c")), Some(first));
-        assert_eq!(plan.try_add_read(parse_key("c")), Some(first));
-        assert_eq!(plan.try_add_take(parse_key("c"), 1), None);
-        assert!(plan.try_add_set(parse_key("d")) && !plan.try_add_set(parse_key("d")));
+        assert_eq!(plan.try_add_read(&parse_key("c")), Some(first));
+        assert_eq!(plan.try_add_read(&parse_key("c")), Some(first));
+        assert_eq!(plan.try_add_take(&parse_key("c"), 1), None);
+        assert!(plan.try_add_raise(raise_of("d")) && !plan.try_add_raise(raise_of("d")));
         assert_eq!(
             (
-                plan.try_add_take(parse_key("d"), 1),
-                plan.try_add_read(parse_key("d"))
+                plan.try_add_take(&parse_key("d"), 1),
+                plan.try_add_read(&parse_key("d"))
             ),
             (None, None)
         );
@@ -213,14 +259,14 @@ mod tests {
             ("2", 0),
         ] {
             assert_eq!(
-                plan.try_add_take(parse_key(key), 1).unwrap().0.group,
+                plan.try_add_take(&parse_key(key), 1).unwrap().0.group,
                 group,
                 "{key}"
             );
         }
         let taken = names
             .iter()
-            .filter(|name| plan.try_add_take(parse_key(name), 1).is_some());
+            .filter(|name| plan.try_add_take(&parse_key(name), 1).is_some());
         assert_eq!(taken.count(), NAMESPACE_GROUPS_MAX - 4);
     }
 }

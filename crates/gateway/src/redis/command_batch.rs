@@ -9,7 +9,7 @@ use bytes::Bytes;
 use seqsvr_net::LocalSequence;
 
 use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX, RaiseStep};
-use super::command::{IfNoneAnswer, ReadAnswer, RedisCommand};
+use super::command::{IfNoneAnswer, ReadAnswer, RedisCommand, RejectedCommand};
 use super::error::RedisError;
 use super::executor::BatchExecutor;
 use super::key::{RedisKey, parse_key};
@@ -27,7 +27,7 @@ const ITEM_BYTES_ESTIMATE: usize = 256;
 
 /// The reply that a command waits for.
 enum PendingReply<'a> {
-    Take(TakeStep<'a>),
+    Take(TakeStep),
     Read(ReadAnswer, ItemPosition),
     GetMany(Vec<ItemPosition>),
     Exists(Vec<ItemPosition>),
@@ -40,8 +40,7 @@ enum PendingReply<'a> {
 
 /// The numbers of an item that one command takes: `count` numbers, of which the last is number
 /// `last_ordinal` of the item.
-struct TakeStep<'a> {
-    key: RedisKey<'a>,
+struct TakeStep {
     item: ItemPosition,
     count: u32,
     last_ordinal: u32,
@@ -50,7 +49,6 @@ struct TakeStep<'a> {
 /// Commands that are executed together.
 pub(super) struct CommandBatch<'a> {
     plan: BatchPlan<'a>,
-    raises: Vec<RaiseStep<'a>>,
     pending_replies: Vec<PendingReply<'a>>,
     /// No more commands may be added.
     full: bool,
@@ -63,7 +61,6 @@ impl<'a> CommandBatch<'a> {
         let commands = commands.min(INITIAL_COMMANDS);
         CommandBatch {
             plan: BatchPlan::with_capacity(commands),
-            raises: Vec::new(),
             pending_replies: Vec::with_capacity(commands),
             full: false,
         }
@@ -97,18 +94,60 @@ impl<'a> CommandBatch<'a> {
         {
             return false;
         }
-        let command = match RedisCommand::parse(words) {
-            Ok(command) => command,
-            Err(rejected) => {
-                self.pending_replies
-                    .push(PendingReply::Error(rejected.text));
-                return true;
+        let command = RedisCommand::parse(words);
+        let planned = match &command {
+            // Most commands take numbers. They are read where they lie: to move a command from one
+            // enum to the next costs as much as the rest of this function.
+            Ok(RedisCommand::Take { key, count }) if session.authenticated => {
+                self.plan_take(key, *count)
             }
+            _ => self.plan_other(command, session),
         };
+        match planned {
+            Ok(true) => {}
+            // The next batch could not take it either.
+            Ok(false) if self.pending_replies.is_empty() => {
+                let text = format!(
+                    "ERR keys of more than {NAMESPACE_GROUPS_MAX} namespaces in one command"
+                );
+                self.pending_replies.push(PendingReply::Error(text));
+            }
+            Ok(false) => return false,
+            Err(text) => self.pending_replies.push(PendingReply::Error(text)),
+        }
+        true
+    }
+
+    /// Adds a take to the plan, and the place of its reply. False: it belongs to the next batch.
+    ///
+    /// # Errors
+    /// The text of the reply.
+    fn plan_take(&mut self, key: &'a [u8], count: u32) -> Result<bool, String> {
+        let key = &parse_key(key)?;
+        let Some((item, last_ordinal)) = self.plan.try_add_take(key, count) else {
+            return Ok(false);
+        };
+        self.pending_replies.push(PendingReply::Take(TakeStep {
+            item,
+            count,
+            last_ordinal,
+        }));
+        Ok(true)
+    }
+
+    /// Adds any command to the plan, and the place of its reply. False: it belongs to the next
+    /// batch.
+    ///
+    /// # Errors
+    /// The text of the reply.
+    fn plan_other(
+        &mut self,
+        command: Result<RedisCommand<'a>, RejectedCommand>,
+        session: &RedisSession<'_>,
+    ) -> Result<bool, String> {
+        let command = command.map_err(|rejected| rejected.text)?;
         if let Some(text) = session.check_authenticated(&command) {
-            self.pending_replies
-                .push(PendingReply::Error(text.to_owned()));
-            return true;
+            return Err(text.to_owned());
         }
         // These commands may change the replies to the commands after them, or have long replies:
         // those of one batch may wait beyond the limit of unsent bytes.
@@ -122,69 +161,24 @@ impl<'a> CommandBatch<'a> {
                     | RedisCommand::Quit
                     | RedisCommand::HttpRequest
             );
-        match self.plan_command(command) {
-            Ok(Some(reply)) => self.pending_replies.push(reply),
-            // The next batch could not take it either.
-            Ok(None) if self.pending_replies.is_empty() => {
-                let text = format!(
-                    "ERR keys of more than {NAMESPACE_GROUPS_MAX} namespaces in one command"
-                );
-                self.pending_replies.push(PendingReply::Error(text));
-            }
-            Ok(None) => return false,
-            Err(text) => self.pending_replies.push(PendingReply::Error(text)),
-        }
-        true
-    }
-
-    /// Adds the items of a command to the plan. None: the command belongs to the next batch.
-    fn plan_command(
-        &mut self,
-        command: RedisCommand<'a>,
-    ) -> Result<Option<PendingReply<'a>>, String> {
         let plan = &mut self.plan;
-        Ok(match command {
-            RedisCommand::Take { key, count } => {
-                let key = parse_key(key)?;
-                plan.try_add_take(key, count).map(|(item, last_ordinal)| {
-                    PendingReply::Take(TakeStep {
-                        key,
-                        item,
-                        count,
-                        last_ordinal,
-                    })
-                })
-            }
+        let reply = match command {
+            RedisCommand::Take { key, count } => return self.plan_take(key, count),
             RedisCommand::Read { key, answer } => {
-                let item = plan.try_add_read(parse_key(key)?);
+                let item = plan.try_add_read(&parse_key(key)?);
                 item.map(|item| PendingReply::Read(answer, item))
             }
             RedisCommand::GetMany { keys } => plan_reads(plan, &keys)?.map(PendingReply::GetMany),
             RedisCommand::Exists { keys } => plan_reads(plan, &keys)?.map(PendingReply::Exists),
-            RedisCommand::Set { key, value } => self.plan_set(key, value, None)?,
+            RedisCommand::Set { key, value } => plan_raise(plan, key, value, None)?,
             RedisCommand::SetIfNone { key, value, answer } => {
-                self.plan_set(key, value, Some(answer))?
+                plan_raise(plan, key, value, Some(answer))?
             }
             other => Some(PendingReply::Session(other)),
-        })
-    }
-
-    /// Adds a RaiseTo to the plan. None: the command belongs to the next batch.
-    fn plan_set(
-        &mut self,
-        key: &'a [u8],
-        value: u64,
-        if_none: Option<IfNoneAnswer>,
-    ) -> Result<Option<PendingReply<'a>>, String> {
-        let key = parse_key(key)?;
-        Ok(self.plan.try_add_set(key).then(|| {
-            self.raises.push(RaiseStep {
-                key,
-                value,
-                if_none: if_none.is_some(),
-            });
-            PendingReply::Set(if_none)
-        }))
+        };
+        let is_added = reply.is_some();
+        self.pending_replies.extend(reply);
+        Ok(is_added)
     }
 
     /// Returns the number of commands, or of items if they are more.
@@ -226,29 +220,28 @@ impl<'a> CommandBatch<'a> {
     ) {
         let CommandBatch {
             plan,
-            raises,
             pending_replies,
             ..
         } = self;
         let takes = executor.take_numbers(data, &plan.takes).await;
         let reads = executor.read_current(data, &plan.reads).await;
-        let mut raised = executor.raise_keys(data, &raises).await.into_iter();
+        let mut raised = executor.raise_keys(data, &plan.raises).await.into_iter();
         for reply in pending_replies {
             match reply {
                 PendingReply::Take(step) => {
                     let TakeStep {
-                        key,
                         item,
                         count,
                         last_ordinal,
                     } = step;
-                    let count_sum = plan.takes[item.group as usize].counts[item.index as usize];
+                    let group = &plan.takes[item.group as usize];
+                    let count_sum = group.counts[item.index as usize];
                     let last = takes.last_number(item, count_sum, last_ordinal);
                     // The commands together request more than the namespace issues at once: request
                     // the numbers of each alone.
                     let last = match last {
                         Err(error) if error.may_succeed_with_fewer() && count < count_sum => {
-                            executor.take_single(data, key, count).await
+                            executor.take_single(data, group.key(item), count).await
                         }
                         other => other,
                     };
@@ -380,7 +373,23 @@ fn plan_reads<'a>(
         .map(|key| parse_key(key))
         .collect::<Result<_, _>>()?;
     Ok(parsed_keys
-        .into_iter()
+        .iter()
         .map(|key| plan.try_add_read(key))
         .collect())
+}
+
+/// Adds a raise to the plan. None: it belongs to the next batch.
+fn plan_raise<'a>(
+    plan: &mut BatchPlan<'a>,
+    key: &'a [u8],
+    value: u64,
+    if_none: Option<IfNoneAnswer>,
+) -> Result<Option<PendingReply<'a>>, String> {
+    let raise = RaiseStep {
+        key: parse_key(key)?,
+        value,
+        if_none: if_none.is_some(),
+    };
+    let is_added = plan.try_add_raise(raise);
+    Ok(is_added.then_some(PendingReply::Set(if_none)))
 }

@@ -1,5 +1,7 @@
 //! The namespace and key that the key of a Redis command names.
 
+use std::hash::{Hash, Hasher};
+
 use bytes::Bytes;
 use seqsvr_core::geometry::KEY_MAX;
 use seqsvr_core::key::KeyRef;
@@ -10,12 +12,26 @@ use seqsvr_proto::key::KeyBuf;
 const NAMESPACE_PREFIX: u8 = b'@';
 
 /// The key of a command: its namespace, and the key in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RedisKey<'a> {
     /// None: `keys`. (An empty text instead of None would be slower: its pointer is dangling, and
     /// the comparison of such texts took a tenth of a command's time.)
     pub(super) namespace: Option<&'a str>,
     pub(super) key: KeyRef<'a>,
+}
+
+/// Hashes the bytes of the key, in one step if it names no namespace: as a derived `Hash` does it,
+/// in five, this was most of what it cost to find a key among those of a batch.
+impl Hash for RedisKey<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        if let Some(namespace) = self.namespace {
+            state.write(namespace.as_bytes());
+        }
+        match self.key {
+            KeyRef::Uid(uid) => state.write_u64(uid),
+            KeyRef::Key(key) => state.write(key),
+        }
+    }
 }
 
 impl<'a> RedisKey<'a> {

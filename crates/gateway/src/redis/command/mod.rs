@@ -168,6 +168,12 @@ impl<'a> RedisCommand<'a> {
     /// The request is no valid command; the error is the text of the reply, with its code.
     pub(super) fn parse(words: &[&'a [u8]]) -> Result<RedisCommand<'a>, RejectedCommand> {
         let (name, args) = words.split_first().ok_or("ERR an empty request")?;
+        // Most commands are this one: it is not compared with all names.
+        if let [key] = args
+            && name.eq_ignore_ascii_case(b"INCR")
+        {
+            return Ok(RedisCommand::Take { key, count: 1 });
+        }
         let mut upper = [0; COMMAND_NAME_MAX];
         let upper = match upper.get_mut(..name.len()) {
             Some(upper) => {
@@ -178,7 +184,6 @@ impl<'a> RedisCommand<'a> {
             None => &[],
         };
         Ok(match (upper, args) {
-            (b"INCR", [key]) => RedisCommand::Take { key, count: 1 },
             (b"INCRBY", [key, count]) => RedisCommand::Take {
                 key,
                 count: parse_count(count)?,
