@@ -99,7 +99,7 @@ pub fn is_loopback_address(address: &str) -> bool {
 }
 
 /// Returns the host of an address, without the brackets of an IPv6 address.
-fn find_host(address: &str) -> &str {
+pub fn find_host(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
 }

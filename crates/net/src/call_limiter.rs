@@ -13,9 +13,10 @@ use tower::{Layer, Service};
 
 pub use crate::call_limiter::call_rule::{CallRule, Roles};
 pub use crate::call_limiter::call_shape::CallShape;
+use crate::call_limiter::change_log::ChangeLog;
 use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
 use crate::call_reservation::{CallCounters, CallReservation, reserve_call};
-use crate::connection_quota::ConnectionQuota;
+use crate::connection_quota::{ConnectionQuota, caller_of};
 use crate::peer::{Caller, Role};
 
 /// Most bytes of messages that a server holds for callers of role `store`, beside those of all
@@ -54,21 +55,23 @@ impl CallLimiter {
     }
 
     /// Admits a call by its head. Its body was not read.
-    fn admit(&self, call: &Request<Body>) -> Result<(CallShape, Arc<CallReservation>), Status> {
+    fn admit(&self, call: &Request<Body>) -> Result<(CallRule, Arc<CallReservation>), Status> {
         let path = call.uri().path();
         let rule = (self.rule_of)(path).ok_or_else(|| Status::unimplemented(self.other_calls))?;
-        let quota = call.extensions().get::<ConnectionQuota>();
-        let caller = quota.map_or(Caller::Unknown, ConnectionQuota::caller);
+        let caller = caller_of(call.extensions());
         rule.check(caller, path)?;
+        let quota = call.extensions().get::<ConnectionQuota>();
         let counters = match caller {
-            Caller::Certified(peer) if peer.role() == Role::Store => &self.store_counters,
+            Caller::Certified(peer) if peer.identity().role() == Role::Store => {
+                &self.store_counters
+            }
             _ => &self.counters,
         };
         let reservation = reserve_call(counters, quota.cloned())?;
         if rule.shape == CallShape::StandardStream {
             reservation.reserve_standard_stream()?;
         }
-        Ok((rule.shape, reservation))
+        Ok((rule, reservation))
     }
 
     /// Returns the calls under way.
@@ -154,10 +157,12 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (shape, reservation) = match self.limiter.admit(&request) {
+        let (rule, reservation) = match self.limiter.admit(&request) {
             Ok(admitted) => admitted,
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
+        let shape = rule.shape;
+        let change = rule.is_change.then(|| ChangeLog::begin(&request));
         let counted = reservation.clone();
         let mut request = request.map(|body| Body::new(RequestBody::new(body, counted, shape)));
         if shape.has_request_stream() {
@@ -167,6 +172,9 @@ where
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = answering.await?;
+            if let Some(change) = change {
+                change.end(&answer);
+            }
             Ok(match shape {
                 CallShape::StandardStream
                 | CallShape::Pipe
@@ -187,6 +195,7 @@ where
 
 mod call_rule;
 mod call_shape;
+mod change_log;
 mod limited_body;
 mod message_framing;
 #[cfg(test)]

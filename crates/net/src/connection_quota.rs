@@ -9,9 +9,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tonic::Extensions;
 
 use crate::byte_budget::ByteBudget;
 use crate::peer::{Caller, ConnectionPeer};
+
+/// Returns who makes a call.
+pub fn caller_of(extensions: &Extensions) -> Caller<'_> {
+    let quota = extensions.get::<ConnectionQuota>();
+    quota.map_or(Caller::Unknown, ConnectionQuota::caller)
+}
 
 /// Most bytes of messages one connection holds in the server.
 pub const CONNECTION_BUFFERED_BYTES_MAX: usize = 64 << 20;
@@ -55,6 +62,11 @@ impl ConnectionQuota {
     /// Returns the address of the other end.
     pub fn remote(&self) -> SocketAddr {
         self.0.peer.remote()
+    }
+
+    /// Returns the other end.
+    pub(crate) fn peer(&self) -> &ConnectionPeer {
+        &self.0.peer
     }
 
     /// Returns who is at the other end.

@@ -35,11 +35,11 @@ pub use connection_limiter::{
     ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,
 };
 pub use connection_quota::{
-    CONNECTION_BUFFERED_BYTES_MAX, ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT,
+    CONNECTION_BUFFERED_BYTES_MAX, ConnectionQuota, UnsentResponse, WRITE_STALL_TIMEOUT, caller_of,
 };
 pub use http2_limits::{limit_http2, limit_http2_connection};
 pub use local_sequence::LocalSequence;
-pub use peer::{Caller, ConnectionPeer};
+pub use peer::{Caller, ConnectionPeer, PeerCertificate};
 pub use shared_call::SharedCall;
 pub use transport::{
     ByteStream, Listener, OPEN_FILES_REMEDY, OpenConnection, PendingConnection, TcpTransport,

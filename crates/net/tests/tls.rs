@@ -115,10 +115,16 @@ async fn caller_is_known_by_its_one_uri() {
     let known = connect(&write("client", &[CLIENT]), &server).await;
     known.client.unwrap();
     let peer = known.server.unwrap();
-    let Caller::Certified(identity) = peer.caller() else {
+    let Caller::Certified(certificate) = peer.caller() else {
         panic!("{peer:?}");
     };
-    assert_eq!(identity.to_string(), CLIENT);
+    assert_eq!(certificate.identity().to_string(), CLIENT);
+    assert_eq!(certificate.check_address("127.0.0.1:7700"), Ok(()));
+    let error = certificate.check_address("127.0.0.2:7700").unwrap_err();
+    assert!(
+        error.ends_with("is for 127.0.0.1, not for 127.0.0.2"),
+        "{error}"
+    );
     let plain = connect(&tcp(), &tcp()).await.server.unwrap();
     assert_eq!(plain.caller(), Caller::Plaintext);
 }

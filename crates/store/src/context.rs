@@ -122,6 +122,15 @@ impl StoreContext {
             .confirm_leadership(request)
             .await
             .map_err(rpc_errors::from_read_index_error)?;
+        self.wait_until_ready(term).await?;
+        Ok(term)
+    }
+
+    /// Waits until everything that was committed before this term is applied here.
+    ///
+    /// # Errors
+    /// This node does not lead in that term, or has not applied it in time.
+    pub(crate) async fn wait_until_ready(&self, term: u64) -> Result<(), RpcError> {
         let mut leadership = self.node.leadership();
         let known = leadership.wait_for(|l| l.ready_term == Some(term) || l.term > term);
         let known = tokio::time::timeout(LEADERSHIP_READY_TIMEOUT, known).await;
@@ -129,7 +138,7 @@ impl StoreContext {
         // would wait for the first one, and the second one for the writer.
         let ready = known.is_ok_and(|l| l.is_ok_and(|l| l.ready_term == Some(term)));
         match ready {
-            true => Ok(term),
+            true => Ok(()),
             false => Err(rpc_errors::not_leader(self.leader_address())),
         }
     }

@@ -71,7 +71,7 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         | "/seqsvr.v1.Store/Submit"
         | "/seqsvr.v1.Store/Read" => (Unary, ALLOCS),
         "/seqsvr.v1.Store/Watch" => (ResponseStream, ALLOCS),
-        "/seqsvr.v1.Store/Init" => (Unary, ADMINS),
+        "/seqsvr.v1.Store/Init" => return Some(CallRule::of_change(Unary, ADMINS)),
         "/seqsvr.v1.Store/Describe"
         | "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ClusterStatus"
@@ -82,8 +82,8 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         | "/seqsvr.v1.Admin/Drain"
         | "/seqsvr.v1.Admin/AddMember"
         | "/seqsvr.v1.Admin/RemoveMember"
-        | "/seqsvr.v1.Admin/TransferLeader" => (Unary, RELAYED),
-        "/seqsvr.v1.Admin/Backup" => (ResponseStream, RELAYED),
+        | "/seqsvr.v1.Admin/TransferLeader" => return Some(CallRule::of_change(Unary, RELAYED)),
+        "/seqsvr.v1.Admin/Backup" => return Some(CallRule::of_change(ResponseStream, RELAYED)),
         _ => return CallRule::of_standard_service(path),
     };
     Some(CallRule::new(shape, roles))

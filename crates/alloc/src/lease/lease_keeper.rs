@@ -165,7 +165,9 @@ impl LeaseKeeper {
                         holder: fault.message,
                     });
                 }
-                Reason::Rejected | Reason::Invalid => return Err(Error::Rejected(fault.message)),
+                Reason::Rejected | Reason::Invalid | Reason::PermissionDenied => {
+                    return Err(Error::Rejected(fault.message));
+                }
                 _ => {}
             }
             // Logged once for each new reason, not at each attempt.

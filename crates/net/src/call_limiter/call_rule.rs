@@ -23,6 +23,8 @@ pub struct CallRule {
     /// Who may call it, under TLS. Without TLS everybody may: then the server listens on loopback,
     /// or runs with `--insecure`.
     pub roles: Roles,
+    /// Whether it changes the cluster: each call is logged with its caller.
+    pub is_change: bool,
 }
 
 /// A set of roles.
@@ -62,7 +64,19 @@ impl fmt::Display for Roles {
 impl CallRule {
     /// Makes a rule.
     pub const fn new(shape: CallShape, roles: Roles) -> CallRule {
-        CallRule { shape, roles }
+        CallRule {
+            shape,
+            roles,
+            is_change: false,
+        }
+    }
+
+    /// Returns the rule of a method that changes the cluster.
+    pub const fn of_change(shape: CallShape, roles: Roles) -> CallRule {
+        CallRule {
+            is_change: true,
+            ..CallRule::new(shape, roles)
+        }
     }
 
     /// Returns the rule of a method of health or reflection, which every role may call; None: it is
@@ -77,25 +91,20 @@ impl CallRule {
     /// # Errors
     /// Its certificate has another role, or has no identity.
     pub fn check(self, caller: Caller<'_>, path: &str) -> Result<(), Status> {
-        let denied = match caller {
-            Caller::Plaintext => return Ok(()),
-            Caller::Certified(identity) if self.roles.contains(identity.role()) => return Ok(()),
-            Caller::Certified(identity) => RpcError::new(
+        let Some(certificate) = caller.certificate()? else {
+            return Ok(());
+        };
+        let identity = certificate.identity();
+        match self.roles.contains(identity.role()) {
+            true => Ok(()),
+            false => Err(RpcError::new(
                 Reason::PermissionDenied,
                 format!(
                     "{identity} may not call {path}, which is for the roles: {}; use a certificate of such a role",
                     self.roles
                 ),
-            ),
-            Caller::Nameless(reason) => RpcError::new(
-                Reason::Unauthenticated,
-                format!("this certificate: {reason}"),
-            ),
-            Caller::Unknown => RpcError::new(
-                Reason::Unauthenticated,
-                "the caller of this connection is not known",
-            ),
-        };
-        Err(denied.into())
+            )
+            .into()),
+        }
     }
 }

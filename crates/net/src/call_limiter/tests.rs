@@ -15,7 +15,7 @@ use tower::service_fn;
 use super::*;
 use crate::call_limiter::limited_body::REQUEST_READ_TIMEOUT;
 use crate::connection_quota::{CONNECTION_BUFFERED_BYTES_MAX, WRITE_STALL_TIMEOUT};
-use crate::peer::{BadIdentity, ConnectionPeer, PeerIdentity, Role};
+use crate::peer::{BadIdentity, ConnectionPeer, PeerCertificate, PeerIdentity, Role};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1::{NextManyRequest, Reason};
@@ -94,7 +94,8 @@ fn new_quota() -> ConnectionQuota {
 /// Returns who connects under TLS with a certificate that says this.
 fn certified(identity: Result<&str, BadIdentity>) -> ConnectionPeer {
     let peer = ConnectionPeer::before_handshake("127.0.0.1:1".parse().unwrap());
-    peer.identify(identity.and_then(PeerIdentity::parse));
+    let certificate = |who| PeerCertificate::new(who, Vec::new());
+    peer.identify(identity.and_then(PeerIdentity::parse).map(certificate));
     peer
 }
 

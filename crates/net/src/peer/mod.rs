@@ -1,13 +1,19 @@
 //! The other end of an accepted connection: its address, and who its certificate says it is.
 
+use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::Reason;
+
 pub(crate) use certificate::Certificate;
 pub(crate) use identity::{BadIdentity, PeerIdentity, Role};
+pub use peer_certificate::PeerCertificate;
 
 pub(crate) mod certificate;
 pub(crate) mod identity;
+mod peer_certificate;
 
 /// The other end of an accepted connection. Clones share what the handshake finds out.
 #[derive(Clone, Debug)]
@@ -15,7 +21,7 @@ pub struct ConnectionPeer {
     remote: SocketAddr,
     /// Set by the handshake, before the first byte of a call is read. None: a connection without
     /// TLS.
-    certificate: Option<Arc<OnceLock<Result<PeerIdentity, BadIdentity>>>>,
+    certificate: Option<Arc<OnceLock<Result<PeerCertificate, BadIdentity>>>>,
 }
 
 /// Who calls.
@@ -25,11 +31,33 @@ pub enum Caller<'a> {
     /// with `--insecure`.
     Plaintext,
     /// The holder of a certificate.
-    Certified(&'a PeerIdentity),
+    Certified(&'a PeerCertificate),
     /// A certificate of the CA without an identity, with the reason.
     Nameless(&'a BadIdentity),
     /// A connection under TLS whose handshake is not complete.
     Unknown,
+}
+
+impl<'a> Caller<'a> {
+    /// Returns the certificate of the caller; None: it has none, because its connection is without
+    /// TLS.
+    ///
+    /// # Errors
+    /// The caller is under TLS and has no identity.
+    pub fn certificate(self) -> Result<Option<&'a PeerCertificate>, RpcError> {
+        match self {
+            Caller::Plaintext => Ok(None),
+            Caller::Certified(certificate) => Ok(Some(certificate)),
+            Caller::Nameless(reason) => Err(RpcError::new(
+                Reason::Unauthenticated,
+                format!("this certificate: {reason}"),
+            )),
+            Caller::Unknown => Err(RpcError::new(
+                Reason::Unauthenticated,
+                "the caller of this connection is not known",
+            )),
+        }
+    }
 }
 
 impl ConnectionPeer {
@@ -51,10 +79,10 @@ impl ConnectionPeer {
     }
 
     /// Notes what the certificate of a completed handshake says. To be called once.
-    pub(crate) fn identify(&self, identity: Result<PeerIdentity, BadIdentity>) {
+    pub(crate) fn identify(&self, verified: Result<PeerCertificate, BadIdentity>) {
         if let Some(certificate) = &self.certificate {
             // A second identity is not taken.
-            let _ = certificate.set(identity);
+            let _ = certificate.set(verified);
         }
     }
 
@@ -68,8 +96,19 @@ impl ConnectionPeer {
         match self.certificate.as_deref().map(OnceLock::get) {
             None => Caller::Plaintext,
             Some(None) => Caller::Unknown,
-            Some(Some(Ok(identity))) => Caller::Certified(identity),
+            Some(Some(Ok(certificate))) => Caller::Certified(certificate),
             Some(Some(Err(reason))) => Caller::Nameless(reason),
+        }
+    }
+}
+
+impl Display for ConnectionPeer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.caller() {
+            Caller::Certified(certificate) => {
+                write!(f, "{} at {}", certificate.identity(), self.remote)
+            }
+            _ => write!(f, "{}", self.remote),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::first_byte::{NoTls, TlsOnly};
 use super::handshake_error::describe;
 use super::lazy_tls::OpenTls;
-use crate::peer::{BadIdentity, Certificate, ConnectionPeer, PeerIdentity, Role};
+use crate::peer::{BadIdentity, Certificate, ConnectionPeer, PeerCertificate, Role};
 use crate::transport::ByteStream;
 use crate::transport::goodbye::{GOODBYE_TIMEOUT, insecure_frames, say_goodbye};
 
@@ -53,10 +53,11 @@ impl ExpectedServer {
     fn check(&self, chain: Option<&[CertificateDer<'_>]>) -> io::Result<()> {
         let denied = |text| Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         let words = &self.words;
-        let identity = match read_identity(chain, &self.domain) {
-            Ok(identity) => identity,
+        let certificate = match read_certificate(chain, &self.domain) {
+            Ok(certificate) => certificate,
             Err(reason) => return denied(format!("the certificate of {words}: {reason}")),
         };
+        let identity = certificate.identity();
         let is_expected = match self.role {
             Some(role) => identity.role() == role,
             None => identity.role().is_server(),
@@ -97,7 +98,7 @@ impl HandshakeAcceptor {
         match accepting.into_fallible().await {
             Ok(stream) => {
                 let chain = stream.get_ref().1.peer_certificates();
-                peer.identify(read_identity(chain, &self.domain));
+                peer.identify(read_certificate(chain, &self.domain));
                 Ok(stream.into())
             }
             Err((error, io)) => {
@@ -115,17 +116,17 @@ impl HandshakeAcceptor {
     }
 }
 
-/// Returns who the owner of a verified certificate is.
-fn read_identity(
+/// Returns the verified certificate of the other end, with its owner.
+fn read_certificate(
     chain: Option<&[CertificateDer<'_>]>,
     domain: &str,
-) -> Result<PeerIdentity, BadIdentity> {
+) -> Result<PeerCertificate, BadIdentity> {
     let none = || BadIdentity("there is no certificate".to_owned());
     let first = chain.and_then(<[_]>::first).ok_or_else(none)?;
     let certificate = Certificate::parse(first).map_err(|e| BadIdentity(e.to_string()))?;
     let identity = certificate.identity()?;
     match identity.domain() == domain {
-        true => Ok(identity),
+        true => Ok(PeerCertificate::new(identity, first.to_vec())),
         false => Err(BadIdentity(format!(
             "{identity} is of another domain than {domain:?}"
         ))),

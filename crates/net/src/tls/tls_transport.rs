@@ -13,6 +13,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rustls::pki_types::ServerName;
+use seqsvr_core::server_address::find_host;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -56,7 +57,7 @@ impl Transport for TlsTransport {
         let connecting = self.inner.connect(address.clone());
         let (dir, role) = (self.dir.clone(), self.role);
         async move {
-            let host = host_of(&address);
+            let host = find_host(&address);
             let server = ExpectedServer {
                 host: ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
                 domain: dir.domain(),
@@ -98,12 +99,6 @@ impl Transport for TlsTransport {
             role: Some(role),
         }))
     }
-}
-
-/// Returns the host of `host:port`, an IPv6 address without its brackets.
-fn host_of(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 struct TlsListener {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use seqsvr_core::server_address::find_host;
 use seqsvr_metrics::ServerSecurity;
 use seqsvr_net::tls::{BadTlsDir, EXPIRY_WARNING_DAYS, Role, TlsDir, TlsTransport};
 use seqsvr_net::{TcpTransport, Transport};
@@ -25,8 +26,8 @@ impl ServerTls {
         ServerTls(None)
     }
 
-    /// Reads the directory of `--tls-dir`. Its certificate must be for this role, and for the host
-    /// of the address under which others reach the server.
+    /// Reads the directory of `--tls-dir`. Its certificate must be for this role, for the name, if
+    /// there is one, and for the host of the address under which others reach the server.
     ///
     /// # Errors
     /// The directory cannot be used, or `--insecure` is set as well.
@@ -34,6 +35,7 @@ impl ServerTls {
         dir: Option<&Path>,
         is_insecure: bool,
         role: Role,
+        name: Option<&str>,
         advertise: &str,
     ) -> Result<ServerTls, BadInput> {
         let Some(path) = dir else {
@@ -48,11 +50,14 @@ impl ServerTls {
         let dir = read.map_err(|e| BadInput(format!("--tls-dir: {e}")))?;
         let bad = |e: BadTlsDir| BadInput(format!("--tls-dir {}: {e}", path.display()));
         dir.check_role(role).map_err(bad)?;
-        let host = advertise
-            .rsplit_once(':')
-            .map_or(advertise, |(host, _)| host);
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        dir.check_host(host).map_err(bad)?;
+        if let Some(name) = name.filter(|name| *name != dir.identity().name()) {
+            return Err(BadInput(format!(
+                "--tls-dir {}: its certificate is for {}, not for --name {name}; use the directory of `seqsvr cert {role} --name {name}`",
+                path.display(),
+                dir.identity()
+            )));
+        }
+        dir.check_host(find_host(advertise)).map_err(bad)?;
         Ok(ServerTls(Some(Arc::new(dir))))
     }
 

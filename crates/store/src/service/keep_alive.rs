@@ -26,10 +26,12 @@ use crate::arbiter::RenewalError;
 use crate::context::StoreContext;
 use crate::read_index::ConfirmedRequest;
 use crate::rpc_errors;
+use crate::service::sender::{Sender, check_session};
 
 pub(super) async fn serve_keep_alive(
     context: &StoreContext,
     request: v1::KeepAliveRequest,
+    sender: Sender,
 ) -> Result<v1::KeepAliveResponse, RpcError> {
     // A quorum round starts now, after the request came in; then the state is applied up to its
     // read index.
@@ -41,6 +43,7 @@ pub(super) async fn serve_keep_alive(
         }
     };
     let session = SessionId(request.session);
+    check_session(context, &sender, session).await?;
     stamp_renewal(context, session, term, request.draining)?;
     let (moves, moves_planned) = context.planned_moves(session);
     // This is later than the stamp, so the table may be newer than it: better for the caller.

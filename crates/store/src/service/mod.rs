@@ -8,6 +8,7 @@ mod keep_alive;
 mod members;
 mod move_slot;
 mod read;
+mod sender;
 mod session;
 mod store;
 mod submit;
@@ -20,6 +21,7 @@ use seqsvr_proto::error::RpcError;
 use tonic::{Request, Response, Status};
 
 use crate::context::StoreContext;
+use crate::service::sender::Sender;
 
 pub(crate) use members::meet_store;
 
@@ -34,21 +36,23 @@ fn to_grpc_result<T>(result: Result<T, RpcError>) -> GrpcResult<T> {
 }
 
 impl StoreService {
-    /// Serves a request of this store's cluster, and names the cluster in the answer. Rejects a
-    /// request of another cluster before it has any effect: see [`seqsvr_proto::cluster_tag`].
+    /// Serves a request of this store's cluster with its sender, and names the cluster in the
+    /// answer. Rejects a request of another cluster before it has any effect: see
+    /// [`seqsvr_proto::cluster_tag`].
     async fn serve_cluster<R, T, F>(
         &self,
         request: Request<R>,
-        serve: impl FnOnce(R) -> F,
+        serve: impl FnOnce(R, Sender) -> F,
     ) -> GrpcResult<T>
     where
         R: ClusterTagged,
         T: ClusterTagged,
         F: Future<Output = Result<T, RpcError>>,
     {
-        let request = request.into_inner();
-        let served = match self.0.check_cluster(request.cluster_tag()) {
-            Ok(()) => serve(request).await,
+        let (_, extensions, request) = request.into_parts();
+        let checked = self.0.check_cluster(request.cluster_tag());
+        let served = match checked.and_then(|()| Sender::identify(&extensions)) {
+            Ok(sender) => serve(request, sender).await,
             Err(fault) => Err(fault),
         };
         let own = self.0.cluster_tag();

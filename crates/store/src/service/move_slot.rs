@@ -1,8 +1,9 @@
 //! Planned move of a slot, requested by its owner, which has stopped serving it.
 //!
 //! Invariant: the store accepts a move only from the session that owns the slot at that epoch.
-//! Epoch and generations fence the command itself when it is applied. The check here only keeps a
-//! confused sender from giving away a slot of another owner.
+//! Epoch and generations fence the command itself when it is applied. The check of the session here
+//! only keeps a confused sender from giving away a slot of another owner; `sender.rs` has the one
+//! that keeps out a sender that lies.
 
 use seqsvr_core::command::{Command, HIGH_WATER_MARKS_MAX, HighWaterMark, Reply};
 use seqsvr_core::ids::{Epoch, SessionId, Slot};
@@ -12,10 +13,12 @@ use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
 use crate::rpc_errors;
+use crate::service::sender::{Sender, check_session, judge_slot, wait_for_epochs};
 
 pub(super) async fn move_slot(
     context: &StoreContext,
     request: v1::MoveSlotRequest,
+    sender: Sender,
 ) -> Result<v1::MoveSlotResponse, RpcError> {
     if request.high_water_marks.len() > HIGH_WATER_MARKS_MAX {
         return Err(rpc_errors::limit_exceeded(format!(
@@ -39,14 +42,27 @@ pub(super) async fn move_slot(
         high_water_marks.push(last.mark);
     }
     context.require_leader()?;
-    let sender = SessionId(request.session);
-    let has_other_owner = context.node.with_state(|state| {
+    let session = SessionId(request.session);
+    check_session(context, &sender, session).await?;
+    // All high-water marks have this slot and epoch.
+    let fence = v1::Fence {
+        slot: request.slot,
+        epoch: request.epoch,
+        ..v1::Fence::default()
+    };
+    wait_for_epochs(context, &sender, [&fence].into_iter()).await;
+    let (rejection, has_other_owner) = context.node.with_state(|state| {
         let row = state.slots().get(usize::from(slot.0));
-        row.is_some_and(|row| row.epoch == epoch && row.owner != Some(sender))
+        let has_other_owner =
+            row.is_some_and(|row| row.epoch == epoch && row.owner != Some(session));
+        (judge_slot(state, &sender, slot, epoch), has_other_owner)
     });
+    if let Some(rejection) = rejection {
+        return Err(rpc_errors::from_refusal(&rejection));
+    }
     if has_other_owner {
         return Err(rpc_errors::invalid_request(format!(
-            "slot {slot} is not session {sender}'s at epoch {epoch}"
+            "slot {slot} is not session {session}'s at epoch {epoch}"
         )));
     }
     let command = Command::MoveSlot {

@@ -27,10 +27,12 @@ use seqsvr_proto::v1;
 
 use crate::context::StoreContext;
 use crate::rpc_errors;
+use crate::service::sender::{Sender, check_registration, check_session};
 
 pub(super) async fn open_session(
     context: &StoreContext,
     request: v1::OpenSessionRequest,
+    sender: Sender,
 ) -> Result<v1::OpenSessionResponse, RpcError> {
     let proof = match (request.proof_session, request.proof_nonce.is_empty()) {
         (None, true) => None,
@@ -45,6 +47,7 @@ pub(super) async fn open_session(
         }
     };
     rpc_errors::check_address(&request.address)?;
+    check_registration(&sender, &request.name, &request.address)?;
     context.require_leader()?;
     let (name, address) = (request.name, request.address);
     check_address_is_free(context, &name, &address, None)?;
@@ -120,6 +123,7 @@ fn with_takeover_wait(context: &StoreContext, fault: RpcError) -> RpcError {
 pub(super) async fn close_session(
     context: &StoreContext,
     request: v1::CloseSessionRequest,
+    sender: Sender,
 ) -> Result<v1::CloseSessionResponse, RpcError> {
     if request.high_water_marks.len() > HIGH_WATER_MARKS_MAX {
         return Err(rpc_errors::limit_exceeded(format!(
@@ -127,9 +131,12 @@ pub(super) async fn close_session(
             request.high_water_marks.len()
         )));
     }
+    let session = SessionId(request.session);
+    check_session(context, &sender, session).await?;
+    // The state skips each high-water mark of a slot that the session does not own at its epoch.
     let high_water_marks = request.high_water_marks.iter().map(high_water_mark_from);
     let command = Command::CloseSession {
-        session: SessionId(request.session),
+        session,
         high_water_marks: high_water_marks.collect::<Result<_, _>>()?,
         last: request.last,
     };

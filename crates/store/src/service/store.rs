@@ -36,16 +36,18 @@ impl store_server::Store for StoreService {
         &self,
         request: Request<v1::OpenSessionRequest>,
     ) -> GrpcResult<v1::OpenSessionResponse> {
-        self.serve_cluster(request, |request| session::open_session(&self.0, request))
-            .await
+        self.serve_cluster(request, |request, sender| {
+            session::open_session(&self.0, request, sender)
+        })
+        .await
     }
 
     async fn keep_alive(
         &self,
         request: Request<v1::KeepAliveRequest>,
     ) -> GrpcResult<v1::KeepAliveResponse> {
-        self.serve_cluster(request, |request| {
-            keep_alive::serve_keep_alive(&self.0, request)
+        self.serve_cluster(request, |request, sender| {
+            keep_alive::serve_keep_alive(&self.0, request, sender)
         })
         .await
     }
@@ -59,28 +61,34 @@ impl store_server::Store for StoreService {
     }
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> GrpcResult<v1::SubmitResponse> {
-        self.serve_cluster(request, |request| submit::submit_commands(&self.0, request))
-            .await
+        self.serve_cluster(request, |request, sender| {
+            submit::submit_commands(&self.0, request, sender)
+        })
+        .await
     }
 
     async fn close_session(
         &self,
         request: Request<v1::CloseSessionRequest>,
     ) -> GrpcResult<v1::CloseSessionResponse> {
-        self.serve_cluster(request, |request| session::close_session(&self.0, request))
-            .await
+        self.serve_cluster(request, |request, sender| {
+            session::close_session(&self.0, request, sender)
+        })
+        .await
     }
 
     async fn move_slot(
         &self,
         request: Request<v1::MoveSlotRequest>,
     ) -> GrpcResult<v1::MoveSlotResponse> {
-        self.serve_cluster(request, |request| move_slot::move_slot(&self.0, request))
-            .await
+        self.serve_cluster(request, |request, sender| {
+            move_slot::move_slot(&self.0, request, sender)
+        })
+        .await
     }
 
     async fn read(&self, request: Request<v1::ReadRequest>) -> GrpcResult<v1::ReadResponse> {
-        self.serve_cluster(request, |request| read::read_confirmed(&self.0, request))
+        self.serve_cluster(request, |request, _| read::read_confirmed(&self.0, request))
             .await
     }
 }

@@ -10,5 +10,9 @@ mod addresses;
 mod admin;
 mod fake_alloc;
 mod one_store;
+#[path = "../../../net/tests/support/pki.rs"]
+mod pki;
+mod secured_stores;
+mod senders;
 mod store_cluster;
 mod three_stores;

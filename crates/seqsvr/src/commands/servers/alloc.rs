@@ -30,6 +30,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         args.tls_dir.as_deref(),
         args.insecure,
         Role::Alloc,
+        Some(&args.name),
         advertise.as_ref().unwrap_or(&args.listen),
     )?;
     let listen = listen.under_tls(tls.is_on());

@@ -31,6 +31,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         args.tls_dir.as_deref(),
         args.insecure,
         Role::Store,
+        None,
         advertise.as_ref().unwrap_or(name),
     )?;
     let listen = listen.under_tls(tls.is_on());
