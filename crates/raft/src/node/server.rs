@@ -6,13 +6,13 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest,
 };
 use seqsvr_core::command::{Batch, Command, Reply};
-use seqsvr_net::StreamMeter;
+use seqsvr_net::{StreamMeter, caller_of};
 use seqsvr_proto::v1::raft_server::{self, RaftServer};
 use seqsvr_proto::v1::{
     RaftHeader, RaftInitRequest, RaftInitResponse, RaftRequest, RaftResponse, RaftSnapshotChunk,
 };
 use serde::Serialize;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Extensions, Request, Response, Status, Streaming};
 
 use crate::detach_on_drop::detach_on_drop;
 use crate::node::RaftNode;
@@ -55,23 +55,43 @@ impl RaftService {
     async fn decode_authorized<Q: serde::de::DeserializeOwned>(
         &self,
         request: Request<RaftRequest>,
-    ) -> Result<Q, Status> {
-        let request = request.into_inner();
-        self.check_header(request.header).await?;
-        record::decode(&request.body).map_err(|e| Status::invalid_argument(e.to_string()))
+    ) -> Result<(Q, CheckedSender), Status> {
+        let (_, extensions, request) = request.into_parts();
+        let sender = self.check_header(request.header, &extensions).await?;
+        let rpc = record::decode(&request.body);
+        let rpc = rpc.map_err(|e| Status::invalid_argument(e.to_string()))?;
+        Ok((rpc, sender))
     }
 
-    /// Checks the header of a call, unless this node may take no further part.
-    async fn check_header(&self, header: Option<RaftHeader>) -> Result<(), Status> {
+    /// Checks the header of a call and the certificate of its caller, unless this node may take no
+    /// further part.
+    async fn check_header(
+        &self,
+        header: Option<RaftHeader>,
+        extensions: &Extensions,
+    ) -> Result<CheckedSender, Status> {
         let stop_reason = self.identity_check.watch_stop_reason().borrow().clone();
-        match stop_reason {
-            Some(why) => Err(Status::unavailable(why)),
-            None => self.identity_check.check_header(header).await,
+        if let Some(why) = stop_reason {
+            return Err(Status::unavailable(why));
         }
+        let certificate = caller_of(extensions).certificate()?;
+        let sender = CheckedSender {
+            id: header.as_ref().map_or(0, |header| header.sender),
+            process: header.as_ref().map_or(0, |header| header.sender_process),
+            is_certified: certificate.is_some(),
+        };
+        self.identity_check
+            .check_header(header, certificate)
+            .await?;
+        Ok(sender)
     }
 
     /// Checks a vote in a call before openraft gets it.
-    fn check_vote(&self, vote: &Vote) -> Result<(), Status> {
+    fn check_vote(&self, vote: &Vote, sender: &CheckedSender) -> Result<(), Status> {
+        if !sender.may_carry(vote) {
+            let text = format!("the call of node {} carries another node's vote", sender.id);
+            return Err(Status::permission_denied(text));
+        }
         let checked = self.identity_check.check_vote(vote, VoteSource::Request);
         checked.map_err(Status::unavailable)
     }
@@ -90,19 +110,18 @@ impl RaftService {
     async fn receive_snapshot(
         &self,
         mut chunks: ChunkStream<Streaming<RaftSnapshotChunk>>,
+        extensions: &Extensions,
     ) -> RaftAnswer {
         let first = chunks
             .next()
             .await?
             .ok_or_else(|| Status::invalid_argument("an empty stream"))?;
-        let process = sender_process(first.header.as_ref());
-        let sender = first.header.as_ref().map_or(0, |h| h.sender);
-        self.check_header(first.header).await?;
+        let sender = self.check_header(first.header, extensions).await?;
         let (vote, meta): (Vote, SnapshotMeta) = record::decode(&first.description)
             .map_err(|e| Status::invalid_argument(e.to_string()))?;
-        self.check_vote(&vote)?;
+        self.check_vote(&vote, &sender)?;
         self.identity_check
-            .claim_vote(&vote, process, VoteClaim::Leader)?;
+            .claim_vote(&vote, sender.process, VoteClaim::Leader)?;
         // The sender retries soon, and builds no other snapshot until then.
         let permit = self
             .receive_lock
@@ -125,7 +144,7 @@ impl RaftService {
         let answer = detach_on_drop(async move {
             let answer = match is_done {
                 true => Ok(snapshot),
-                false => prepare_snapshot(snapshot, &meta, sender, &log_throttle).await,
+                false => prepare_snapshot(snapshot, &meta, sender.id, &log_throttle).await,
             };
             let answer = match answer {
                 Ok(snapshot) => {
@@ -146,9 +165,21 @@ impl RaftService {
 
 type RaftAnswer = Result<Response<RaftResponse>, Status>;
 
-/// Returns the random number of the sender's process; 0: a build of format level 1.
-fn sender_process(header: Option<&RaftHeader>) -> u64 {
-    header.map_or(0, |header| header.sender_process)
+/// Sender of a call whose header was checked.
+struct CheckedSender {
+    id: u64,
+    /// Random number of its process; 0: a build of format level 1.
+    process: u64,
+    /// Whether it has a certificate: the connection is under TLS.
+    is_certified: bool,
+}
+
+impl CheckedSender {
+    /// Returns whether a call of the sender may carry this vote: candidates and leaders send their
+    /// own. Without TLS the sender is not known.
+    fn may_carry(&self, vote: &Vote) -> bool {
+        !self.is_certified || vote.leader_id.voted_for == self.id
+    }
 }
 
 #[tonic::async_trait]
@@ -156,12 +187,12 @@ impl raft_server::Raft for RaftService {
     async fn append(&self, request: Request<RaftRequest>) -> RaftAnswer {
         let acknowledged = request.get_ref().acked_end_index;
         let theirs = request.get_ref().checkpoint.clone();
-        let process = sender_process(request.get_ref().header.as_ref());
-        let rpc: AppendEntriesRequest<TypeConfig> = self.decode_authorized(request).await?;
-        self.check_vote(&rpc.vote)?;
+        let (rpc, sender): (AppendEntriesRequest<TypeConfig>, _) =
+            self.decode_authorized(request).await?;
+        self.check_vote(&rpc.vote, &sender)?;
         let checked = self
             .identity_check
-            .claim_vote(&rpc.vote, process, VoteClaim::Leader);
+            .claim_vote(&rpc.vote, sender.process, VoteClaim::Leader);
         checked?;
         let checked = self.node.check_log_extent(&rpc.vote, acknowledged);
         checked.map_err(Status::unavailable)?;
@@ -179,12 +210,11 @@ impl raft_server::Raft for RaftService {
     }
 
     async fn vote(&self, request: Request<RaftRequest>) -> RaftAnswer {
-        let process = sender_process(request.get_ref().header.as_ref());
-        let rpc: VoteRequest<TypeConfig> = self.decode_authorized(request).await?;
-        self.check_vote(&rpc.vote)?;
+        let (rpc, sender): (VoteRequest<TypeConfig>, _) = self.decode_authorized(request).await?;
+        self.check_vote(&rpc.vote, &sender)?;
         let checked = self
             .identity_check
-            .claim_vote(&rpc.vote, process, VoteClaim::Vote);
+            .claim_vote(&rpc.vote, sender.process, VoteClaim::Vote);
         checked?;
         let raft = self.node.inner.raft.clone();
         let answer = detach_on_drop(async move { raft.vote(rpc).await }).await;
@@ -192,13 +222,11 @@ impl raft_server::Raft for RaftService {
     }
 
     async fn pre_vote(&self, request: Request<RaftRequest>) -> RaftAnswer {
-        let header = request.get_ref().header.as_ref();
-        let sender = header.map_or(0, |h| h.sender);
-        let rpc: VoteRequest<TypeConfig> = self.decode_authorized(request).await?;
-        self.check_vote(&rpc.vote)?;
+        let (rpc, sender): (VoteRequest<TypeConfig>, _) = self.decode_authorized(request).await?;
+        self.check_vote(&rpc.vote, &sender)?;
         // A leader with a quorum grants no pre-vote anyway. This answer says why, so that the
         // removed node can report it to its operator.
-        if self.node.has_removed(sender) {
+        if self.node.has_removed(sender.id) {
             return Err(self.identity_check.removed_status());
         }
         let raft = self.node.inner.raft.clone();
@@ -207,16 +235,18 @@ impl raft_server::Raft for RaftService {
     }
 
     async fn transfer_leader(&self, request: Request<RaftRequest>) -> RaftAnswer {
-        let rpc: TransferLeaderRequest<TypeConfig> = self.decode_authorized(request).await?;
-        self.check_vote(rpc.from_leader())?;
+        let (rpc, sender): (TransferLeaderRequest<TypeConfig>, _) =
+            self.decode_authorized(request).await?;
+        self.check_vote(rpc.from_leader(), &sender)?;
         let raft = self.node.inner.raft.clone();
         let answer = detach_on_drop(async move { raft.handle_transfer_leader(rpc).await }).await;
         self.encode_answer(&answer.map_err(unavailable_status)?)
     }
 
     async fn install_snapshot(&self, request: Request<Streaming<RaftSnapshotChunk>>) -> RaftAnswer {
-        let meter = request.extensions().get::<StreamMeter>().cloned();
-        self.receive_snapshot(ChunkStream::new(request.into_inner(), meter))
+        let (_, extensions, chunks) = request.into_parts();
+        let meter = extensions.get::<StreamMeter>().cloned();
+        self.receive_snapshot(ChunkStream::new(chunks, meter), &extensions)
             .await
     }
 
@@ -224,8 +254,8 @@ impl raft_server::Raft for RaftService {
         &self,
         request: Request<RaftInitRequest>,
     ) -> Result<Response<RaftInitResponse>, Status> {
-        let request = request.into_inner();
-        self.check_header(request.header).await?;
+        let (_, extensions, request) = request.into_parts();
+        self.check_header(request.header, &extensions).await?;
         let cluster = self
             .identity_check
             .identity()
@@ -244,6 +274,34 @@ impl raft_server::Raft for RaftService {
             Some(Reply::Done) => Ok(Response::new(RaftInitResponse {})),
             Some(Reply::Rejected(refusal)) => Err(Status::invalid_argument(refusal.to_string())),
             other => Err(Status::internal(format!("unexpected reply {other:?}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Schedule: the holder of the key of store 2 requests votes for store 3 in a call of store 2.
+    #[test]
+    fn certified_sender_carries_its_own_vote_only() {
+        let vote_of_3 = Vote::new(7, 3);
+        for (id, is_certified, expected) in [
+            (3, true, true),
+            (2, true, false),
+            (3, false, true),
+            (2, false, true),
+        ] {
+            let sender = CheckedSender {
+                id,
+                process: 1,
+                is_certified,
+            };
+            assert_eq!(
+                sender.may_carry(&vote_of_3),
+                expected,
+                "{id} {is_certified}"
+            );
         }
     }
 }

@@ -12,6 +12,7 @@ mod fake_alloc;
 mod one_store;
 #[path = "../../../net/tests/support/pki.rs"]
 mod pki;
+mod raft_senders;
 mod secured_stores;
 mod senders;
 mod store_cluster;

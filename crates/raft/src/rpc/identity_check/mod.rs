@@ -18,6 +18,7 @@ use parking_lot::RwLock;
 use prost::Message;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::planted;
+use seqsvr_net::PeerCertificate;
 use seqsvr_proto::v1::{RaftHeader, RaftRejection, RaftRejectionReason};
 use tokio::sync::watch;
 use tonic::{Code, Status};
@@ -25,7 +26,7 @@ use tonic::{Code, Status};
 use crate::error::Error;
 use crate::log::{self, LogStore};
 use crate::rpc::duplicate_id::VoteOwners;
-use crate::rpc::identity_check::sender::reject_sender;
+use crate::rpc::identity_check::sender::{check_certificate, reject_sender};
 use crate::rpc::identity_check::wiped_member::{StaleCall, WipedMember};
 use crate::rpc::log_throttle::LogThrottle;
 use crate::state::applied_state::SharedState;
@@ -133,8 +134,13 @@ impl IdentityCheck {
         })
     }
 
-    /// Checks a call's header; adopts its cluster if this node has none.
-    pub(crate) async fn check_header(&self, header: Option<RaftHeader>) -> Result<(), Status> {
+    /// Checks a call's header, and under TLS that the certificate of the caller is the sender's;
+    /// adopts its cluster if this node has none.
+    pub(crate) async fn check_header(
+        &self,
+        header: Option<RaftHeader>,
+        certificate: Option<&PeerCertificate>,
+    ) -> Result<(), Status> {
         let header = header.ok_or_else(|| Status::invalid_argument("the header is missing"))?;
         let cluster: [u8; 16] = header.cluster[..]
             .try_into()
@@ -153,6 +159,16 @@ impl IdentityCheck {
             reject_sender(&applied, header.sender, header.sender_incarnation)
         } {
             reason
+        } else if let Err(why) = {
+            let applied = self.shared.applied.read();
+            check_certificate(&applied, header.sender, certificate)
+        } {
+            if self.log_throttle.allow() {
+                let sender = header.sender;
+                tracing::warn!(node = ours.node, sender, %why, "call rejected: its certificate is not the sender's");
+            }
+            let reason = RaftRejectionReason::WrongSender;
+            return Err(rejection_status_with(reason, &ours, &why));
         } else {
             if ours.cluster.is_none() {
                 let adopted = match self.reject_if_called(Some(cluster)) {
@@ -293,15 +309,6 @@ impl IdentityCheck {
 }
 
 fn rejection_status(reason: RaftRejectionReason, ours: &NodeIdentity) -> Status {
-    let detail = RaftRejection {
-        reason: reason.into(),
-        node: ours.node,
-        incarnation: ours.incarnation,
-        cluster: ours
-            .cluster
-            .map_or_else(Vec::new, |c| c.0.to_be_bytes().to_vec())
-            .into(),
-    };
     let text = match reason {
         RaftRejectionReason::WrongCluster => "this node belongs to another cluster",
         RaftRejectionReason::WrongNode => "another node is at this address",
@@ -311,6 +318,19 @@ fn rejection_status(reason: RaftRejectionReason, ours: &NodeIdentity) -> Status 
             "the membership records another data directory for the sender's id"
         }
         _ => "this node's data directory was wiped or replaced since it became a member",
+    };
+    rejection_status_with(reason, ours, text)
+}
+
+fn rejection_status_with(reason: RaftRejectionReason, ours: &NodeIdentity, text: &str) -> Status {
+    let detail = RaftRejection {
+        reason: reason.into(),
+        node: ours.node,
+        incarnation: ours.incarnation,
+        cluster: ours
+            .cluster
+            .map_or_else(Vec::new, |c| c.0.to_be_bytes().to_vec())
+            .into(),
     };
     Status::with_details(
         Code::FailedPrecondition,

@@ -20,8 +20,16 @@
 //!   incarnation;
 //! - an id at or above `next_store`, which was added after what this node has applied. A node that
 //!   joins, or was down for long, is brought up to date by such a leader.
+//!
+//! Under TLS a sender also needs a certificate for the host of the address that the membership
+//! records for its id. Schedule that breaks it: the key of store 2 is stolen. Its holder calls the
+//! other stores as store 3, with the votes and entries of a leader that store 3 never was. A sender
+//! that is let in without a record needs a certificate of a store only: this node knows no address
+//! that it could check. That gives the holder of a store's key nothing that it does not have as the
+//! member that it is, since a member that lies about its log wins elections.
 
 use seqsvr_core::planted;
+use seqsvr_net::PeerCertificate;
 use seqsvr_proto::v1::RaftRejectionReason;
 
 use crate::state::applied_state::AppliedState;
@@ -41,6 +49,25 @@ pub(crate) fn reject_sender(
         Some(_) => Some(RaftRejectionReason::WrongSender),
         None if sender < next_store => Some(RaftRejectionReason::Removed),
         None => None,
+    }
+}
+
+/// Checks that the certificate of a caller is for the host of the member that it says to be.
+///
+/// # Errors
+/// It is for others; the text names them.
+pub(crate) fn check_certificate(
+    applied: &AppliedState,
+    sender: u64,
+    certificate: Option<&PeerCertificate>,
+) -> Result<(), String> {
+    let recorded = applied.membership.membership().get_node(&sender);
+    match (certificate, recorded) {
+        (Some(certificate), Some(recorded)) => certificate
+            .check_address(&recorded.address)
+            .map_err(|why| format!("the caller says to be store {sender}, but {why}")),
+        // Without TLS, or not known yet.
+        (None, _) | (_, None) => Ok(()),
     }
 }
 

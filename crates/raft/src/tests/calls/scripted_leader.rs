@@ -8,11 +8,13 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::RaftLogReader;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::state::State;
-use seqsvr_net::TcpTransport;
+use seqsvr_net::{ConnectionPeer, ConnectionQuota, TcpTransport};
 use seqsvr_proto::v1::RaftHeader;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::service::InterceptorLayer;
+use tonic::{Request, Status};
 
 use crate::node::RaftNode;
 use crate::rpc::identity_check::IdentityCheck;
@@ -45,7 +47,9 @@ impl ScriptedLeader {
         let follower = RaftNode::open(options, Arc::new(TcpTransport))
             .await
             .unwrap();
-        let router = tonic::transport::Server::builder().add_service(follower.service());
+        let layer = InterceptorLayer::new(without_tls);
+        let mut server = tonic::transport::Server::builder().layer(layer);
+        let router = server.add_service(follower.service());
         tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
         let options = Options::new(2, "127.0.0.1:1", dir.path().join("2"));
         let leader = open_storage(&options).unwrap();
@@ -168,4 +172,11 @@ impl ScriptedLeader {
             ..RaftHeader::default()
         }
     }
+}
+
+/// Marks a call as one of a connection without TLS, as the listener of a store does.
+fn without_tls(mut call: Request<()>) -> Result<Request<()>, Status> {
+    let peer = ConnectionPeer::plaintext(([127, 0, 0, 1], 1).into());
+    call.extensions_mut().insert(ConnectionQuota::new(peer));
+    Ok(call)
 }

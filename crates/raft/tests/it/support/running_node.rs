@@ -1,6 +1,6 @@
 //! Real nodes on real directories and real loopback gRPC, for the tests.
 
-use seqsvr_net::{TcpTransport, Transport};
+use seqsvr_net::{ConnectionPeer, ConnectionQuota, TcpTransport, Transport};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
+use tonic::service::InterceptorLayer;
+use tonic::{Request, Status};
 
 pub(crate) const CLUSTER: ClusterId = ClusterId(0x5eed);
 pub(crate) const LEASE_MS: u32 = 3_000;
@@ -49,7 +51,9 @@ impl RunningNode {
     ) -> Result<RunningNode, Error> {
         let node = RaftNode::open(options.clone(), transport.clone()).await?;
         let stop = CancellationToken::new();
-        let router = tonic::transport::Server::builder().add_service(node.service());
+        let layer = InterceptorLayer::new(without_tls);
+        let mut server = tonic::transport::Server::builder().layer(layer);
+        let router = server.add_service(node.service());
         let stopped = stop.clone();
         let server = tokio::spawn(async move {
             let incoming = TcpListenerStream::new(listener);
@@ -270,4 +274,11 @@ pub(crate) async fn wait_until_equal<'a>(
         names.clone().all(|n| first.find_session(n).is_some()) && states().all(|s| s == first)
     })
     .await;
+}
+
+/// Marks a call as one of a connection without TLS, as the listener of a store does.
+fn without_tls(mut call: Request<()>) -> Result<Request<()>, Status> {
+    let peer = ConnectionPeer::plaintext(([127, 0, 0, 1], 1).into());
+    call.extensions_mut().insert(ConnectionQuota::new(peer));
+    Ok(call)
 }
