@@ -1,4 +1,5 @@
-//! Calls for operators, through any server: an AllocSvr forwards them to the store.
+//! Calls for operators, through any server: an AllocSvr forwards them to the store. Under TLS it
+//! names the server to call instead, for all but the status.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::call::first_contact::{self, decide_cluster};
 use crate::call::retry_budget::RetryBudget;
 use crate::call::rpc::Rpc;
 use crate::call::table_fetch::fetch_table;
-use crate::call::unary_attempt::attempt_unary;
+use crate::call::unary_attempt::attempt_unary_over;
 use crate::error::Error;
 
 /// Time without data after which the reception of a backup fails.
@@ -30,6 +31,13 @@ const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Admin {
     pub(crate) context: CallContext,
+}
+
+/// A server that another one named.
+struct NamedServer {
+    address: String,
+    /// Whether it is a StoreSvr; else it is an AllocSvr.
+    is_store: bool,
 }
 
 /// A backup that is being received.
@@ -191,9 +199,10 @@ impl Admin {
         self.call_any_server(request, None, &mut budget).await
     }
 
-    /// Sends a request to one server after the other, or only to `at`. A StoreSvr that does not
-    /// lead names the next one to try. A server that failed is tried again only after each other
-    /// one: a StoreSvr that is cut off from the others names a dead leader without end.
+    /// Sends a request to one server after the other, or only to `at`. A server that must not serve
+    /// it names the next one to try: a StoreSvr that does not lead, or an AllocSvr that relays
+    /// nothing for a caller with a certificate. A server that failed is tried again only after each
+    /// other one: a StoreSvr that is cut off from the others names a dead leader without end.
     ///
     /// Invariant: an operator's command acts on one cluster. With several servers they decide it
     /// before the first request, and each request names it.
@@ -204,10 +213,12 @@ impl Admin {
         budget: &mut RetryBudget,
     ) -> Result<R::Reply, Error> {
         let core = &self.context.core;
-        let mut leader: Option<String> = None;
+        let mut named: Option<NamedServer> = None;
         let mut failed: Vec<String> = Vec::new();
         loop {
-            let hint = leader.take().filter(|leader| !failed.contains(leader));
+            let hint = named
+                .take()
+                .filter(|named| !failed.contains(&named.address));
             // A hint may lead to a store of another cluster, which rejects a call that names ours.
             let is_hint_unchecked = hint.is_some() && !core.table.has_cluster();
             if at.is_none()
@@ -215,16 +226,17 @@ impl Admin {
                 && let Err(failure) = decide_cluster(core, budget).await
             {
                 budget.pause_for_retry(core, &failure).await?;
-                leader = hint;
+                named = hint;
                 continue;
             }
-            let address = match (at, hint) {
-                (Some(at), _) => at.to_owned(),
-                (None, Some(leader)) => leader,
+            let (address, channels) = match (at, hint) {
+                (Some(at), _) => (at.to_owned(), &core.channels),
+                (None, Some(hint)) if hint.is_store => (hint.address, &core.store_channels),
+                (None, Some(hint)) => (hint.address, &core.alloc_channels),
                 (None, None) => {
                     let snapshot = core.table.snapshot();
                     let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
-                    core.servers.pick_server(addresses, &failed)
+                    (core.servers.pick_server(addresses, &failed), &core.channels)
                 }
             };
             // All others have failed as well.
@@ -232,11 +244,15 @@ impl Admin {
                 failed.clear();
             }
             failed.push(address.clone());
-            match attempt_unary(core, &address, request.clone(), budget).await {
+            let request = request.clone();
+            match attempt_unary_over(core, channels, &address, request, budget).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => {
                     budget.pause_for_retry(core, &failure).await?;
-                    leader = failure.leader;
+                    named = failure.redirect.map(|address| NamedServer {
+                        is_store: failure.reason == Reason::NotLeader,
+                        address,
+                    });
                 }
             }
         }

@@ -17,6 +17,7 @@ use crate::routing::locate::{RouteOwner, route_owner};
 use crate::routing::server_set::ServerSet;
 use crate::routing::table_cache::{EpochVerdict, TableCache, TableSnapshot};
 use seqsvr_net::ChannelPool;
+use seqsvr_net::tls::Role;
 
 /// Routing table with the last used pipe to each owner.
 pub(crate) type OwnerTable = TableSnapshot<ArcSwapOption<PipeConnection>>;
@@ -24,6 +25,10 @@ pub(crate) type OwnerTable = TableSnapshot<ArcSwapOption<PipeConnection>>;
 /// State that all clones of a client share.
 pub(crate) struct ClientCore {
     pub(crate) channels: ChannelPool,
+    /// Channels to StoreSvrs that another server named: they lead to no server of another role.
+    pub(crate) store_channels: ChannelPool,
+    /// Channels to AllocSvrs that another one named.
+    pub(crate) alloc_channels: ChannelPool,
     pub(crate) pipes: PipePool,
     pub(crate) servers: ServerSet,
     pub(crate) table: TableCache<ArcSwapOption<PipeConnection>>,
@@ -49,6 +54,8 @@ impl ClientCore {
         let frame_items_max = batch_items_max.min(FRAME_ITEMS_MAX);
         ClientCore {
             pipes: PipePool::new(channels.clone(), frame_items_max),
+            store_channels: channels.for_role(Role::Store),
+            alloc_channels: channels.for_role(Role::Alloc),
             channels,
             servers,
             table: TableCache::default(),

@@ -1,10 +1,11 @@
 //! Admin calls. Most are relayed to the StoreSvr leader, or to the AllocSvr that they name.
-//! NodeStatus is answered by this process.
+//! NodeStatus is answered by this process. Under TLS changes are not relayed: their caller is sent
+//! to the leader, or to the AllocSvr, and calls it with a certificate of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::SharedCall;
+use seqsvr_net::{SharedCall, caller_of};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
@@ -16,6 +17,7 @@ use seqsvr_proto::v1::{
 };
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::api::collector::AllocCollector;
@@ -120,6 +122,37 @@ impl AdminService {
         }
     }
 
+    /// Sends a caller with a certificate to the leader: see [`AdminService::redirect`].
+    async fn redirect_certified<R>(&self, request: &Request<R>) -> Result<(), Status> {
+        match is_certified(request)? {
+            true => Err(self.redirect(request.metadata()).await),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the answer to a change whose caller has a certificate: the address of the leader.
+    ///
+    /// Invariant: no process makes a change with a certificate that is not its caller's. Schedule
+    /// that breaks it: the key of an AllocSvr is stolen. If stores took changes from AllocSvrs,
+    /// because those relay them, its holder could remove members.
+    async fn redirect(&self, metadata: &MetadataMap) -> Status {
+        let mut request = Request::new(ClusterStatusRequest {});
+        *request.metadata_mut() = metadata.clone();
+        let status = match self.cluster_status(request).await {
+            Ok(status) => status.into_inner(),
+            Err(unknown) => return unknown,
+        };
+        let Some(leader) = status.stores.into_iter().find(|store| store.leader) else {
+            return self.stores.no_leader_error("").into();
+        };
+        let text = format!(
+            "an AllocSvr relays no change of a caller with a certificate: send it to the leading store, {}",
+            leader.address
+        );
+        let answer = RpcError::new(Reason::NotLeader, text);
+        answer.with_leader(Some(leader.address)).into()
+    }
+
     async fn relay_within<R, T, Fut>(
         &self,
         timeout: Duration,
@@ -150,12 +183,18 @@ impl AdminService {
     }
 }
 
+/// Returns whether a call is under TLS, so that its caller has a certificate.
+fn is_certified<R>(request: &Request<R>) -> Result<bool, Status> {
+    Ok(caller_of(request.extensions()).certificate()?.is_some())
+}
+
 #[tonic::async_trait]
 impl Admin for AdminService {
     async fn create_namespace(
         &self,
         request: Request<CreateNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
+        self.redirect_certified(&request).await?;
         let relay = self.relay(request, |mut store, request| async move {
             store.create_namespace(request).await
         });
@@ -172,6 +211,7 @@ impl Admin for AdminService {
         &self,
         request: Request<AlterNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
+        self.redirect_certified(&request).await?;
         let relay = self.relay(request, |mut store, request| async move {
             store.alter_namespace(request).await
         });
@@ -205,28 +245,29 @@ impl Admin for AdminService {
         &self,
         request: Request<AdminMoveSlotRequest>,
     ) -> Result<Response<AdminMoveSlotResponse>, Status> {
-        Ok(Response::new(
-            self.slot_operations
-                .move_slot_by_name(request.into_inner())
-                .await?,
-        ))
+        let is_certified = is_certified(&request)?;
+        let moved = self
+            .slot_operations
+            .move_slot_by_name(request.into_inner(), is_certified);
+        Ok(Response::new(moved.await?))
     }
 
     async fn drain(
         &self,
         request: Request<DrainRequest>,
     ) -> Result<Response<DrainResponse>, Status> {
-        Ok(Response::new(
-            self.slot_operations
-                .drain_by_name(request.into_inner())
-                .await?,
-        ))
+        let is_certified = is_certified(&request)?;
+        let drained = self
+            .slot_operations
+            .drain_by_name(request.into_inner(), is_certified);
+        Ok(Response::new(drained.await?))
     }
 
     async fn add_member(
         &self,
         request: Request<AddMemberRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
+        self.redirect_certified(&request).await?;
         let send = |mut store: RelayClient, request| async move { store.add_member(request).await };
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
             .await
@@ -236,6 +277,7 @@ impl Admin for AdminService {
         &self,
         request: Request<RemoveMemberRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
+        self.redirect_certified(&request).await?;
         let send =
             |mut store: RelayClient, request| async move { store.remove_member(request).await };
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
@@ -246,6 +288,7 @@ impl Admin for AdminService {
         &self,
         request: Request<TransferLeaderRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
+        self.redirect_certified(&request).await?;
         let send =
             |mut store: RelayClient, request| async move { store.transfer_leader(request).await };
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
@@ -258,6 +301,7 @@ impl Admin for AdminService {
         &self,
         request: Request<BackupRequest>,
     ) -> Result<Response<Self::BackupStream>, Status> {
+        self.redirect_certified(&request).await?;
         self.relay(request, |mut store, request| async move {
             store.backup(request).await
         })

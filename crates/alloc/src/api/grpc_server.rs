@@ -76,7 +76,9 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ClusterStatus"
         | "/seqsvr.v1.Admin/NodeStatus" => (Unary, READERS),
-        "/seqsvr.v1.Admin/MoveSlot" | "/seqsvr.v1.Admin/Drain" => (Unary, RELAYED),
+        "/seqsvr.v1.Admin/MoveSlot" | "/seqsvr.v1.Admin/Drain" => {
+            return Some(CallRule::of_change(Unary, RELAYED));
+        }
         "/seqsvr.v1.Admin/CreateNamespace"
         | "/seqsvr.v1.Admin/AlterNamespace"
         | "/seqsvr.v1.Admin/AddMember"

@@ -27,7 +27,9 @@ use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
 use crate::batch::request_context::{RequestArrival, RequestContext, response_deadline};
 use crate::batch::response::BatchResponse;
-use crate::batch::validate::{parse_raise, require_key, validate_count, validate_namespace_name};
+use crate::batch::validate::{
+    check_force, parse_raise, require_key, validate_count, validate_namespace_name,
+};
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
 
@@ -203,6 +205,7 @@ impl Sequence for SequenceService {
             |arrival, request| async move {
                 self.0.shared.own_cluster.check(request.cluster_tag())?;
                 validate_namespace_name(&request.namespace)?;
+                check_force(&request, arrival.share.as_ref())?;
                 let operation = parse_raise(&request)?;
                 let item = RequestItem {
                     key: require_key(request.key_ref())?.into(),

@@ -1,5 +1,5 @@
 //! Slot operations of operators: move a slot, drain. A request is forwarded once, to the AllocSvr
-//! that it names.
+//! that it names. A caller with a certificate is sent there instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,7 @@ impl SlotOperations {
     pub(crate) async fn move_slot_by_name(
         &self,
         request: AdminMoveSlotRequest,
+        is_certified: bool,
     ) -> Result<AdminMoveSlotResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
         let no_slot = || {
@@ -76,6 +77,10 @@ impl SlotOperations {
                 Some(_) if request.forwarded => {
                     let text = format!("slot {slot} has another owner now");
                     return Err(RpcError::new(Reason::NotOwner, text));
+                }
+                Some(owner) if is_certified => {
+                    let text = format!("slot {slot} is moved by its owner, {:?}", owner.name);
+                    return Err(redirect_to(&owner.address, &text));
                 }
                 Some(owner) => {
                     let request = AdminMoveSlotRequest {
@@ -141,6 +146,7 @@ impl SlotOperations {
     pub(crate) async fn drain_by_name(
         &self,
         request: DrainRequest,
+        is_certified: bool,
     ) -> Result<DrainResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
         if request.name != self.shared.identity.name {
@@ -148,6 +154,10 @@ impl SlotOperations {
             if request.forwarded || named.address == self.shared.identity.address {
                 let text = format!("AllocSvr {:?} no longer runs here; retry", request.name);
                 return Err(RpcError::new(Reason::NotOwner, text));
+            }
+            if is_certified {
+                let text = format!("AllocSvr {:?} drains itself", request.name);
+                return Err(redirect_to(&named.address, &text));
             }
             let request = DrainRequest {
                 forwarded: true,
@@ -239,4 +249,10 @@ impl SlotOperations {
             Err(_) => Err(unreachable("it did not answer in time")),
         }
     }
+}
+
+/// Returns the answer to a caller with a certificate that must call another AllocSvr.
+fn redirect_to(address: &str, why: &str) -> RpcError {
+    let text = format!("{why}: send the request to {address}");
+    RpcError::new(Reason::NotOwner, text).with_leader(Some(address.to_owned()))
 }

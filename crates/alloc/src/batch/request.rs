@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::batch::item::{ItemOperation, RequestItem};
-use crate::batch::request_context::{OPENS_PER_REQUEST_MAX, RequestContext};
+use crate::batch::request_context::{OPENS_PER_REQUEST_MAX, RequestContext, is_forwarded};
 use crate::batch::validate::{validate_column, validate_count, validate_namespace_name};
 
 /// Estimated memory of a waiting item: itself, its answer, and the reason why it waits.
@@ -194,7 +194,7 @@ impl BatchRequest {
         RequestContext {
             namespace: self.namespace.clone(),
             deadline,
-            forwarded: self.forwarded,
+            forwarded: is_forwarded(self.forwarded, share.as_ref()),
             cluster: self.cluster,
             table_version: self.table_version,
             strict: self.strict,

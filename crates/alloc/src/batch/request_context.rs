@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use seqsvr_net::ConnectionQuota;
+use seqsvr_net::tls::Role;
+use seqsvr_net::{Caller, ConnectionQuota};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
 use seqsvr_proto::trace_context::TraceContext;
@@ -32,6 +33,19 @@ pub(crate) struct RequestContext {
     /// Permits to open sections. A batch over thousands of sections must not delay the opens of
     /// other requests behind all of its own.
     pub(crate) opens: Semaphore,
+}
+
+/// Returns the role of a caller; None: it has no certificate, so it may do everything.
+pub(crate) fn caller_role(share: Option<&ConnectionQuota>) -> Option<Role> {
+    match share?.caller() {
+        Caller::Certified(certificate) => Some(certificate.identity().role()),
+        Caller::Plaintext | Caller::Nameless(_) | Caller::Unknown => None,
+    }
+}
+
+/// Returns whether another AllocSvr forwarded a request that says so. Only AllocSvrs forward.
+pub(crate) fn is_forwarded(says_so: bool, share: Option<&ConnectionQuota>) -> bool {
+    says_so && caller_role(share).is_none_or(|role| role == Role::Alloc)
 }
 
 /// Maximum sections that one request opens at a time; above it the request's other opens wait.
@@ -85,7 +99,7 @@ impl RequestArrival {
             namespace,
             cluster,
             deadline: self.deadline,
-            forwarded,
+            forwarded: is_forwarded(forwarded, self.share.as_ref()),
             table_version,
             strict,
             share: self.share,

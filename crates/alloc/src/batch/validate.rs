@@ -5,11 +5,14 @@ use std::num::NonZeroU32;
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::NAME_MAX;
+use seqsvr_net::ConnectionQuota;
+use seqsvr_net::tls::Role;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{RaiseToRequest, Reason};
 use tonic::Status;
 
 use crate::batch::item::ItemOperation;
+use crate::batch::request_context::caller_role;
 
 /// Validates a count by the contract's bounds. A namespace's own bound is checked with its window.
 pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, RpcError> {
@@ -80,6 +83,29 @@ pub(crate) fn parse_raise(request: &RaiseToRequest) -> Result<ItemOperation, Sta
         force: request.force,
         if_none,
     })
+}
+
+/// Checks that the caller of a RaiseTo may force it.
+///
+/// # Errors
+/// It forces the raise, and its certificate is neither one of an operator nor that of an AllocSvr
+/// that forwards what it has checked.
+pub(crate) fn check_force(
+    request: &RaiseToRequest,
+    share: Option<&ConnectionQuota>,
+) -> Result<(), RpcError> {
+    let may_force = match caller_role(share) {
+        None | Some(Role::Admin) => true,
+        Some(Role::Alloc) => request.forwarded,
+        Some(Role::Client | Role::Store) => false,
+    };
+    match may_force || !request.force {
+        true => Ok(()),
+        false => Err(RpcError::new(
+            Reason::PermissionDenied,
+            "only the role admin may raise with force: use its certificate, or raise without force",
+        )),
+    }
 }
 
 pub(crate) fn invalid_status(text: String) -> Status {

@@ -22,8 +22,9 @@ pub(crate) struct AttemptError {
     pub(crate) unanswered: bool,
     /// There was no answer in its time, which may have been short.
     pub(crate) timed_out: bool,
-    /// Address of the StoreSvr leader, if a StoreSvr that does not lead named it.
-    pub(crate) leader: Option<String>,
+    /// Address of the server to call instead, if the server named one: with NOT_LEADER that of the
+    /// leading StoreSvr, else that of an AllocSvr.
+    pub(crate) redirect: Option<String>,
     /// With FLOOR_AHEAD, epoch of the slot that a store has confirmed; 0: none was named.
     pub(crate) confirmed_epoch: u64,
     /// With FLOOR_AHEAD, epoch that the request named; 0: none.
@@ -40,7 +41,7 @@ impl AttemptError {
             rerouted: false,
             unanswered: false,
             timed_out: false,
-            leader: None,
+            redirect: None,
             confirmed_epoch: 0,
             requested_epoch: 0,
         }
@@ -152,10 +153,10 @@ impl AttemptError {
             text => text.to_owned(),
         };
         let hint = Duration::from_millis(u64::from(fault.detail.retry_after_ms));
-        let leader = Some(fault.detail.leader.clone()).filter(|l| !l.is_empty());
+        let redirect = Some(fault.detail.leader.clone()).filter(|named| !named.is_empty());
         AttemptError {
             code: fault.code,
-            leader,
+            redirect,
             confirmed_epoch: fault.detail.confirmed_epoch,
             requested_epoch: fault.detail.requested_epoch,
             ..AttemptError::new(

@@ -4,6 +4,7 @@
 //! outcome. It uses nothing of a reply from another cluster. Schedule that breaks it: see
 //! [`seqsvr_proto::cluster_tag`].
 
+use seqsvr_net::ChannelPool;
 use seqsvr_proto::error::RpcError;
 use tokio::time::timeout;
 use tonic::Request;
@@ -22,9 +23,20 @@ pub(crate) async fn attempt_unary<R: Rpc>(
     request: R,
     budget: &mut RetryBudget,
 ) -> Result<R::Reply, AttemptError> {
+    attempt_unary_over(core, &core.channels, address, request, budget).await
+}
+
+/// Sends `request` as [`attempt_unary`] does, over other channels of the client.
+pub(crate) async fn attempt_unary_over<R: Rpc>(
+    core: &ClientCore,
+    channels: &ChannelPool,
+    address: &str,
+    request: R,
+    budget: &mut RetryBudget,
+) -> Result<R::Reply, AttemptError> {
     budget.record_attempt_at(address);
     let time_limit = budget.attempt_timeout();
-    let channel = match core.channels.get(address) {
+    let channel = match channels.get(address) {
         Ok(channel) => channel,
         Err(bad) => {
             core.servers.mark_unresponsive(address);
