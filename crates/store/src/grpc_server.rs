@@ -49,8 +49,6 @@ const STORES: Roles = Roles::new(&[Role::Store]);
 const ALLOCS: Roles = Roles::new(&[Role::Alloc]);
 /// Operators.
 const ADMINS: Roles = Roles::new(&[Role::Admin]);
-/// Operators, also through an AllocSvr.
-const RELAYED: Roles = Roles::new(&[Role::Alloc, Role::Admin]);
 /// All that need the state or the identity of a store.
 const READERS: Roles = Roles::new(&[Role::Store, Role::Alloc, Role::Admin]);
 
@@ -82,8 +80,8 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         | "/seqsvr.v1.Admin/Drain"
         | "/seqsvr.v1.Admin/AddMember"
         | "/seqsvr.v1.Admin/RemoveMember"
-        | "/seqsvr.v1.Admin/TransferLeader" => return Some(CallRule::of_change(Unary, RELAYED)),
-        "/seqsvr.v1.Admin/Backup" => return Some(CallRule::of_change(ResponseStream, RELAYED)),
+        | "/seqsvr.v1.Admin/TransferLeader" => return Some(CallRule::of_change(Unary, ADMINS)),
+        "/seqsvr.v1.Admin/Backup" => return Some(CallRule::of_change(ResponseStream, ADMINS)),
         _ => return CallRule::of_standard_service(path),
     };
     Some(CallRule::new(shape, roles))

@@ -1,5 +1,5 @@
-//! Strangers at the ports of a cluster: a forged close of a section, and half-sent messages that
-//! fill a store.
+//! Strangers at the ports of a cluster, and an AllocSvr that speaks for another one: a forged close
+//! of a section, calls in another session, and half-sent messages that fill a store.
 //!
 //! The same attacks are made on a cluster without TLS, where they succeed, so that the test would
 //! see them. Checked under TLS: no call of a caller fails, the history holds, no lease is lost.
@@ -9,10 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_client::{Client, Key};
+use seqsvr_core::routing_table::SlotOwner;
 use seqsvr_net::tls::TlsTransport;
 use seqsvr_net::{ChannelPool, TcpTransport, Transport};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::rejected::Kind;
+use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::store_client::StoreClient;
-use seqsvr_proto::v1::{Close, Fence, SectionCommand, SubmitRequest, section_command};
+use seqsvr_proto::v1::{
+    Close, CloseSessionRequest, Fence, KeepAliveRequest, MoveSlotRequest, OpenSessionRequest,
+    Reason, SectionCommand, SubmitRequest, SubmitResponse, section_command,
+};
 use seqsvr_test_support::callers::{EndpointCaller, TestCaller};
 use seqsvr_test_support::history::History;
 use seqsvr_test_support::process_cluster::{ProcessCluster, ProcessPki};
@@ -21,7 +28,8 @@ use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use seqsvr_test_support::test_keys;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tonic::{Code, Status};
+use tonic::transport::Channel;
+use tonic::{Code, Response, Status};
 
 use crate::scenario::ScenarioOutcome;
 
@@ -121,7 +129,10 @@ pub async fn strangers_change_nothing() -> ScenarioOutcome {
         outcome.note(format!("{}: {code:?}", stranger.what));
     }
 
-    // 4. Half-sent messages stop no renewal.
+    // 4. The other AllocSvr speaks for itself only, and does what is its own.
+    forge_as_sibling(&cluster, &client).await;
+
+    // 5. Half-sent messages stop no renewal.
     for stranger in &strangers {
         let held = hold_messages(&cluster.store_addresses, &stranger.transport).await;
         outcome.note(format!("{}: {held} messages were begun", stranger.what));
@@ -141,7 +152,7 @@ pub async fn strangers_change_nothing() -> ScenarioOutcome {
     let report = history.check();
     assert_eq!(report.answered_calls(), summary.answered);
 
-    // 5. The section has its numbers also after its owner is gone.
+    // 6. The section has its numbers also after its owner is gone.
     kill_owner(&mut cluster, &client).await;
     let again = client.with_deadline(TEST_TIMEOUT).default_namespace();
     let first = again.next(VICTIM).await.expect("the other AllocSvr serves");
@@ -156,23 +167,40 @@ async fn take_numbers(client: &Client) -> u64 {
     taken.expect("numbers").last
 }
 
+/// Returns the fence of the section of the victim, and the session that owns it.
+async fn find_victim(client: &Client) -> (Fence, SlotOwner) {
+    let table = client.routes().await.expect("routes");
+    let namespace = table.namespace("default").expect("it always exists");
+    let key = Key::Uid(VICTIM);
+    let (section, slot) = table.locate(namespace, key.as_ref()).expect("a uid");
+    let route = table.route(slot).expect("its route");
+    let fence = Fence {
+        slot: slot.0.into(),
+        epoch: route.epoch.0,
+        namespace: section.namespace.0,
+        section: section.section.0,
+    };
+    (fence, route.owner.clone().expect("an owner"))
+}
+
+/// Connects to the leading store.
+async fn connect_to_leader(
+    cluster: &ProcessCluster,
+    transport: Arc<dyn Transport>,
+) -> StoreClient<Channel> {
+    let leader = &cluster.store_addresses[cluster.leader().await];
+    let channel = ChannelPool::with_transport(transport).get(leader);
+    StoreClient::new(channel.expect("a good address"))
+}
+
 /// Submits to the leading store that the section of the victim was closed at 0, under the epoch and
 /// the generations that it may have.
 async fn forge_close(
     cluster: &ProcessCluster,
     client: &Client,
     transport: Arc<dyn Transport>,
-) -> Result<(), Status> {
-    let table = client.routes().await.expect("routes");
-    let namespace = table.namespace("default").expect("it always exists");
-    let key = Key::Uid(VICTIM);
-    let (section, slot) = table.locate(namespace, key.as_ref()).expect("a uid");
-    let fence = Fence {
-        slot: slot.0.into(),
-        epoch: table.route(slot).expect("its route").epoch.0,
-        namespace: section.namespace.0,
-        section: section.section.0,
-    };
+) -> Result<SubmitResponse, Status> {
+    let (fence, _) = find_victim(client).await;
     let close = |generation| SectionCommand {
         fence: Some(fence),
         command: Some(section_command::Command::Close(Close {
@@ -180,26 +208,77 @@ async fn forge_close(
             high_water_mark: 0,
         })),
     };
-    let leader = &cluster.store_addresses[cluster.leader().await];
-    let channel = ChannelPool::with_transport(transport).get(leader);
-    let mut store = StoreClient::new(channel.expect("a good address"));
+    let mut store = connect_to_leader(cluster, transport).await;
     let request = SubmitRequest {
         commands: (1..=GENERATIONS).map(close).collect(),
         cluster_tag: 0,
     };
     let submitting = timeout(TEST_TIMEOUT, store.submit(request));
-    submitting.await.expect("an answer in time").map(drop)
+    let submitted = submitting.await.expect("an answer in time");
+    submitted.map(Response::into_inner)
+}
+
+/// Speaks for the AllocSvr that owns the victim with the certificate of the other one: in its
+/// session, under its name, and for its section.
+async fn forge_as_sibling(cluster: &ProcessCluster, client: &Client) {
+    let (fence, owner) = find_victim(client).await;
+    let sibling = match owner.name.as_str() {
+        "a1" => "a2",
+        _ => "a1",
+    };
+    let own_dir = cluster.pki().issued("alloc", sibling);
+    let transport = TlsTransport::from_dir(&own_dir).expect("a good directory");
+    let mut store = connect_to_leader(cluster, transport.clone()).await;
+    let session = owner.session.0;
+    let renewal = KeepAliveRequest {
+        session,
+        draining: true,
+        ..KeepAliveRequest::default()
+    };
+    let close = CloseSessionRequest {
+        session,
+        last: true,
+        ..CloseSessionRequest::default()
+    };
+    let moving = MoveSlotRequest {
+        session,
+        slot: fence.slot,
+        epoch: fence.epoch,
+        ..MoveSlotRequest::default()
+    };
+    let opening = OpenSessionRequest {
+        name: owner.name,
+        address: owner.address,
+        nonce: vec![1; 16].into(),
+        ..OpenSessionRequest::default()
+    };
+    let answers = [
+        store.keep_alive(renewal).await.map(drop),
+        store.close_session(close).await.map(drop),
+        store.move_slot(moving).await.map(drop),
+        store.open_session(opening).await.map(drop),
+    ];
+    let reasons = answers.map(|answer| {
+        let status = answer.expect_err("another AllocSvr's");
+        RpcError::from_status(&status).reason()
+    });
+    let none = Reason::SessionNotFound;
+    assert_eq!(reasons, [none, none, none, Reason::PermissionDenied]);
+    let submitted = forge_close(cluster, client, transport).await;
+    let replies = submitted.expect("each command has a reply").replies;
+    assert_eq!(replies.len() as u64, GENERATIONS);
+    for reply in replies {
+        let is_refused =
+            matches!(&reply.reply, Some(Reply::Rejected(r)) if r.kind() == Kind::NotOwner);
+        assert!(is_refused, "{reply:?}");
+    }
 }
 
 /// Kills the AllocSvr that owns the victim.
 async fn kill_owner(cluster: &mut ProcessCluster, client: &Client) {
-    let table = client.routes().await.expect("routes");
-    let namespace = table.namespace("default").expect("it always exists");
-    let key = Key::Uid(VICTIM);
-    let (_, slot) = table.locate(namespace, key.as_ref()).expect("a uid");
-    let owner = table.route(slot).and_then(|route| route.owner.as_ref());
-    let address = owner.expect("an owner").address.clone();
-    let index = cluster.alloc_addresses.iter().position(|a| *a == address);
+    let (_, owner) = find_victim(client).await;
+    let mut addresses = cluster.alloc_addresses.iter();
+    let index = addresses.position(|address| *address == owner.address);
     cluster.kill_alloc(index.expect("an AllocSvr of the cluster"));
 }
 

@@ -57,8 +57,6 @@ pub(crate) const OTHER_CALLS: &str = "this is an AllocSvr, which has no such cal
 const CALLERS: Roles = Roles::new(&[Role::Client, Role::Alloc, Role::Admin]);
 /// Operators.
 const ADMINS: Roles = Roles::new(&[Role::Admin]);
-/// Operators, also through another AllocSvr.
-const RELAYED: Roles = Roles::new(&[Role::Alloc, Role::Admin]);
 /// All that need the state of the cluster.
 const READERS: Roles = Roles::new(&[Role::Store, Role::Alloc, Role::Admin]);
 
@@ -77,7 +75,7 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         | "/seqsvr.v1.Admin/ClusterStatus"
         | "/seqsvr.v1.Admin/NodeStatus" => (Unary, READERS),
         "/seqsvr.v1.Admin/MoveSlot" | "/seqsvr.v1.Admin/Drain" => {
-            return Some(CallRule::of_change(Unary, RELAYED));
+            return Some(CallRule::of_change(Unary, ADMINS));
         }
         "/seqsvr.v1.Admin/CreateNamespace"
         | "/seqsvr.v1.Admin/AlterNamespace"

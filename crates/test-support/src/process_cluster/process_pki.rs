@@ -26,6 +26,11 @@ impl ProcessPki {
             args.extend(["--host", "127.0.0.1"]);
         }
         self.run(&args).await;
+        self.issued(role, name)
+    }
+
+    /// Returns the directory of a certificate that was made before.
+    pub fn issued(&self, role: &str, name: &str) -> PathBuf {
         self.dir.join(format!("{role}-{name}"))
     }
 

@@ -76,7 +76,7 @@ fn store_roles(path: &str) -> &'static [Role] {
         | "/seqsvr.v1.Admin/NodeStatus" => &[Store, Alloc, Admin],
         _ if path.starts_with("/seqsvr.v1.Raft/") => &[Store],
         _ if path.starts_with("/seqsvr.v1.Store/") => &[Alloc],
-        _ if path.starts_with("/seqsvr.v1.Admin/") => &[Alloc, Admin],
+        _ if path.starts_with("/seqsvr.v1.Admin/") => &[Admin],
         _ if path.starts_with("/grpc.") => &Role::ALL,
         _ => &[],
     }
@@ -88,7 +88,6 @@ fn alloc_roles(path: &str) -> &'static [Role] {
         "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ClusterStatus"
         | "/seqsvr.v1.Admin/NodeStatus" => &[Store, Alloc, Admin],
-        "/seqsvr.v1.Admin/MoveSlot" | "/seqsvr.v1.Admin/Drain" => &[Alloc, Admin],
         _ if path.starts_with("/seqsvr.v1.Admin/") => &[Admin],
         _ if path.starts_with("/seqsvr.v1.Sequence/") => &[Client, Alloc, Admin],
         _ if path.starts_with("/grpc.") => &Role::ALL,
