@@ -312,7 +312,7 @@ pub enum CommandRejection {
     },
     /// The raise goes above the bound of its cause.
     #[error(
-        "the raise to {to} is above the limit of {bound}; request less, alter raise-to-max of the namespace, or force it"
+        "the raise to {to} is above the limit of {bound}; request less, or have an operator raise the limit (`seqsvr namespace alter NAME --raise-to-max N`) or pass it (`seqsvr raise-to KEY N --force`)"
     )]
     JumpTooLarge {
         /// Value of the raise.

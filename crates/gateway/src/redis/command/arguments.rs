@@ -46,7 +46,7 @@ pub(super) fn parse_set<'a>(
     ];
     match upper.iter().find(|option| *option != b"NX") {
         Some(other) if of_redis.contains(&other.as_slice()) => Err(format!(
-            "ERR SET takes a key, a number and NX here: {} is not supported, because a number only rises and never expires",
+            "ERR SET takes a key, a number and NX here: {} is not supported, because a key here holds a number, which only rises and never expires; use another server for locks and caches",
             escape_for_error(other)
         )
         .into()),
@@ -73,7 +73,11 @@ pub(super) fn parse_set_if_none<'a>(
 }
 
 fn parse_value(word: &[u8]) -> Result<u64, RejectedCommand> {
-    let value = parse_integer(word)?;
+    let value = parse_integer(word).map_err(|_| {
+        RejectedCommand::of_argument(
+            "ERR value is not an integer or out of range: a key here holds a number, and SET takes one from 0 to 2^63-1",
+        )
+    })?;
     u64::try_from(value)
         .map_err(|_| format!("ERR SET takes a number from 0 to 2^63-1 here, not {value}").into())
 }

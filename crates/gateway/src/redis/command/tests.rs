@@ -64,8 +64,17 @@ fn redis_command_rejection_states_its_reason() {
         ("incrby k 01", "not an integer"),
         ("incrby k 99999999999999999999", "out of range"),
         ("set k -1", "from 0 to 2^63-1"),
-        ("set k x", "not an integer"),
+        (
+            "set k x",
+            "a key here holds a number, and SET takes one from 0",
+        ),
+        ("setnx k x", "a key here holds a number"),
         ("set k 5 nx ex 5", "EX is not supported"),
+        // A lock of redis-py.
+        (
+            "set lock 0d6e nx px 9000",
+            "PX is not supported, because a key here holds a number",
+        ),
         ("set k 5 nx nosuch", "ERR syntax error"),
         ("setnx k", "wrong number of arguments for 'setnx' command"),
         ("getset k 5", "SET with NX starts it"),

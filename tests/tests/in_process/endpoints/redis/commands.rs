@@ -63,7 +63,7 @@ async fn redis_commands_are_answered_as_redis_does() {
         ("incr \"\"", "-ERR an empty key"),
         (
             "set alice 10 EX 5",
-            "-ERR SET takes a key, a number and NX here: EX is not supported",
+            "-ERR SET takes a key, a number and NX here: EX is not supported, because a key here holds a number",
         ),
         (
             "set alice -4",

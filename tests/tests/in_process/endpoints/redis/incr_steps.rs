@@ -14,6 +14,8 @@ type Step = (&'static str, &'static str, Option<&'static str>);
 
 const RISE: Option<&str> = Some("numbers only rise");
 const NO_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
+/// The answer to a SET of what is no number.
+const NO_NUMBER: &str = "not an integer or out of range: a key here holds a number";
 
 const STEPS: [Step; 37] = [
     // A key without a number, and one that INCR made.
@@ -31,7 +33,7 @@ const STEPS: [Step; 37] = [
     (
         "set e 17179869184",
         "+OK\r\n",
-        Some("is above the limit of"),
+        Some("; request less, or have an operator raise the limit"),
     ),
     ("incr e", ":17179869185\r\n", Some(":1\r\n")),
     ("set f 900000000", "+OK\r\n", None),
@@ -39,11 +41,11 @@ const STEPS: [Step; 37] = [
     ("decrby f 17179869185", ":899999999\r\n", RISE),
     ("incr f", ":900000000\r\n", Some(":900000001\r\n")),
     // Spaces around a number.
-    ("set g \"    11\"", "+OK\r\n", Some(NO_INTEGER)),
+    ("set g \"    11\"", "+OK\r\n", Some(NO_NUMBER)),
     ("incr g", NO_INTEGER, Some(":1\r\n")),
-    ("set h \"11    \"", "+OK\r\n", Some(NO_INTEGER)),
+    ("set h \"11    \"", "+OK\r\n", Some(NO_NUMBER)),
     ("incr h", NO_INTEGER, Some(":1\r\n")),
-    ("set i \"    11    \"", "+OK\r\n", Some(NO_INTEGER)),
+    ("set i \"    11    \"", "+OK\r\n", Some(NO_NUMBER)),
     ("incr i", NO_INTEGER, Some(":1\r\n")),
     // A decrement whose negation overflows.
     ("set j 0", "+OK\r\n", None),

@@ -29,7 +29,7 @@ async fn start_value_is_set_once() {
             ("set fail 0", "-ERR this key fails"),
             (
                 "setnx a abc",
-                "-ERR value is not an integer or out of range",
+                "-ERR value is not an integer or out of range: a key here holds a number, and SET takes one from 0 to 2^63-1",
             ),
             (
                 "setnx old 5",
