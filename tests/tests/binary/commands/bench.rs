@@ -99,6 +99,19 @@ fn bench_modes_all_measure_and_verify() {
 }
 
 #[test]
+fn bench_report_says_what_it_verified() {
+    let dev = DevServer::start();
+    for (mode, is_verified) in [("next", true), ("pipe", true), ("current", false)] {
+        let args = ["bench", "--duration", "200ms", "--mode", mode];
+        let report = dev.run_client_ok(&args);
+        let line = report.lines().find(|line| line.starts_with("verified  "));
+        assert_eq!(line.is_some(), is_verified, "{mode}: {report}");
+        let is_exact = line.is_none_or(|line| line.contains("each is new, and greater than"));
+        assert!(is_exact, "{mode}: {report}");
+    }
+}
+
+#[test]
 fn bench_without_the_sdk_measures_and_verifies() {
     let dev = DevServer::start();
     dev.run_client_ok(&[
