@@ -312,3 +312,17 @@ async fn store_on_another_port_is_named_by_itself_and_by_the_leader() {
     })
     .await;
 }
+
+#[test]
+fn dev_with_one_port_for_two_flags_names_both() {
+    let (port, dir) = (free_port().to_string(), tempfile::tempdir().unwrap());
+    for other in ["--store-port", "--redis-port", "--http-port"] {
+        let mut dev = clean_command(&["dev", "--port", &port, other, &port, "--data-dir"]);
+        dev.arg(dir.path().join("data"));
+        let text = expect_failure(dev, 2);
+        let words = [other, "--port", "both need port", &port];
+        assert!(words.iter().all(|part| text.contains(part)), "{text}");
+        assert!(!text.contains("stop the process"), "{text}");
+    }
+    assert!(!dir.path().join("data").exists(), "a server was started");
+}

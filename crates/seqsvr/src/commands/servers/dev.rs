@@ -2,7 +2,7 @@
 //! disks.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_client::{Client, ClientOptions};
 use seqsvr_core::ids::ClusterId;
 use seqsvr_gateway::{
-    HTTP_CONNECTIONS_DEFAULT, HTTP_PORT, OPERATOR_CONNECTIONS_MAX, REDIS_CONNECTIONS_DEFAULT,
-    REDIS_PORT, STORE_HTTP_PORT,
+    HTTP_CONNECTIONS_DEFAULT, OPERATOR_CONNECTIONS_MAX, REDIS_CONNECTIONS_DEFAULT,
 };
 use seqsvr_net::TcpTransport;
 use seqsvr_proto::limits::CONNECTIONS_DEFAULT;
 use seqsvr_store::{StoreEnvironment, StoreServer};
 use tokio::time::{Instant, sleep};
 
+use super::dev_ports::DevPorts;
 use super::init::{self, ClusterSettings, InitialStores};
 use crate::cli;
 use crate::output::exit_code::BadInput;
@@ -37,42 +37,12 @@ use crate::server::{private_dir, shutdown_signal};
 
 /// Runtimes beside those of the endpoints: Raft, slow path and lease.
 const OWN_RUNTIMES: u64 = 3;
-const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Maximum time for the stores to create the cluster and elect a leader at the first start.
 const INIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let started = Instant::now();
-    let port_range = |first: u16, n: u64, flag: &str| -> Result<Vec<SocketAddr>, BadInput> {
-        (0..n)
-            .map(|i| {
-                u16::try_from(u64::from(first) + i).map(|port| SocketAddr::new(LOOPBACK, port))
-            })
-            .collect::<Result<_, _>>()
-            .map_err(|_| {
-                BadInput(format!(
-                    "{flag} {first} leaves no room for {n} ports; choose a lower port"
-                ))
-            })
-    };
-    let store_addrs = port_range(args.store_port, args.stores, "--store-port")?;
-    let alloc_addrs = port_range(args.port, args.allocs, "--port")?;
-    let redis_addrs = match args.redis_port {
-        Some(0) => Vec::new(),
-        first => port_range(first.unwrap_or(REDIS_PORT), args.allocs, "--redis-port")?,
-    };
-    let http_addrs = match args.http_port {
-        Some(0) => Vec::new(),
-        first => port_range(first.unwrap_or(HTTP_PORT), args.allocs, "--http-port")?,
-    };
-    let store_http_addrs = match args.store_http_port {
-        Some(0) => Vec::new(),
-        first => port_range(
-            first.unwrap_or(STORE_HTTP_PORT),
-            args.stores,
-            "--store-http-port",
-        )?,
-    };
+    let ports = DevPorts::choose(&args)?;
     check_store_count(&args.data_dir, args.stores)?;
     let connections_cap = fit_connections(&args)?;
     let store_dirs = (1..=args.stores).map(|id| format!("store-{id}"));
@@ -83,7 +53,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
 
     let core = start_store_runtime()?;
     let (mut stores, mut store_endpoints) = (Vec::new(), Vec::new());
-    for (i, address) in store_addrs.iter().enumerate() {
+    for (i, address) in ports.stores.iter().enumerate() {
         let id = i as u64 + 1;
         let data_dir = args.data_dir.join(format!("store-{id}"));
         let options = seqsvr_store::Options {
@@ -104,7 +74,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
                 _ => error.into(),
             })
             .with_context(|| format!("store {id}"))?;
-        if let Some(at) = store_http_addrs.get(i) {
+        if let Some(Some(at)) = ports.store_http.get(i) {
             let is_required = args.store_http_port.is_some();
             let endpoints =
                 Endpoints::open_local_for_store(&store, *at, is_required, connections_cap);
@@ -113,7 +83,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         stores.push(store);
     }
     let members: BTreeMap<u64, String> = (1..)
-        .zip(store_addrs.iter().map(ToString::to_string))
+        .zip(ports.stores.iter().map(ToString::to_string))
         .collect();
     let members = InitialStores {
         members,
@@ -149,7 +119,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let lease = start_lease_runtime()?;
     let threads = ConnectionThreads::start()?;
     let (mut allocs, mut alloc_endpoints) = (Vec::new(), Vec::new());
-    for (i, address) in alloc_addrs.iter().enumerate() {
+    for (i, address) in ports.allocs.iter().enumerate() {
         let name = format!("a{}", i + 1);
         let options = seqsvr_alloc::Options {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
@@ -171,7 +141,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             _ => error.into(),
         })?;
         let mut endpoints = Endpoints::default();
-        if let Some(at) = redis_addrs.get(i) {
+        if let Some(Some(at)) = ports.redis.get(i) {
             endpoints
                 .open_redis(
                     &alloc,
@@ -182,7 +152,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
                 )
                 .await?;
         }
-        if let Some(at) = http_addrs.get(i) {
+        if let Some(Some(at)) = ports.http.get(i) {
             endpoints
                 .open_http(
                     &alloc,
@@ -207,7 +177,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let server_flag = if args.port == seqsvr_proto::limits::ALLOC_PORT {
         String::new()
     } else {
-        format!(" --server {}", alloc_addrs[0])
+        format!(" --server {}", ports.allocs[0])
     };
     let redis_endpoints: Vec<SocketAddr> = alloc_endpoints
         .iter()
@@ -219,7 +189,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         format!("seqsvr current 42{server_flag}"),
         format!("seqsvr status{server_flag}"),
     ];
-    let mut banner = StartupBanner::new("dev").with_fact("allocs", join_addrs(&alloc_addrs));
+    let mut banner = StartupBanner::new("dev").with_fact("allocs", join_addrs(&ports.allocs));
     if let Some(first) = redis_endpoints.first() {
         banner = banner.with_fact("redis", join_addrs(&redis_endpoints));
         commands.push(startup_banner::redis_command(*first));
@@ -232,7 +202,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         banner = banner.with_fact("http", join_addrs(&http_endpoints));
         commands.push(startup_banner::curl_command(*first));
     }
-    banner = banner.with_fact("stores", join_addrs(&store_addrs));
+    banner = banner.with_fact("stores", join_addrs(&ports.stores));
     let store_http_endpoints: Vec<SocketAddr> = store_endpoints
         .iter()
         .filter_map(Endpoints::http_addr)
@@ -257,7 +227,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         .print();
 
     let ready = announce_ready(
-        alloc_addrs.iter().map(ToString::to_string).collect(),
+        ports.allocs.iter().map(ToString::to_string).collect(),
         &allocs,
         started,
     );

@@ -2,5 +2,6 @@
 
 pub(super) mod alloc;
 pub(super) mod dev;
+mod dev_ports;
 pub(super) mod init;
 pub(super) mod store;
