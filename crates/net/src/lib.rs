@@ -42,6 +42,7 @@ pub use local_sequence::LocalSequence;
 pub use peer::{Caller, ConnectionPeer, PeerCertificate};
 pub use shared_call::SharedCall;
 pub use transport::{
-    ByteStream, Listener, OPEN_FILES_REMEDY, OpenConnection, PendingConnection, TcpTransport,
-    Transport, connect_lazy, for_role, is_out_of_descriptors, with_open_files_remedy,
+    ByteStream, GOODBYE_TIMEOUT, Listener, OPEN_FILES_REMEDY, OpenConnection, PendingConnection,
+    TcpTransport, Transport, connect_lazy, for_role, is_out_of_descriptors, say_goodbye,
+    with_open_files_remedy,
 };

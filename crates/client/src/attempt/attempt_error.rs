@@ -1,9 +1,11 @@
 //! Failure of one attempt.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error, code_for_reason, local_cause};
+use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::v1::{ItemError, Reason};
 use tonic::{Code, Status};
 
@@ -130,11 +132,28 @@ impl AttemptError {
         }
     }
 
+    /// Returns the failure of an address whose answers are no frames of HTTP/2.
+    fn other_protocol(address: &str) -> AttemptError {
+        AttemptError {
+            code: Code::Unimplemented,
+            ..AttemptError::new(
+                Reason::Unspecified,
+                RetryDecision::Stop,
+                format!(
+                    "{address} does not speak gRPC: it may be the port for HTTP or for Redis clients; give the address of `--listen` of an AllocSvr, port {ALLOC_PORT} by default"
+                ),
+            )
+        }
+    }
+
     /// Reads a gRPC status: an answer of the server, or a failure of the connection.
     pub(crate) fn from_status(address: &str, status: &Status, time: Duration) -> AttemptError {
         let fault = RpcError::from_status(status);
         let reason = fault.reason();
         let cause = local_cause(status);
+        if has_no_frames(status) {
+            return AttemptError::other_protocol(address);
+        }
         let is_timeout = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
         if reason == Reason::Unspecified && is_timeout {
             return AttemptError {
@@ -182,6 +201,19 @@ impl AttemptError {
             )
         }
     }
+}
+
+/// Returns whether this process made the status because the answer was no frame of HTTP/2. The
+/// length of a frame is its first three bytes, and text in their place is above every limit.
+fn has_no_frames(status: &Status) -> bool {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return error.is_library() && error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR);
+        }
+        cause = error.source();
+    }
+    false
 }
 
 #[cfg(test)]

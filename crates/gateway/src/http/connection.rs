@@ -23,9 +23,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use seqsvr_net::{ByteStream, ConnectionPeer, ConnectionQuota, WRITE_STALL_TIMEOUT};
+use seqsvr_net::{
+    ByteStream, ConnectionPeer, ConnectionQuota, GOODBYE_TIMEOUT, WRITE_STALL_TIMEOUT, say_goodbye,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep};
+use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep, timeout};
 use tower::ServiceExt;
 
 use super::request_check::{HttpHost, check_request};
@@ -37,6 +39,13 @@ use crate::listener::AcceptedConnection;
 /// is closed.
 pub(super) const REQUEST_HEAD_BYTES_MAX: usize = 64 << 10;
 
+/// Answer to a caller that speaks HTTP/2, such as one of gRPC.
+const NO_HTTP_2: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\n\
+    connection: close\r\n\
+    content-type: text/plain\r\n\
+    content-length: 64\r\n\
+    \r\n\
+    this port is for HTTP/1.1; the port for gRPC is that of --listen";
 /// Idle checks in one `idle_timeout`.
 const IDLE_CHECKS: u32 = 8;
 /// Minimum interval between two idle checks.
@@ -50,7 +59,7 @@ pub(super) async fn serve_connection(
     hosts: Arc<[HttpHost]>,
 ) {
     let AcceptedConnection {
-        io,
+        mut io,
         local,
         remote,
         shutdown,
@@ -75,45 +84,50 @@ pub(super) async fn serve_connection(
             ))
         }))
     });
-    let io = WriteTimeoutIo {
-        io,
-        activity: &activity,
-        write_deadline: None,
-    };
-    let connection = http1::Builder::new()
-        .max_buf_size(REQUEST_HEAD_BYTES_MAX)
-        // See `ConnectionActivity`.
-        .header_read_timeout(None)
-        // A client that sends no more may still read.
-        .half_close(true)
-        .serve_connection(TokioIo::new(io), service);
-    let mut connection = pin!(connection);
-    let check_interval = (idle_timeout / IDLE_CHECKS).max(IDLE_CHECK_MIN_INTERVAL);
-    let mut idle_check = interval_at(Instant::now() + check_interval, check_interval);
-    idle_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut checks_without_progress, mut is_shutting_down) = (0, false);
-    let ended = loop {
-        tokio::select! {
-            biased;
-            ended = connection.as_mut() => break ended,
-            () = shutdown.cancelled(), if !is_shutting_down => {
-                is_shutting_down = true;
-                connection.as_mut().graceful_shutdown();
-            }
-            _ = idle_check.tick() => {
-                checks_without_progress = match activity.take_progress() {
-                    true => 0,
-                    false => checks_without_progress + 1,
-                };
-                if checks_without_progress >= IDLE_CHECKS {
-                    tracing::debug!(%remote, reason = "idle timeout", "http connection closed");
-                    return;
+    let ended = {
+        let io = WriteTimeoutIo {
+            io: &mut io,
+            activity: &activity,
+            write_deadline: None,
+        };
+        let connection = http1::Builder::new()
+            .max_buf_size(REQUEST_HEAD_BYTES_MAX)
+            // See `ConnectionActivity`.
+            .header_read_timeout(None)
+            // A client that sends no more may still read.
+            .half_close(true)
+            .serve_connection(TokioIo::new(io), service);
+        let mut connection = pin!(connection);
+        let check_interval = (idle_timeout / IDLE_CHECKS).max(IDLE_CHECK_MIN_INTERVAL);
+        let mut idle_check = interval_at(Instant::now() + check_interval, check_interval);
+        idle_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut checks_without_progress, mut is_shutting_down) = (0, false);
+        loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => break ended,
+                () = shutdown.cancelled(), if !is_shutting_down => {
+                    is_shutting_down = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                _ = idle_check.tick() => {
+                    checks_without_progress = match activity.take_progress() {
+                        true => 0,
+                        false => checks_without_progress + 1,
+                    };
+                    if checks_without_progress >= IDLE_CHECKS {
+                        tracing::debug!(%remote, reason = "idle timeout", "http connection closed");
+                        return;
+                    }
                 }
             }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%remote, %error, "http connection failed");
+        if error.is_parse_version_h2() {
+            let _ = timeout(GOODBYE_TIMEOUT, say_goodbye(io, NO_HTTP_2)).await;
+        }
     }
 }
 
@@ -140,7 +154,7 @@ impl ConnectionActivity {
 
 /// A socket whose writes fail once the peer has read nothing for [`WRITE_STALL_TIMEOUT`].
 struct WriteTimeoutIo<'a> {
-    io: Box<dyn ByteStream>,
+    io: &'a mut Box<dyn ByteStream>,
     activity: &'a ConnectionActivity,
     /// Set while a part of an answer waits for the peer.
     write_deadline: Option<Pin<Box<Sleep>>>,

@@ -8,14 +8,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::transport::ByteStream;
 
 /// Maximum time for a rejected caller to read the reason; then its connection is closed.
-pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
+pub const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends these bytes, and waits until the caller has closed the connection. The caller bounds the
 /// time.
 ///
 /// # Errors
 /// The connection is lost; the caller sees it closed.
-pub(crate) async fn say_goodbye(mut io: Box<dyn ByteStream>, bytes: &[u8]) -> io::Result<()> {
+pub async fn say_goodbye(mut io: Box<dyn ByteStream>, bytes: &[u8]) -> io::Result<()> {
     io.write_all(bytes).await?;
     io.shutdown().await?;
     // Closing with unread bytes would reset the connection, and the caller would lose the reason.

@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::peer::{ConnectionPeer, Role};
 
+pub use goodbye::{GOODBYE_TIMEOUT, say_goodbye};
 pub use open_files::{OPEN_FILES_REMEDY, is_out_of_descriptors, with_open_files_remedy};
 pub use tcp::TcpTransport;
 

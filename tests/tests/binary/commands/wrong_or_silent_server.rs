@@ -6,7 +6,7 @@ use seqsvr_test_support::process::{ServerProcess, free_ports, run_command};
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
-use crate::dev::{DevServer, clean_command, expect_exit_code, expect_failure};
+use crate::dev::{DevServer, clean_command, expect_exit_code, expect_failure, free_port};
 
 #[test]
 fn command_at_a_store_says_that_an_alloc_is_needed() {
@@ -17,6 +17,22 @@ fn command_at_a_store_says_that_an_alloc_is_needed() {
         let errors = expect_failure(clean_command(&args), 2);
         for words in ["this is a StoreSvr", "call an AllocSvr", &*store] {
             assert!(errors.contains(words), "{args:?}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn command_at_a_port_of_another_protocol_names_the_port_of_grpc() {
+    let (redis, http) = (free_port().to_string(), free_port().to_string());
+    let _dev = DevServer::start_with(&["--redis-port", &redis, "--http-port", &http]);
+    for port in [redis, http] {
+        let server = format!("127.0.0.1:{port}");
+        for command in [&["next", "42"][..], &["current", "42"], &["status"]] {
+            let args = [command, &["--server", &server]].concat();
+            let errors = expect_failure(clean_command(&args), 2);
+            let text = format!("{server} does not speak gRPC");
+            assert_eq!(errors.matches(&text).count(), 1, "{args:?}: {errors}");
+            assert!(errors.contains("7700 by default"), "{args:?}: {errors}");
         }
     }
 }
