@@ -25,7 +25,9 @@ use crate::api::pipe_responses::PipeResponses;
 use crate::api::sequence_parts::SequenceParts;
 use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
-use crate::batch::request_context::{RequestArrival, RequestContext, response_deadline};
+use crate::batch::request_context::{
+    RequestArrival, RequestContext, caller_role, response_deadline,
+};
 use crate::batch::response::BatchResponse;
 use crate::batch::validate::{
     check_force, parse_raise, require_key, validate_count, validate_namespace_name,
@@ -214,13 +216,17 @@ impl Sequence for SequenceService {
                 };
                 let table_version = request.table_version;
                 let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
-                let call = arrival.into_context(
+                // The owner takes a forced raise with the certificate of an operator only, so the
+                // operator calls it directly.
+                let is_bound = request.force && caller_role(arrival.share.as_ref()).is_some();
+                let mut call = arrival.into_context(
                     request.namespace,
                     cluster,
                     table_version,
                     forwarded,
                     false,
                 );
+                call.forwarded |= is_bound;
                 match self.serve_slow(call, item).await? {
                     ItemAnswer::Raised {
                         value,

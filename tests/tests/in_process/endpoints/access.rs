@@ -376,11 +376,18 @@ async fn changes_are_made_with_the_certificate_of_their_caller() {
     // a2 owns the slot: a1 forwards the call of a caller, also of one that says so.
     SequenceClient::new(numbers).next(next(true)).await.unwrap();
     let peer = cluster.channels_of("alloc").get(&first).unwrap();
-    let refused = SequenceClient::new(peer)
-        .next(next(true))
-        .await
-        .unwrap_err();
+    let mut peer = SequenceClient::new(peer);
+    let refused = peer.next(next(true)).await.unwrap_err();
     assert_eq!(RpcError::from_status(&refused).reason(), Reason::NotOwner);
+    // An AllocSvr forces no raise, and forwards none of an operator.
+    let owner = cluster.channels_of("alloc").get(&second).unwrap();
+    let denied = SequenceClient::new(owner).raise_to(raise(true)).await;
+    let fault = RpcError::from_status(&denied.unwrap_err());
+    assert_eq!(fault.reason(), Reason::PermissionDenied, "{fault}");
+    let operator = cluster.channels_of("admin").get(&first).unwrap();
+    let refused = SequenceClient::new(operator).raise_to(raise(true)).await;
+    let fault = RpcError::from_status(&refused.unwrap_err());
+    assert_eq!(fault.reason(), Reason::NotOwner, "{fault}");
     let forced = client
         .default_namespace()
         .raise_to(uid, 1 << 40)
