@@ -1,9 +1,10 @@
 //! A transport under TLS.
 //!
-//! Invariant: the handshakes of a server run in the runtime that listens, not in the one that
-//! serves the connection. Schedule that breaks it: a StoreSvr serves new connections on the threads
-//! of Raft, and a stranger makes thousands of handshakes a second, each half a millisecond of
-//! signatures. The heartbeats wait behind them, and the stores elect another leader.
+//! Invariant: the handshakes of a server run in the runtime in which its transport was made, not in
+//! those that listen and serve the connection. Schedule that breaks it: a StoreSvr listens and
+//! serves new connections on the threads of Raft, and a stranger makes thousands of handshakes a
+//! second, each half a millisecond of signatures. The heartbeats wait behind them, and the stores
+//! elect another leader.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,6 +31,9 @@ pub struct TlsTransport {
     dir: Arc<TlsDir>,
     /// Role of the servers to which connections succeed; None: of any server.
     role: Option<Role>,
+    /// Runtime of the handshakes of a server; None: the transport was made outside of one, and only
+    /// connects, or handshakes run where it listens.
+    runtime: Option<Handle>,
 }
 
 impl TlsTransport {
@@ -42,12 +46,13 @@ impl TlsTransport {
         Ok(Arc::new(TlsTransport::new(Arc::new(TcpTransport), dir)))
     }
 
-    /// Makes it over `inner`.
+    /// Makes it over `inner`. The handshakes of accepted connections run in the current runtime.
     pub fn new(inner: Arc<dyn Transport>, dir: Arc<TlsDir>) -> TlsTransport {
         TlsTransport {
             inner,
             dir,
             role: None,
+            runtime: Handle::try_current().ok(),
         }
     }
 }
@@ -79,9 +84,10 @@ impl Transport for TlsTransport {
             domain: self.dir.domain(),
             refusals: RefusalLog::default(),
         });
+        let runtime = self.runtime.clone();
         async move {
             let inner = listening.await?;
-            let runtime = Handle::current();
+            let runtime = runtime.unwrap_or_else(Handle::current);
             let listener = TlsListener {
                 inner,
                 acceptor,
@@ -97,6 +103,7 @@ impl Transport for TlsTransport {
             inner: self.inner.clone(),
             dir: self.dir.clone(),
             role: Some(role),
+            runtime: self.runtime.clone(),
         }))
     }
 }
