@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use seqsvr_core::server_address::is_unspecified_address;
 use seqsvr_net::tls::Role;
-use seqsvr_net::{Listener, LocalSequence};
+use seqsvr_net::{Listener, LocalSequence, Transport};
 use seqsvr_proto::v1::admin_server::Admin;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -201,6 +201,11 @@ impl AllocServer {
     /// Returns the `Admin` service for calls within this process.
     pub fn admin(&self) -> impl Admin + use<> {
         self.components.admin.clone()
+    }
+
+    /// Returns its network, for calls of other servers by its endpoints.
+    pub fn transport(&self) -> Arc<dyn Transport> {
+        self.components.shared.transport.clone()
     }
 
     /// Records the address on which the HTTP endpoint with its page listens, so that the pages of

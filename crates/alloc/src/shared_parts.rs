@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use seqsvr_net::tls::Role;
-use seqsvr_net::{ChannelPool, for_role};
+use seqsvr_net::{ChannelPool, Transport, for_role};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +31,8 @@ pub(crate) struct SharedParts {
     pub(crate) call_metrics: Arc<CallMetrics>,
     /// Connections to other AllocSvrs.
     pub(crate) channels: ChannelPool,
+    /// Network to all servers.
+    pub(crate) transport: Arc<dyn Transport>,
     pub(crate) random: RandomSource,
     pub(crate) background: BackgroundExecutor,
     /// Tasks that a shutdown waits for.
@@ -63,6 +65,7 @@ impl SharedParts {
             counters: Arc::default(),
             call_metrics: Arc::default(),
             channels: ChannelPool::with_transport(for_role(&environment.transport, Role::Alloc)),
+            transport: environment.transport.clone(),
             random,
             background: BackgroundExecutor::new(environment.background, tasks.clone()),
             tasks,

@@ -27,6 +27,8 @@ use seqsvr_test_support::process_cluster::{ProcessCluster, ProcessPki};
 use seqsvr_test_support::raw_http2::RawHttp2;
 use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
 use seqsvr_test_support::test_keys;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::transport::Channel;
@@ -117,6 +119,8 @@ pub async fn strangers_change_nothing() -> ScenarioOutcome {
         },
     ];
 
+    check_dashboard(&cluster).await;
+
     // 3. No forged command reaches the state.
     for stranger in &strangers {
         let forged = forge_close(&cluster, &client, stranger.transport.clone()).await;
@@ -157,6 +161,24 @@ pub async fn strangers_change_nothing() -> ScenarioOutcome {
     let first = again.next(VICTIM).await.expect("the other AllocSvr serves");
     assert!(first.first > last, "{} after {last}", first.first);
     outcome
+}
+
+/// Checks that the dashboard of an AllocSvr reaches every process.
+async fn check_dashboard(cluster: &ProcessCluster) {
+    let address = format!("127.0.0.1:{}", cluster.endpoint_ports[0].http);
+    let mut stream = TcpStream::connect(&address).await.expect("it listens");
+    let request =
+        format!("GET /v1/cluster HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    let read = timeout(TEST_TIMEOUT, stream.read_to_string(&mut answer)).await;
+    read.expect("an answer in time").expect("an answer");
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let view: serde_json::Value = serde_json::from_str(body).expect(body);
+    let nodes = view["nodes"].as_array().expect("nodes");
+    let servers = cluster.stores.len() + cluster.allocs.len();
+    assert_eq!(nodes.len(), servers, "{view:#}");
+    assert!(nodes.iter().all(|n| n["error"].is_null()), "{view:#}");
 }
 
 /// Takes numbers of the victim. Returns the last one.

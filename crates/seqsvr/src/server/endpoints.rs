@@ -324,8 +324,11 @@ impl Endpoints {
 
 /// Returns the HTTP routes of an AllocSvr for callers and browsers.
 fn caller_routes(alloc: &AllocServer, tinyid_token: Option<String>) -> http::Routes {
-    http::number_routes(alloc.sequence(), tinyid_token)
-        .merge(http::dashboard_routes(alloc.sequence(), alloc.admin()))
+    http::number_routes(alloc.sequence(), tinyid_token).merge(http::dashboard_routes(
+        alloc.sequence(),
+        alloc.admin(),
+        alloc.transport(),
+    ))
 }
 
 /// Returns the options of an HTTP endpoint of a store.

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 async fn open_dashboard(alloc: &AllocServer) -> HttpServer {
-    let paths = dashboard_routes(alloc.sequence(), alloc.admin());
+    let paths = dashboard_routes(alloc.sequence(), alloc.admin(), alloc.transport());
     let endpoint = HttpServer::start(HttpOptions::new(any_port()), &TcpTransport, paths).await;
     endpoint.unwrap()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use seqsvr_core::routing_table::RoutingTable;
-use seqsvr_net::{ChannelPool, LocalSequence};
+use seqsvr_net::{ChannelPool, LocalSequence, Transport};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::local_cause;
 use seqsvr_proto::node_status::bound_node_status;
@@ -55,11 +55,11 @@ struct CachedView {
 }
 
 impl<S: LocalSequence, A: Admin> ClusterView<S, A> {
-    pub(super) fn new(sequence: S, admin: A) -> ClusterView<S, A> {
+    pub(super) fn new(sequence: S, admin: A, transport: Arc<dyn Transport>) -> ClusterView<S, A> {
         ClusterView {
             sequence,
             admin,
-            channels: ChannelPool::new(),
+            channels: ChannelPool::with_transport(transport),
             runtime: Handle::current(),
             started_at: Instant::now(),
             cached: Mutex::default(),

@@ -25,7 +25,7 @@ use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
-use seqsvr_net::LocalSequence;
+use seqsvr_net::{LocalSequence, Transport};
 use seqsvr_proto::v1::admin_server::Admin;
 
 use super::error::HttpError;
@@ -39,10 +39,15 @@ use cluster_view::ClusterView;
 const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Returns the routes of the page and its data: `/`, `/v1/cluster`, `/v1/slots` and `/v1/route`, by
-/// calls of one AllocSvr. Must be called inside a tokio runtime, which sends these calls.
-pub fn dashboard_routes<S: LocalSequence, A: Admin>(sequence: S, admin: A) -> Routes {
+/// calls of one AllocSvr, and by its network to all other processes. Must be called inside a tokio
+/// runtime, which sends these calls.
+pub fn dashboard_routes<S: LocalSequence, A: Admin>(
+    sequence: S,
+    admin: A,
+    transport: Arc<dyn Transport>,
+) -> Routes {
     let asset = |content_type, text| get(move || async move { page_response(content_type, text) });
-    let view = Arc::new(ClusterView::new(sequence, admin));
+    let view = Arc::new(ClusterView::new(sequence, admin, transport));
     let router = Router::new()
         .route(
             "/",

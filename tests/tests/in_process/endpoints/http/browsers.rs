@@ -36,7 +36,11 @@ const NUMBER_PATHS: [&str; 8] = [
 /// Opens an endpoint with all paths of an AllocSvr.
 async fn open_full_endpoint(alloc: &AllocServer, options: HttpOptions) -> HttpServer {
     let routes = http::number_routes(alloc.sequence(), None)
-        .merge(http::dashboard_routes(alloc.sequence(), alloc.admin()))
+        .merge(http::dashboard_routes(
+            alloc.sequence(),
+            alloc.admin(),
+            alloc.transport(),
+        ))
         .merge(http::operator_routes(alloc.clone()));
     HttpServer::start(options, &TcpTransport, routes)
         .await
