@@ -24,20 +24,14 @@ const LOG_TAIL_LINES: usize = 25;
 
 static SELECTED_BINARY: RwLock<Option<&'static Path>> = RwLock::new(None);
 
-/// Variable with the path of a binary that was just built, to use instead of the release binary.
-const BINARY_VARIABLE: &str = "SEQSVR_TEST_BINARY";
-
-/// Returns the path of the release binary: the selected one; or else that of the variable
-/// `SEQSVR_TEST_BINARY`; or else that of this source tree, built once in this process so that it is
-/// never stale.
+/// Returns the path of the release binary: the selected one, or that of this source tree, built
+/// once in this process so that it is never stale.
 pub fn release_binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let selected = *SELECTED_BINARY
         .read()
         .unwrap_or_else(PoisonError::into_inner);
-    let named = || std::env::var_os(BINARY_VARIABLE).map(PathBuf::from);
-    let build = || named().unwrap_or_else(|| build_server(&["--release"]));
-    selected.unwrap_or_else(|| BUILT.get_or_init(build))
+    selected.unwrap_or_else(|| BUILT.get_or_init(|| build_server(&["--release"])))
 }
 
 /// Selects the binary of all processes and commands that start from now on. `None` selects that of
