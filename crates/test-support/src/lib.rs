@@ -15,6 +15,7 @@
 pub mod bare_service;
 pub mod build_variant;
 pub mod callers;
+pub mod cargo;
 pub mod history;
 pub mod in_process;
 pub mod process;

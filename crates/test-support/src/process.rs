@@ -17,6 +17,7 @@ use rustix::process::{Pid, kill_process};
 pub use rustix::process::Signal;
 
 use crate::build_variant;
+use crate::cargo::cargo_command;
 use crate::wait::wait_until;
 
 /// Lines of a log that are printed when a test fails.
@@ -60,8 +61,7 @@ fn build_server(profile: &[&str]) -> PathBuf {
 /// Builds an executable by cargo with these arguments and returns its path. Panics if the build
 /// fails.
 pub fn build_executable(name: &str, args: &[&str]) -> PathBuf {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let built = cargo_command()
         .args(["build", "--locked"])
         .args(args)
         .envs(build_variant::build_env().iter().copied())

@@ -1,15 +1,14 @@
 //! `cargo xtask sim`: builds and runs the simulation (`crates/sim`). It needs compiler flags and
 //! therefore a target directory of its own.
 
-use std::process::Command;
+use seqsvr_test_support::cargo::cargo_command;
 
 /// Runs the simulation with these arguments. Returns whether it succeeded.
 ///
 /// # Errors
 /// Cargo cannot be started.
 pub fn run_simulation(arguments: &[String]) -> Result<bool, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = cargo_command()
         .args(["run", "--quiet", "--locked", "--profile", "sim"])
         .args(["-p", "seqsvr-sim", "--"])
         .args(arguments)
