@@ -69,6 +69,14 @@ impl ConnectionPeer {
         }
     }
 
+    /// Creates the other end of a connection whose network has verified the certificate already, as
+    /// a simulated one may.
+    pub fn certified(remote: SocketAddr, certificate: PeerCertificate) -> ConnectionPeer {
+        let peer = ConnectionPeer::before_handshake(remote);
+        peer.identify(Ok(certificate));
+        peer
+    }
+
     /// Creates the other end of a connection under TLS, which
     /// [`identify`](ConnectionPeer::identify) names.
     pub(crate) fn before_handshake(remote: SocketAddr) -> ConnectionPeer {

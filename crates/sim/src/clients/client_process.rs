@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use super::cluster_operator::ClusterOperator;
 use super::load_caller::LoadCaller;
 use super::replaceable_client::ReplaceableClient;
+use super::rogue_alloc::run_rogue;
 use super::run_context::{NAMESPACE, RunContext};
 use crate::cluster;
 use crate::faults::OperatorCommand;
@@ -30,6 +31,9 @@ pub async fn run_client(
         let operator = ClusterOperator::new(id, &plan, context.clone());
         operator.init_cluster().await;
         tokio::spawn(operator.serve_commands(commands));
+        if plan.has_rogue {
+            tokio::spawn(run_rogue(id, plan.clone(), context.clone()));
+        }
     }
     while client
         .current_client()

@@ -22,7 +22,16 @@ pub(super) struct LoadCaller {
 }
 
 fn draw_uid(random: &mut RandomStream, load: &CallLoad) -> u64 {
-    random.next_below(load.keys) * u64::from(UIDS_PER_SECTION) / 2
+    nth_uid(random.next_below(load.keys))
+}
+
+fn nth_uid(n: u64) -> u64 {
+    n * u64::from(UIDS_PER_SECTION) / 2
+}
+
+/// Returns the uids of all sequences of a load.
+pub(super) fn all_uids(load: &CallLoad) -> impl Iterator<Item = u64> + use<> {
+    (0..load.keys).map(nth_uid)
 }
 
 impl LoadCaller {
@@ -127,21 +136,19 @@ impl LoadCaller {
         };
         let mut n = self.id;
         while self.context.now_ms() < until {
-            self.call_next(n % keys * u64::from(UIDS_PER_SECTION) / 2, n % 5 == 0)
-                .await;
+            self.call_next(nth_uid(n % keys), n % 5 == 0).await;
             n += 1;
             sleep(Duration::from_millis(30)).await;
         }
         for n in 0..keys {
-            self.call_next(n * u64::from(UIDS_PER_SECTION) / 2, false)
-                .await;
+            self.call_next(nth_uid(n), false).await;
         }
     }
 
     /// Calls every sequence once more, and retries until the call succeeds.
     pub(super) async fn call_all_until_answered(&self, keys: u64) {
         for n in 0..keys {
-            let uid = n * u64::from(UIDS_PER_SECTION) / 2;
+            let uid = nth_uid(n);
             while !self.call_next(uid, false).await {}
             while !self.call_next(uid, true).await {}
             self.call_current(uid).await;

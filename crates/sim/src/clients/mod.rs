@@ -4,6 +4,7 @@ mod client_process;
 mod cluster_operator;
 mod load_caller;
 mod replaceable_client;
+mod rogue_alloc;
 mod run_context;
 mod unanswered_calls;
 

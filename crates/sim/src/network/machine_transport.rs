@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use seqsvr_net::{ByteStream, ConnectionPeer, Listener, Transport};
+use seqsvr_net::{ByteStream, ConnectionPeer, Listener, PeerCertificate, Transport};
 use tokio::sync::oneshot;
 
 use super::network_conditions::MachineId;
@@ -17,15 +17,35 @@ use super::network_state::{AcceptQueue, InFlightSegment, SimConnection, TcpSegme
 use super::sim_network::SimNetwork;
 use super::sim_stream::SimStream;
 
-/// Returns the transport of a machine.
+/// Returns the transport of a machine, without TLS.
 pub fn machine_transport(net: &SimNetwork, machine: MachineId) -> Arc<dyn Transport> {
     let net = net.clone();
-    Arc::new(MachineTransport { machine, net })
+    Arc::new(MachineTransport {
+        machine,
+        net,
+        certificate: None,
+    })
+}
+
+/// Returns the transport of a machine whose connections have this certificate. Servers see it as
+/// that of a caller under TLS; there are no handshakes.
+pub fn certified_transport(
+    net: &SimNetwork,
+    machine: MachineId,
+    certificate: PeerCertificate,
+) -> Arc<dyn Transport> {
+    let net = net.clone();
+    Arc::new(MachineTransport {
+        machine,
+        net,
+        certificate: Some(certificate),
+    })
 }
 
 struct MachineTransport {
     machine: MachineId,
     net: SimNetwork,
+    certificate: Option<PeerCertificate>,
 }
 
 fn connection_refused() -> io::Error {
@@ -35,6 +55,7 @@ fn connection_refused() -> io::Error {
 impl Transport for MachineTransport {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
         let (machine, net) = (self.machine, self.net.clone());
+        let certificate = self.certificate.clone();
         async move {
             let address: SocketAddr = address.parse().map_err(|_| connection_refused())?;
             let (answer, answered) = oneshot::channel();
@@ -52,6 +73,7 @@ impl Transport for MachineTransport {
                     directions: Default::default(),
                     answer: Some(answer),
                     address,
+                    certificate,
                     is_closed: [false; 2],
                 };
                 state.connections.insert(id, connection);
@@ -140,9 +162,15 @@ impl Listener for SimListener {
             };
             match queue.unaccepted.pop_front() {
                 Some(id) => {
+                    let connection = state.connections.get(&id);
+                    let certificate = connection.and_then(|c| c.certificate.clone());
+                    let peer = match certificate {
+                        Some(certificate) => ConnectionPeer::certified(address, certificate),
+                        None => ConnectionPeer::plaintext(address),
+                    };
                     let stream = SimStream::new_accepted(net.clone(), id);
                     let stream = Box::new(stream) as Box<dyn ByteStream>;
-                    Poll::Ready(Ok((stream, ConnectionPeer::plaintext(address))))
+                    Poll::Ready(Ok((stream, peer)))
                 }
                 None => {
                     queue.waker = Some(cx.waker().clone());

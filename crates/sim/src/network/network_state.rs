@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::task::Waker;
 
 use seqsvr_core::sim::{hash_text, mix_bits};
+use seqsvr_net::PeerCertificate;
 use tokio::sync::oneshot;
 
 use super::network_conditions::{MachineId, NetworkConditions};
@@ -72,6 +73,8 @@ pub(super) struct SimConnection {
     pub(super) directions: [ConnectionDirection; 2],
     pub(super) answer: Option<oneshot::Sender<bool>>,
     pub(super) address: SocketAddr,
+    /// Certificate of the connecting end; None: a connection without TLS.
+    pub(super) certificate: Option<PeerCertificate>,
     pub(super) is_closed: [bool; 2],
 }
 

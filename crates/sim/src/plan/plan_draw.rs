@@ -79,6 +79,7 @@ pub fn draw_plan_with_classes(seed: u64, faults_ms: u64, classes: &[FaultClass])
         hits_genesis: classes.contains(&FaultClass::Genesis),
         bounds_takeover: classes.contains(&FaultClass::Flap),
         bounds_outages: false,
+        has_rogue: classes.contains(&FaultClass::Process),
     }
 }
 

@@ -40,6 +40,9 @@ pub struct RunPlan {
     /// Whether an AllocSvr that runs must have a session within a bound also during faults.
     #[serde(default)]
     pub bounds_outages: bool,
+    /// Whether an AllocSvr without slots speaks for the others.
+    #[serde(default)]
+    pub has_rogue: bool,
 }
 
 /// Servers and their options. Times are in milliseconds.

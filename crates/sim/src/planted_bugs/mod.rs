@@ -166,6 +166,11 @@ const BUGS: &[PlantedBug] = &[
         claim: "A store that failed is tried again only after each other known store",
         finder: Simulation(&[Net], plan_shapes::isolate_follower_of_dead_leader, 2),
     },
+    PlantedBug {
+        name: "TrustAnySender",
+        claim: "An AllocSvr speaks only for the slots of its own session",
+        finder: Simulation(&[Net], plan_shapes::partition_owner_beside_rogue, 5),
+    },
 ];
 
 impl PlantedBug {

@@ -116,6 +116,12 @@ pub fn partition_owner(random: &mut RandomStream, plan: &mut RunPlan) {
     );
 }
 
+/// Partitions AllocSvrs as [`partition_owner`] does, while a rogue speaks for them.
+pub fn partition_owner_beside_rogue(random: &mut RandomStream, plan: &mut RunPlan) {
+    partition_owner(random, plan);
+    plan.has_rogue = true;
+}
+
 /// Partitions the leader from the other stores only.
 pub fn partition_leader(random: &mut RandomStream, plan: &mut RunPlan) {
     let lease_ms = set_short_lease(plan);

@@ -31,6 +31,7 @@ const EXPECTED_BRANCHES: &[(&str, u64)] = &[
     ),
     ("state: an Open was repeated", 1_000),
     ("state: an expiry of another term had no effect", 10_000),
+    ("store: a command of another AllocSvr was rejected", 100),
 ];
 
 /// Number of seeds that reached each branch.
