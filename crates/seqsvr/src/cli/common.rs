@@ -1,11 +1,12 @@
 //! Headings and arguments that several commands share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use seqsvr_net::ChannelPool;
 use seqsvr_net::tls::TlsTransport;
+use seqsvr_net::{ChannelPool, TcpTransport, Transport};
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::output::exit_code::BadInput;
@@ -49,11 +50,7 @@ impl ClientArgs {
     /// # Errors
     /// The directory of --tls-dir cannot be used.
     pub(crate) fn channels(&self) -> Result<ChannelPool, BadInput> {
-        let Some(path) = &self.tls_dir else {
-            return Ok(ChannelPool::new());
-        };
-        let bad = |e| BadInput(format!("--tls-dir: {e}"));
-        let transport = TlsTransport::from_dir(path).map_err(bad)?;
+        let transport = read_transport(self.tls_dir.as_deref())?;
         Ok(ChannelPool::with_transport(transport))
     }
 
@@ -61,6 +58,17 @@ impl ClientArgs {
     pub(crate) fn addresses(&self) -> Vec<&str> {
         split_addresses(&self.server).collect()
     }
+}
+
+/// Returns the network of a caller; under TLS with the certificate of a directory.
+///
+/// # Errors
+/// The directory cannot be used.
+pub(crate) fn read_transport(tls_dir: Option<&Path>) -> Result<Arc<dyn Transport>, BadInput> {
+    let Some(path) = tls_dir else {
+        return Ok(Arc::new(TcpTransport));
+    };
+    TlsTransport::from_dir(path).map_err(|e| BadInput(format!("--tls-dir: {e}")))
 }
 
 #[derive(Args)]

@@ -15,7 +15,6 @@
 //! others have completed it is rejected with a line for each store.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +23,8 @@ use futures::future::try_join_all;
 use parking_lot::Mutex;
 use rand::RngExt;
 use seqsvr_core::server_address::check_server_address;
-use seqsvr_net::tls::{Role, TlsTransport};
-use seqsvr_net::{TcpTransport, Transport, connect_lazy, for_role};
+use seqsvr_net::tls::Role;
+use seqsvr_net::{Transport, connect_lazy, for_role};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::{RpcError, local_cause};
 use seqsvr_proto::v1::admin_client::AdminClient;
@@ -57,7 +56,7 @@ pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
     }
     let stores = InitialStores {
         members,
-        transport: read_transport(args.tls_dir.as_deref())?,
+        transport: for_role(&cli::read_transport(args.tls_dir.as_deref())?, Role::Store),
     };
     let deadline = Instant::now() + args.timeout;
     let (cluster, existed) =
@@ -119,16 +118,6 @@ impl InitialStores {
             .timeout(Duration::from_secs(10));
         Ok(connect_lazy(self.transport.clone(), &endpoint))
     }
-}
-
-/// Returns the network to stores; under TLS with the certificate of a directory.
-fn read_transport(tls_dir: Option<&Path>) -> Result<Arc<dyn Transport>, BadInput> {
-    let Some(path) = tls_dir else {
-        return Ok(Arc::new(TcpTransport));
-    };
-    let bad = |e| BadInput(format!("--tls-dir: {e}"));
-    let transport = TlsTransport::from_dir(path).map_err(bad)?;
-    Ok(for_role(&transport, Role::Store))
 }
 
 /// Settings that a command requests of a cluster.
