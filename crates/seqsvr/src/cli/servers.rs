@@ -41,6 +41,12 @@ pub(crate) struct DevArgs {
     /// No process may use the original any more. Without this flag, a copy does not start.
     #[arg(long)]
     pub(crate) moved_data_dir: bool,
+    /// Put all gRPC under TLS, with certificates in the data directory.
+    ///
+    /// The first start makes them in its directory `tls`, with a CA and those of an operator
+    /// (`admin-dev`) and of a client (`client-dev`). Redis and HTTP have no TLS.
+    #[arg(long)]
+    pub(crate) secure: bool,
     /// StoreSvrs to run, 1 to 7.
     ///
     /// Use an odd number.

@@ -93,22 +93,27 @@ impl ServerTls {
             let mut due = interval(WARNING_INTERVAL);
             loop {
                 due.tick().await;
-                let days = days_left(&dir);
+                let days = dir_days_left(&dir);
                 if days < EXPIRY_WARNING_DAYS {
                     tracing::warn!(
                         identity = %dir.identity(),
                         days_left = days,
-                        "the certificate of this server ends soon; make a new one with `seqsvr cert`, replace the directory of --tls-dir, and restart this server"
+                        "the certificate of this server ends soon; make a new one with `seqsvr cert`, replace the directory that has it, and restart this server"
                     );
                 }
             }
         });
     }
 
+    /// Returns how many days its certificate is valid from now on, if it has one.
+    pub(crate) fn days_left(&self) -> Option<i64> {
+        self.0.as_deref().map(dir_days_left)
+    }
+
     /// Returns the protection of the gRPC port, for the banner; None: there is none.
     pub(crate) fn describe(&self) -> Option<String> {
         let dir = self.0.as_ref()?;
-        let days = days_left(dir);
+        let days = dir_days_left(dir);
         Some(format!(
             "TLS 1.3 for gRPC as {}, for {days} days more; other endpoints: loopback only",
             dir.identity()
@@ -118,7 +123,7 @@ impl ServerTls {
 
 /// Returns how many days the certificate of a directory is valid from now on.
 #[expect(clippy::disallowed_methods, reason = "certificates are in wall time")]
-fn days_left(dir: &TlsDir) -> i64 {
+fn dir_days_left(dir: &TlsDir) -> i64 {
     dir.certificate().days_left(SystemTime::now())
 }
 

@@ -1,7 +1,8 @@
-//! Certificates as a user makes them.
+//! Certificates as a user, or `seqsvr dev --secure`, makes them.
 
 mod cert;
 mod clients;
+mod dev;
 
 use std::path::{Path, PathBuf};
 

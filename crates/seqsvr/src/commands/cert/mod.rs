@@ -7,10 +7,11 @@ mod pem;
 mod show;
 mod validity;
 
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::bail;
-use authority::{Authority, CA_FILE, CA_KEY_FILE, create_authority};
+use authority::{Authority, CA_FILE, CA_KEY_FILE, IssuedPair, create_authority};
 use new_dir::write_new_dir;
 use seqsvr_net::tls::{PeerIdentity, Role};
 use validity::format_end;
@@ -25,12 +26,16 @@ const KEY_FILE: &str = "key.pem";
 /// Maximum hosts of a certificate, which each handshake carries. More are rejected.
 const HOSTS_MAX: usize = 64;
 
+/// Holder of a new certificate.
+pub(super) struct NewHolder {
+    pub(super) role: Role,
+    pub(super) name: String,
+    /// Where others reach it, if it is a server.
+    pub(super) hosts: Vec<String>,
+}
+
 pub(super) fn run(command: CertCommand) -> anyhow::Result<()> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "certificates name times of the calendar"
-    )]
-    let now = SystemTime::now();
+    let now = calendar_time();
     match command {
         CertCommand::Init(args) => create_ca(&args, now),
         CertCommand::Store(args) => create_pair(Role::Store, &args.holder, args.hosts, now),
@@ -41,10 +46,81 @@ pub(super) fn run(command: CertCommand) -> anyhow::Result<()> {
     }
 }
 
-fn create_ca(args: &InitCertArgs, now: SystemTime) -> anyhow::Result<()> {
-    let pair = create_authority(&args.domain, args.days, now)?;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "certificates name times of the calendar"
+)]
+fn calendar_time() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Returns the directory of a holder in that of the CA.
+pub(super) fn holder_dir(dir: &Path, role: Role, name: &str) -> PathBuf {
+    dir.join(format!("{role}-{name}"))
+}
+
+/// Makes what a directory does not have yet: the certificates of these holders, and the CA that
+/// signs them.
+///
+/// # Errors
+/// The directory has no usable CA, or the system fails to write.
+pub(super) fn create_missing_pairs(
+    dir: &Path,
+    domain: &str,
+    holders: &[NewHolder],
+    days: u32,
+) -> anyhow::Result<()> {
+    let has_none = |holder: &&NewHolder| !holder_dir(dir, holder.role, &holder.name).exists();
+    let missing: Vec<&NewHolder> = holders.iter().filter(has_none).collect();
+    // The key of the CA may be kept elsewhere.
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let now = calendar_time();
+    let is_new = missing.len() == holders.len();
+    if is_new && !dir.join(CA_FILE).exists() {
+        write_authority(dir, domain, days, now)?;
+    }
+    let authority = Authority::load(dir, now)?;
+    for holder in missing {
+        let identity = PeerIdentity::new(authority.domain(), holder.role, &holder.name)?;
+        write_pair(dir, &authority, &identity, &holder.hosts, days, now)?;
+    }
+    Ok(())
+}
+
+fn write_authority(
+    dir: &Path,
+    domain: &str,
+    days: u32,
+    now: SystemTime,
+) -> anyhow::Result<IssuedPair> {
+    let pair = create_authority(domain, days, now)?;
     let files = [(CA_FILE, &*pair.pem), (CA_KEY_FILE, &*pair.key_pem)];
-    write_new_dir(&args.dir, &files)?;
+    write_new_dir(dir, &files)?;
+    Ok(pair)
+}
+
+fn write_pair(
+    dir: &Path,
+    authority: &Authority,
+    identity: &PeerIdentity,
+    hosts: &[String],
+    days: u32,
+    now: SystemTime,
+) -> anyhow::Result<IssuedPair> {
+    let pair = authority.issue(identity, hosts, days, now)?;
+    let files = [
+        (CA_FILE, &*authority.trusted),
+        (CERT_FILE, &*pair.pem),
+        (KEY_FILE, &*pair.key_pem),
+    ];
+    write_new_dir(&holder_dir(dir, identity.role(), identity.name()), &files)?;
+    Ok(pair)
+}
+
+fn create_ca(args: &InitCertArgs, now: SystemTime) -> anyhow::Result<()> {
+    let pair = write_authority(&args.dir, &args.domain, args.days, now)?;
     let dir = args.dir.display();
     stdout::print_line(format_args!("files     {dir}: {CA_FILE}, {CA_KEY_FILE}"))?;
     stdout::print_line(format_args!("domain    {}", args.domain))?;
@@ -76,14 +152,8 @@ fn create_pair(
     let authority = Authority::load(&args.dir, now)?;
     let identity = PeerIdentity::new(authority.domain(), role, &args.name)
         .map_err(|error| BadInput(format!("--name: {error}")))?;
-    let pair = authority.issue(&identity, &hosts, args.days, now)?;
-    let dir = args.dir.join(format!("{role}-{}", args.name));
-    let files = [
-        (CA_FILE, &*authority.trusted),
-        (CERT_FILE, &*pair.pem),
-        (KEY_FILE, &*pair.key_pem),
-    ];
-    write_new_dir(&dir, &files)?;
+    let pair = write_pair(&args.dir, &authority, &identity, &hosts, args.days, now)?;
+    let dir = holder_dir(&args.dir, role, &args.name);
     let dir = dir.display();
     stdout::print_line(format_args!(
         "files     {dir}: {CA_FILE}, {CERT_FILE}, {KEY_FILE}"

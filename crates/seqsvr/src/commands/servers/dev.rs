@@ -15,11 +15,13 @@ use seqsvr_core::ids::ClusterId;
 use seqsvr_gateway::{
     HTTP_CONNECTIONS_DEFAULT, OPERATOR_CONNECTIONS_MAX, REDIS_CONNECTIONS_DEFAULT,
 };
-use seqsvr_net::TcpTransport;
+use seqsvr_net::tls::Role;
+use seqsvr_net::{ChannelPool, Transport, for_role};
 use seqsvr_proto::limits::CONNECTIONS_DEFAULT;
 use seqsvr_store::{StoreEnvironment, StoreServer};
 use tokio::time::{Instant, sleep};
 
+use super::dev_certificates::DevCertificates;
 use super::dev_ports::DevPorts;
 use super::init::{self, ClusterSettings, InitialStores};
 use crate::cli;
@@ -50,6 +52,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     for name in store_dirs.chain(alloc_dirs) {
         private_dir::close_dir("--data-dir", &args.data_dir.join(name))?;
     }
+    let certificates = DevCertificates::prepare(&args)?;
 
     let core = start_store_runtime()?;
     let (mut stores, mut store_endpoints) = (Vec::new(), Vec::new());
@@ -59,10 +62,12 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         let options = seqsvr_store::Options {
             moved_data_dir: args.moved_data_dir,
             connections_max: CONNECTIONS_DEFAULT.min(connections_cap as usize),
+            security: certificates.stores[i].security(false),
             ..seqsvr_store::Options::new(id, *address, data_dir)
         };
         let environment = StoreEnvironment {
             core: Some(core.clone()),
+            transport: certificates.stores[i].transport(),
             ..StoreEnvironment::system()
         };
         let store = StoreServer::start_in(options, environment).await;
@@ -87,7 +92,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         .collect();
     let members = InitialStores {
         members,
-        transport: Arc::new(TcpTransport),
+        transport: for_role(&certificates.operator, Role::Store),
     };
     let has_empty_store = stores.iter().any(|s| s.identity().cluster.is_none());
     // The directories of the AllocSvrs may be of an earlier cluster whose stores were deleted.
@@ -125,6 +130,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             state_dir: Some(args.data_dir.join(format!("alloc-{name}"))),
             join_cluster,
             connections_max: CONNECTIONS_DEFAULT.min(connections_cap as usize),
+            security: certificates.allocs[i].security(false),
             ..seqsvr_alloc::Options::new(
                 &name,
                 *address,
@@ -133,6 +139,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         };
         let environment = AllocEnvironment {
             lease: Some(lease.clone()),
+            transport: certificates.allocs[i].transport(),
             ..background.environment()
         };
         let alloc = AllocServer::start_in(options, environment).await;
@@ -183,11 +190,12 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         .iter()
         .filter_map(Endpoints::redis_addr)
         .collect();
+    let [client, admin] = [Role::Client, Role::Admin].map(|role| certificates.flag(role));
     let mut commands = vec![
-        format!("seqsvr next 42{server_flag}"),
-        format!("seqsvr next alice{server_flag}"),
-        format!("seqsvr current 42{server_flag}"),
-        format!("seqsvr status{server_flag}"),
+        format!("seqsvr next 42{server_flag}{client}"),
+        format!("seqsvr next alice{server_flag}{client}"),
+        format!("seqsvr current 42{server_flag}{client}"),
+        format!("seqsvr status{server_flag}{admin}"),
     ];
     let mut banner = StartupBanner::new("dev").with_fact("allocs", join_addrs(&ports.allocs));
     if let Some(first) = redis_endpoints.first() {
@@ -213,20 +221,23 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
             join_addrs(&[http_endpoints, store_http_endpoints].concat()),
         );
     }
-    banner
-        .with_fact(
-            "data",
-            format!(
-                "{} ({})",
-                args.data_dir.display(),
-                if is_new { "new" } else { "found" }
-            ),
-        )
-        .with_security(false, &ServerTls::none())
-        .with_commands(&commands)
-        .print();
+    let banner = banner.with_fact(
+        "data",
+        format!(
+            "{} ({})",
+            args.data_dir.display(),
+            if is_new { "new" } else { "found" }
+        ),
+    );
+    let banner = match certificates.describe() {
+        Some(security) => banner.with_fact("security", security),
+        None => banner.with_security(false, &ServerTls::none()),
+    };
+    banner.with_commands(&commands).print();
+    certificates.start_expiry_warnings();
 
     let ready = announce_ready(
+        certificates.operator.clone(),
         ports.allocs.iter().map(ToString::to_string).collect(),
         &allocs,
         started,
@@ -282,11 +293,13 @@ fn fit_connections(args: &cli::DevArgs) -> Result<u64, BadInput> {
 
 /// Prints a line when all AllocSvrs serve numbers; then waits without end.
 async fn announce_ready(
+    transport: Arc<dyn Transport>,
     servers: Vec<String>,
     allocs: &[AllocServer],
     started: Instant,
 ) -> anyhow::Result<()> {
-    let admin = Client::new(ClientOptions::new(servers))?.admin();
+    let channels = ChannelPool::with_transport(transport);
+    let admin = Client::over(channels, ClientOptions::new(servers))?.admin();
     loop {
         // Sessions of an earlier run are listed until they expire, so all must have renewed.
         if let Ok(status) = admin.cluster_status().await
