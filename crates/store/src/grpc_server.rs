@@ -142,7 +142,14 @@ pub(crate) fn serve(
         let raft = ServingStatus::Serving;
         reporter.set_service_status("seqsvr.v1.Raft", raft).await;
         let incoming = accept_connections(listener, context.connections.clone());
-        let serving = serve_connections(incoming, bounded, streams_max, runtimes, stop.clone());
+        let serving = serve_connections(
+            incoming,
+            bounded,
+            call_rule,
+            streams_max,
+            runtimes,
+            stop.clone(),
+        );
         let drained = async {
             stop.cancelled().await;
             tokio::time::sleep(SHUTDOWN_DRAIN_TIMEOUT).await;

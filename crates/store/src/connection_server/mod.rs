@@ -4,11 +4,16 @@
 //! the proposer and the confirmations of the leadership have a runtime of their own, the core. A
 //! connection begins there, and leaves it with its first call of another kind. One that carries
 //! calls of Raft or renewals is served there from the first of them on; a call of another kind on
-//! it runs on the other runtime nevertheless.
+//! it runs on the other runtime nevertheless. A call that its caller may not make is one of another
+//! kind.
 //!
-//! Schedule that breaks it: eight callers keep a thousand status calls each in flight at the
-//! leader. A runtime polls its tasks in the order in which they became ready, so a heartbeat waits
-//! behind thousands of calls. The followers elect another leader, and renewals time out.
+//! Schedules that break it:
+//! - *Many calls.* Eight callers keep a thousand status calls each in flight at the leader. A
+//!   runtime polls its tasks in the order in which they became ready, so a heartbeat waits behind
+//!   thousands of calls. The followers elect another leader, and renewals time out.
+//! - *A borrowed path.* Holders of client certificates send one `KeepAlive` on each connection,
+//!   which the store rejects. If that bound the connection to the core, their frames of HTTP/2
+//!   would be read there from then on.
 //!
 //! What a connection costs the core before it leaves is bounded by [`FIRST_BYTES_MAX`].
 
@@ -28,7 +33,7 @@ use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use seqsvr_net::{LimitedConnection, limit_http2_connection};
+use seqsvr_net::{CallRule, Caller, LimitedConnection, limit_http2_connection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -45,11 +50,15 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes of a connection that are read in a row before its first call is known.
 const FIRST_BYTES_MAX: usize = 4 << 10;
 
-/// Returns whether the leadership or a lease is lost if this call is late.
-fn is_core_call(path: &str) -> bool {
-    path.starts_with("/seqsvr.v1.Raft/")
+/// Returns the rule of a method by its path; None: it is closed to all.
+type RuleOf = fn(&str) -> Option<CallRule>;
+
+/// Returns whether the leadership or a lease is lost if this call is late. The caller may make it.
+fn is_core_call(rule_of: RuleOf, path: &str, caller: Caller<'_>) -> bool {
+    let has_core_path = path.starts_with("/seqsvr.v1.Raft/")
         || path == "/seqsvr.v1.Store/KeepAlive"
-        || path == "/seqsvr.v1.Store/OpenSession"
+        || path == "/seqsvr.v1.Store/OpenSession";
+    has_core_path && rule_of(path).is_some_and(|rule| rule.check(caller, path).is_ok())
 }
 
 /// Runtimes of a store.
@@ -88,6 +97,7 @@ impl StoreRuntimes {
 pub(crate) async fn serve_connections<S>(
     incoming: impl Stream<Item = io::Result<LimitedConnection>>,
     service: S,
+    rule_of: RuleOf,
     streams_max: u32,
     runtimes: StoreRuntimes,
     stop: CancellationToken,
@@ -107,6 +117,7 @@ pub(crate) async fn serve_connections<S>(
             let serving = serve_connection(
                 connection,
                 service.clone(),
+                rule_of,
                 streams_max,
                 place.clone(),
                 runtimes.clone(),
@@ -123,6 +134,7 @@ pub(crate) async fn serve_connections<S>(
 async fn serve_connection<S>(
     connection: LimitedConnection,
     service: S,
+    rule_of: RuleOf,
     streams_max: u32,
     place: Arc<ConnectionPlace>,
     runtimes: StoreRuntimes,
@@ -136,7 +148,7 @@ async fn serve_connection<S>(
 {
     let (quota, calls) = (connection.connect_info(), place.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        calls.record_call(request.uri().path());
+        calls.record_call(is_core_call(rule_of, request.uri().path(), quota.caller()));
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(quota.clone());
         service.clone().oneshot(request)
@@ -221,9 +233,8 @@ impl ConnectionPlace {
         }
     }
 
-    /// Notes a call, by its path.
-    fn record_call(&self, path: &str) {
-        let is_core = is_core_call(path);
+    /// Notes a call, and whether it is one for the core.
+    fn record_call(&self, is_core: bool) {
         self.was_core_call.store(is_core, Relaxed);
         match is_core {
             true => self.kind.store(CORE, Relaxed),

@@ -1,11 +1,19 @@
+use std::net::SocketAddr;
+
+use futures::FutureExt;
 use hyper::body::{Body as _, Bytes, Frame};
-use seqsvr_net::{ConnectionLimiter, TcpTransport, Transport, accept_connections, connect_lazy};
+use seqsvr_net::tls::PeerIdentity;
+use seqsvr_net::{
+    ByteStream, ConnectionLimiter, ConnectionPeer, Listener, PeerCertificate, TcpTransport,
+    Transport, accept_connections, connect_lazy,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 
 use super::*;
+use crate::grpc_server::call_rule;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 
@@ -17,7 +25,7 @@ const APPEND: &str = "/seqsvr.v1.Raft/Append";
 /// Returns after each call where the connection is served, and where that call runs.
 fn serve_calls(place: &ConnectionPlace, paths: &[&str]) -> Vec<(bool, bool)> {
     let serve = |path: &&str| {
-        place.record_call(path);
+        place.record_call(is_core_call(call_rule, path, Caller::Plaintext));
         if place.must_move() {
             place.enter();
         }
@@ -46,7 +54,7 @@ async fn connection_is_served_in_core_from_its_first_core_call_on() {
 async fn connection_of_a_store_without_core_does_not_move() {
     let place = ConnectionPlace::new(&StoreRuntimes::new(None));
     place.enter();
-    place.record_call(STATUS);
+    place.record_call(false);
     assert!(!place.must_move());
 }
 
@@ -130,25 +138,68 @@ async fn echo_call(request: Request<Body>) -> Result<Response<Body>, Infallible>
     Ok(answer)
 }
 
+/// A listener whose connections are those of the holder of one certificate.
+struct CertifiedListener(Box<dyn Listener>, PeerCertificate);
+
+impl Listener for CertifiedListener {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Box<dyn ByteStream>, ConnectionPeer)>> {
+        async move {
+            let (io, peer) = self.0.accept().await?;
+            let certified = ConnectionPeer::certified(peer.remote(), self.1.clone());
+            Ok((io, certified))
+        }
+        .boxed()
+    }
+}
+
+/// Serves the calls that `test` makes by its channel, on a core and another runtime. The caller has
+/// the certificate of `identity`; None: it has none.
+fn with_server<T>(identity: Option<&str>, test: impl FnOnce(Channel) -> T)
+where
+    T: Future<Output = ()> + Send + 'static,
+{
+    let (core, general) = (new_runtime("core"), new_runtime("general"));
+    let certificate = identity.map(|uri| {
+        let identity = PeerIdentity::parse(uri).unwrap();
+        PeerCertificate::new(identity, Vec::new())
+    });
+    let runtime = general.enter();
+    let runtimes = StoreRuntimes::new(Some(core.handle().clone()));
+    drop(runtime);
+    let stop = CancellationToken::new();
+    let (any_port, stopped) = ("127.0.0.1:0".parse().unwrap(), stop.clone());
+    let (serving, channel) = general.block_on(async {
+        let listener = TcpTransport.listen(any_port).await.unwrap();
+        let listener = match certificate {
+            Some(certificate) => Box::new(CertifiedListener(listener, certificate)),
+            None => listener,
+        };
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let incoming = accept_connections(listener, ConnectionLimiter::new("gRPC", 4));
+        let service = tower::service_fn(echo_call);
+        let serving = serve_connections(incoming, service, call_rule, 16, runtimes, stopped);
+        let endpoint = Endpoint::from_shared(address).unwrap();
+        let channel = connect_lazy(Arc::new(TcpTransport), &endpoint);
+        (tokio::spawn(serving), channel)
+    });
+    let testing = test(channel);
+    let tested = general.block_on(async { timeout(TEST_TIMEOUT, tokio::spawn(testing)).await });
+    tested.expect("all calls are answered").unwrap();
+    stop.cancel();
+    general.block_on(serving).unwrap();
+    core.shutdown_background();
+    general.shutdown_background();
+}
+
 /// Schedule: the move to the core, while a call of another kind is open. If the connection lost a
 /// wake-up or a byte on its way, one of its calls would not be answered any more.
 #[test]
 fn connection_with_open_watch_answers_it_and_renewals_after_its_move() {
-    let (core, general) = (new_runtime("core"), new_runtime("general"));
-    let handle = core.handle().clone();
-    let test = async move {
-        let runtimes = StoreRuntimes::new(Some(handle));
-        let any_port = "127.0.0.1:0".parse().unwrap();
-        let listener = TcpTransport.listen(any_port).await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let incoming = accept_connections(listener, ConnectionLimiter::new("gRPC", 4));
-        let stop = CancellationToken::new();
-        let service = tower::service_fn(echo_call);
-        let serving = serve_connections(incoming, service, 16, runtimes, stop.clone());
-        let serving = tokio::spawn(serving);
-        let endpoint = Endpoint::from_shared(address).unwrap();
-        let mut channel = connect_lazy(Arc::new(TcpTransport), &endpoint);
-
+    with_server(None, |mut channel| async move {
         let mut watch = OpenCall::begin(&mut channel, WATCH).await;
         assert_eq!(watch.threads, "general");
         watch.echo(Bytes::from_static(b"before the move")).await;
@@ -165,11 +216,26 @@ fn connection_with_open_watch_answers_it_and_renewals_after_its_move() {
         for call in [watch, renewal, status] {
             call.end().await;
         }
-        stop.cancel();
-        serving.await.unwrap();
-    };
-    let tested = general.block_on(async { timeout(TEST_TIMEOUT, tokio::spawn(test)).await });
-    tested.expect("all calls are answered").unwrap();
-    core.shutdown_background();
-    general.shutdown_background();
+    });
+}
+
+/// Schedule: a caller makes a call of Raft or a renewal that its role may not make. Its connection
+/// would be served on the threads of Raft from then on.
+#[test]
+fn call_runs_in_core_only_if_its_caller_may_make_it() {
+    for (who, calls) in [
+        ("client/c1", [(APPEND, "general"), (RENEWAL, "general")]),
+        ("admin/o1", [(APPEND, "general"), (RENEWAL, "general")]),
+        ("alloc/a1", [(APPEND, "general"), (RENEWAL, "core")]),
+        ("store/s1", [(APPEND, "core"), (RENEWAL, "general")]),
+    ] {
+        let identity = format!("seqsvr://p/{who}");
+        with_server(Some(&identity), |mut channel| async move {
+            for (path, threads) in calls {
+                let call = OpenCall::begin(&mut channel, path).await;
+                assert_eq!(call.threads, threads, "{who} {path}");
+                call.end().await;
+            }
+        });
+    }
 }
