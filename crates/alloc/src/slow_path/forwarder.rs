@@ -23,7 +23,8 @@ use crate::batch::request_context::RequestContext;
 use crate::shared_parts::SharedParts;
 use crate::slow_path::resolution::{Resolution, is_transient, resolve_all, retry_all};
 
-/// Maximum time of one attempt at an owner, which may be dead; after it the item is retried.
+/// Maximum time of one attempt at an owner, which may be dead; after it the item is retried. An
+/// attempt ends earlier if a newer table shows that the owner has lost all its slots.
 const FORWARD_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Response of an owner.
@@ -63,13 +64,19 @@ impl Forwarder {
             let client = SequenceClient::new(channel);
             self.send_items(client, call, &owner_items, deadline).await
         };
-        let answer = match timeout_at(deadline, sent).await {
-            Ok(Ok(forwarded)) => Ok(forwarded),
-            Ok(Err(status)) => Err(RpcError::from_status(&status)),
-            Err(_) => Err(RpcError::new(
-                Reason::Unreachable,
-                format!("AllocSvr {address} did not answer in time"),
-            )),
+        let unreachable =
+            |text| RpcError::new(Reason::Unreachable, format!("AllocSvr {address} {text}"));
+        let answer = tokio::select! {
+            biased;
+            sent = timeout_at(deadline, sent) => match sent {
+                Ok(Ok(forwarded)) => Ok(forwarded),
+                Ok(Err(status)) => Err(RpcError::from_status(&status)),
+                Err(_) => Err(unreachable("did not answer in time")),
+            },
+            // A process that is stopped keeps its connections, so no error ends the attempt.
+            () = self.wait_until_replaced(&address) => {
+                Err(unreachable("owns no slots any more"))
+            }
         };
         // Numbers of another cluster are never passed on as this one's. An AllocSvr of another
         // cluster may have been given the address of the owner.
@@ -102,6 +109,22 @@ impl Forwarder {
             return retry_all(members);
         }
         resolve_all(members, &Err(fault))
+    }
+
+    /// Waits until the AllocSvr at an address owns no slot.
+    async fn wait_until_replaced(&self, address: &str) {
+        let mut version = self.shared.table.subscribe();
+        loop {
+            // Marked before the table is read, so that no change between both is missed.
+            version.mark_unchanged();
+            let owns_slots = self.shared.table.peek().as_ref().is_some_and(|table| {
+                let mut owners = table.routes().filter_map(|(_, route)| route.owner.as_ref());
+                owners.any(|owner| owner.address == address)
+            });
+            if !owns_slots || version.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Whether an attached table has a version above that of ours.

@@ -1,4 +1,4 @@
-//! An owner that answers with a table of its own making.
+//! An owner that answers with a table of its own making, and one that does not answer.
 
 use seqsvr_core::ids::{ClusterId, SessionId, Slot};
 use seqsvr_core::routing_table::{Route, RoutingDelta, SlotOwner};
@@ -97,6 +97,16 @@ fn owned_by(address: &str, base: u64, version: u64, slots: std::ops::Range<u16>)
     }
 }
 
+/// Returns a uid whose section is in a slot.
+fn uid_of_slot(table: &seqsvr_core::routing_table::RoutingTable, slot: Slot) -> u64 {
+    let mut uids = (0u64..64).map(|section| section * 100_000 + 7);
+    let found = uids.find(|uid| {
+        let key = seqsvr_core::key::KeyRef::Uid(*uid);
+        table.locate(&table.namespaces()[0], key).unwrap().1 == slot
+    });
+    found.unwrap()
+}
+
 /// Schedule: a process at the address of an owner answers forwarded calls, once with an error and
 /// once with numbers. Both name it as the owner of every slot, in a version far above.
 #[tokio::test]
@@ -117,14 +127,8 @@ async fn table_of_another_alloc_is_not_applied() {
     let table = fixture.table.clone();
     // The store gave one slot to it.
     table.apply(owned_by(&address, 1, 2, 3..4)).unwrap();
-    let theirs = (0u64..).map(|section| section * 100_000 + 7);
-    let theirs = theirs.take(64).find(|uid| {
-        let table = table.load().unwrap();
-        let key = seqsvr_core::key::KeyRef::Uid(*uid);
-        table.locate(&table.namespaces()[0], key).unwrap().1 == Slot(3)
-    });
     let batch = BatchRequest::from(NextManyRequest {
-        uids: vec![theirs.unwrap()],
+        uids: vec![uid_of_slot(&table.load().unwrap(), Slot(3))],
         ..NextManyRequest::default()
     });
     let call = batch.to_context(Instant::now() + Duration::from_secs(20), None, None);
@@ -133,4 +137,55 @@ async fn table_of_another_alloc_is_not_applied() {
     assert_eq!(table.version(), 2, "its table is not taken");
     let store_table = owned_by("127.0.0.1:9", 2, 3, 3..4);
     assert!(table.apply(store_table).unwrap(), "that of a store is");
+}
+
+/// Schedule: an owner is stopped (SIGSTOP) with a forwarded call in its socket. Its session expires,
+/// and another AllocSvr gets its slots. The caller is answered by that one at once, and does not
+/// wait for the time-out of the attempt.
+#[tokio::test]
+async fn attempt_at_a_replaced_owner_ends_at_once() {
+    let fixture = FastPathFixture::new().await;
+    let table = fixture.table.clone();
+    let stopped = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stopped_address = stopped.local_addr().unwrap().to_string();
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let new_address = incoming.local_addr().unwrap().to_string();
+    let owner = FalseOwner {
+        attached: v1::RoutingTable::default(),
+        calls: 1.into(),
+    };
+    let serving = Server::builder()
+        .add_service(SequenceServer::new(owner))
+        .serve_with_incoming(incoming);
+    tokio::spawn(serving);
+    // The machine may stop this process for a while as well, so one quick answer of some is enough.
+    let mut version = 1;
+    for _ in 0..10 {
+        table
+            .apply(owned_by(&stopped_address, version, version + 1, 3..4))
+            .unwrap();
+        let batch = BatchRequest::from(NextManyRequest {
+            uids: vec![uid_of_slot(&table.load().unwrap(), Slot(3))],
+            ..NextManyRequest::default()
+        });
+        let call = batch.to_context(Instant::now() + Duration::from_secs(20), None, None);
+        let began = Instant::now();
+        let replacing = async {
+            let _connection = stopped.accept().await.unwrap();
+            table
+                .apply(owned_by(&new_address, version + 1, version + 2, 3..4))
+                .unwrap();
+            std::future::pending::<()>().await;
+        };
+        let answer = tokio::select! {
+            answer = fixture.slow_path.serve_batch_slow(&call, &batch) => answer,
+            () = replacing => unreachable!("it is pending"),
+        };
+        assert_eq!(answer.values, [1], "the numbers are the new owner's");
+        if began.elapsed() < FORWARD_ATTEMPT_TIMEOUT / 2 {
+            return;
+        }
+        version += 2;
+    }
+    panic!("each attempt lasted until its time-out");
 }
