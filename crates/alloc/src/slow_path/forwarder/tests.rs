@@ -139,9 +139,9 @@ async fn table_of_another_alloc_is_not_applied() {
     assert!(table.apply(store_table).unwrap(), "that of a store is");
 }
 
-/// Schedule: an owner is stopped (SIGSTOP) with a forwarded call in its socket. Its session expires,
-/// and another AllocSvr gets its slots. The caller is answered by that one at once, and does not
-/// wait for the time-out of the attempt.
+/// Schedule: an owner is stopped (SIGSTOP) with a forwarded call in its socket, its session
+/// expires, and another AllocSvr gets its slots. That one answers the call at once; the call does
+/// not wait for the time-out of the attempt.
 #[tokio::test]
 async fn attempt_at_a_replaced_owner_ends_at_once() {
     let fixture = FastPathFixture::new().await;
