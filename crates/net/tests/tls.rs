@@ -337,3 +337,42 @@ fn directory_is_checked_as_a_peer_would() {
     let dir = ca.write_with(&pki.path().join("two"), &[SERVER, CLIENT], &[HOST], |_| {});
     assert!(rejection(&dir).contains("2 URIs"));
 }
+
+/// Schedule: an operator copies all of another directory into `ca.pem`, or leaves a CA there whose
+/// time is over. The holder of that key signs certificates of any role, and they are accepted.
+#[test]
+fn only_valid_ca_certificates_are_trusted() {
+    let pki = tempfile::tempdir().unwrap();
+    let ca = TestCa::new("test");
+    let valid_in = |from: i32, to: i32| {
+        TestCa::new_with("test", move |params| {
+            params.not_before = date_time_ymd(from, 1, 1);
+            params.not_after = date_time_ymd(to, 1, 1);
+        })
+    };
+    let write = |ca: &TestCa, name: &str| ca.write(&pki.path().join(name), SERVER, &[HOST]);
+    let is_leaf = "is not that of a CA";
+    for (name, other, file, words) in [
+        ("leaf", TestCa::new("test"), "cert.pem", is_leaf),
+        (
+            "old",
+            valid_in(2020, 2021),
+            "ca.pem",
+            "expired at 2021-01-01T00:00:00Z",
+        ),
+        (
+            "new",
+            valid_in(2090, 2091),
+            "ca.pem",
+            "valid from 2090-01-01T00:00:00Z on",
+        ),
+    ] {
+        let dir = write(&ca, name);
+        let added = write(&other, &format!("{name}-other")).join(file);
+        let texts = [dir.join("ca.pem"), added].map(|path| std::fs::read_to_string(path).unwrap());
+        std::fs::write(dir.join("ca.pem"), texts.concat()).unwrap();
+        let error = TlsDir::read(&dir).unwrap_err().to_string();
+        assert!(error.contains("ca.pem: certificate 2 of 2"), "{error}");
+        assert!(error.contains(words), "{error}");
+    }
+}

@@ -1,10 +1,15 @@
 //! A directory with what a process needs for TLS: `ca.pem`, `cert.pem` and `key.pem`.
 //!
 //! Invariant: what is read was checked as a peer would check it, so a process does not start with a
-//! certificate that all others refuse.
+//! certificate that all others refuse; and it trusts only certificates of CAs that are valid now.
+//!
+//! Schedule that breaks the second half: an operator copies the certificate of a server into
+//! `ca.pem`, or leaves a CA there whose time is over. Verifiers check neither the purpose nor the
+//! validity of what they trust, so the holder of that key signs certificates of every role.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
@@ -15,7 +20,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, Error, RootCertStore, ServerConfig};
 
 use super::bad_tls_dir::BadTlsDir;
-use super::handshake_error::describe_certificate;
+use super::handshake_error::{date, describe_certificate};
 use super::private_files::{Secrecy, check_dir, read_file};
 use super::provider::{VERSIONS, provider};
 use crate::peer::{Certificate, PeerIdentity, Role};
@@ -35,7 +40,7 @@ pub struct TlsDir {
 impl TlsDir {
     /// Reads a directory, and checks it: only its owner may change it and read the key; the key is
     /// that of the certificate; the certificate is of a CA of `ca.pem`, valid now, and names one
-    /// identity.
+    /// identity; `ca.pem` has only certificates of CAs that are valid now.
     ///
     /// # Errors
     /// One of these does not hold, or a file cannot be read.
@@ -63,10 +68,17 @@ impl TlsDir {
             .identity()
             .map_err(|e| bad("cert.pem", e.to_string()))?;
         let mut roots = RootCertStore::empty();
-        for authority in read_chain("ca.pem")? {
-            roots
-                .add(authority)
-                .map_err(|e| bad("ca.pem", format!("not the certificate of a CA: {e}")))?;
+        let authorities = read_chain("ca.pem")?;
+        let count = authorities.len();
+        for (index, authority) in authorities.into_iter().enumerate() {
+            let which = format!("certificate {} of {count}", index + 1);
+            check_authority(&authority)
+                .and_then(|()| {
+                    roots
+                        .add(authority)
+                        .map_err(|e| format!("cannot be used: {e}"))
+                })
+                .map_err(|why| bad("ca.pem", format!("{which} {why}")))?;
         }
         let roots = Arc::new(roots);
         let key = read_file(&path("key.pem"), Secrecy::Secret)?;
@@ -174,6 +186,38 @@ impl TlsDir {
     pub(super) fn client_config(&self) -> Arc<ClientConfig> {
         self.client.clone()
     }
+}
+
+/// Checks that a certificate is one of a CA, and valid now: the verifiers check neither of those
+/// that they trust.
+fn check_authority(der: &CertificateDer<'_>) -> Result<(), String> {
+    let certificate = Certificate::parse(der).map_err(|e| format!("cannot be read: {e}"))?;
+    if !certificate.is_ca {
+        return Err("is not that of a CA; remove it from the file".to_owned());
+    }
+    let to_unix = |time: SystemTime| {
+        UnixTime::since_unix_epoch(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+    };
+    let (begin, end) = (
+        to_unix(certificate.not_before),
+        to_unix(certificate.not_after),
+    );
+    let now = UnixTime::now();
+    if now < begin {
+        return Err(format!(
+            "is valid from {} on, and by this clock it is {}; correct the clock of this machine",
+            date(begin),
+            date(now)
+        ));
+    }
+    if now > end {
+        return Err(format!(
+            "expired at {}, and by this clock it is {}; remove it from the file, or correct the clock of this machine",
+            date(end),
+            date(now)
+        ));
+    }
+    Ok(())
 }
 
 fn describe_own(error: &Error) -> String {

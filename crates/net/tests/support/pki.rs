@@ -17,6 +17,11 @@ pub(crate) struct TestCa {
 
 impl TestCa {
     pub(crate) fn new(domain: &str) -> TestCa {
+        TestCa::new_with(domain, |_| {})
+    }
+
+    /// Makes a CA of one domain, changed by `change`.
+    pub(crate) fn new_with(domain: &str, change: impl FnOnce(&mut CertificateParams)) -> TestCa {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
@@ -24,6 +29,7 @@ impl TestCa {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        change(&mut params);
         let pem = params.self_signed(&key).unwrap().pem();
         TestCa {
             issuer: Issuer::new(params, key),
