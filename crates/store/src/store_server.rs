@@ -53,7 +53,7 @@ impl StoreEnvironment {
 /// Handle to a running store; clones are cheap. Dropping it does not stop the store.
 #[derive(Clone)]
 pub struct StoreServer {
-    context: Arc<StoreContext>,
+    pub(crate) context: Arc<StoreContext>,
     tasks: TaskTracker,
     listen_address: SocketAddr,
     server_failure: watch::Receiver<Option<String>>,

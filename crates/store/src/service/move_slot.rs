@@ -41,7 +41,7 @@ pub(super) async fn move_slot(
         }
         high_water_marks.push(last.mark);
     }
-    context.require_leader()?;
+    let term = context.require_leader()?;
     let session = SessionId(request.session);
     check_session(context, &sender, session).await?;
     // All high-water marks have this slot and epoch.
@@ -50,7 +50,7 @@ pub(super) async fn move_slot(
         epoch: request.epoch,
         ..v1::Fence::default()
     };
-    wait_for_epochs(context, &sender, [&fence].into_iter()).await;
+    wait_for_epochs(context, &sender, term, [&fence].into_iter()).await?;
     let (rejection, has_other_owner) = context.node.with_state(|state| {
         let row = state.slots().get(usize::from(slot.0));
         let has_other_owner =

@@ -23,9 +23,9 @@ pub(super) async fn submit_commands(
             "one Submit carries 1 to {SUBMIT_COMMANDS_MAX} commands, not {count}"
         )));
     }
-    context.require_leader()?;
+    let term = context.require_leader()?;
     let fences = request.commands.iter().filter_map(|c| c.fence.as_ref());
-    wait_for_epochs(context, &sender, fences).await;
+    wait_for_epochs(context, &sender, term, fences).await?;
     // An Open that expects no generation takes the one applied here. If that is old, or another
     // Open is under way, the store rejects it when it is applied, and the AllocSvr retries.
     let (mut own, mut rejections) = (Vec::with_capacity(count), Vec::with_capacity(count));
