@@ -2,12 +2,19 @@
 
 mod fake;
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fake::{FakeAlloc, bind_listeners, new_client, routing_table, unused_address};
-use seqsvr_client::{Code, ErrorKind, Key, Reason};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use seqsvr_client::{Client, ClientOptions, Code, ErrorKind, Key, Reason};
+use seqsvr_net::{ByteStream, ChannelPool, Listener, Transport};
 use seqsvr_proto::error::RpcError;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 
 #[tokio::test]
@@ -284,4 +291,81 @@ async fn exhausted_call_says_when_to_retry() {
         "{error}"
     );
     assert!(error.is_retryable() && error.gave_up_after().is_some());
+}
+
+/// A server that closes each connection with a reason: once after it has received the request, then
+/// always before the client has sent it.
+struct ClosingServer {
+    reads_request: AtomicBool,
+}
+
+impl ClosingServer {
+    const WORDS: &str = "this port is closed to you";
+}
+
+impl Transport for ClosingServer {
+    fn connect(&self, _: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
+        let reads_request = self.reads_request.swap(false, Ordering::Relaxed);
+        async move {
+            let (near, mut far) = duplex(64 << 10);
+            if !reads_request {
+                send_goodbye(&mut far).await?;
+            }
+            tokio::spawn(async move {
+                if reads_request {
+                    read_headers(&mut far).await?;
+                    send_goodbye(&mut far).await?;
+                }
+                tokio::io::copy(&mut far, &mut tokio::io::sink()).await
+            });
+            Ok(Box::new(near) as Box<dyn ByteStream>)
+        }
+        .boxed()
+    }
+
+    fn listen(&self, _: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        unreachable!("it is only called")
+    }
+}
+
+/// Sends SETTINGS, and GOAWAY with INADEQUATE_SECURITY, as a port for TLS does.
+async fn send_goodbye(io: &mut DuplexStream) -> io::Result<()> {
+    let length = 8 + ClosingServer::WORDS.len() as u8;
+    io.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await?;
+    io.write_all(&[0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12])
+        .await?;
+    io.write_all(ClosingServer::WORDS.as_bytes()).await?;
+    io.shutdown().await
+}
+
+/// Reads until the client has sent the head of a request.
+async fn read_headers(io: &mut DuplexStream) -> io::Result<()> {
+    io.read_exact(&mut [0; 24]).await?;
+    loop {
+        let mut head = [0; 9];
+        io.read_exact(&mut head).await?;
+        let mut frame = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        io.read_exact(&mut frame).await?;
+        if head[3] == 1 {
+            return Ok(());
+        }
+    }
+}
+
+/// Schedule: GOAWAY ends the connection between its setup and the first request, which then is
+/// canceled here: not by a deadline, and without the words of the server.
+#[tokio::test(start_paused = true)]
+async fn request_on_a_closed_connection_is_no_timeout_and_hides_no_words() {
+    for (reads_request, words) in [(false, "connection closed"), (true, ClosingServer::WORDS)] {
+        let server = ClosingServer {
+            reads_request: AtomicBool::new(reads_request),
+        };
+        let channels = ChannelPool::with_transport(Arc::new(server));
+        let options = ClientOptions::new(["a:1"]).with_deadline(Duration::from_secs(1));
+        let client = Client::over(channels, options).unwrap();
+        let error = client.default_namespace().next(7).await.unwrap_err();
+        assert!(error.attempts() > 3, "{error}");
+        assert_eq!(error.reason(), Reason::Unreachable, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
 }

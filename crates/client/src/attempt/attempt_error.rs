@@ -1,13 +1,14 @@
 //! Failure of one attempt.
 
-use std::error::Error as _;
+use std::error::Error;
+use std::iter::successors;
 use std::time::Duration;
 
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error, code_for_reason, local_cause};
 use seqsvr_proto::limits::ALLOC_PORT;
 use seqsvr_proto::v1::{ItemError, Reason};
-use tonic::{Code, Status};
+use tonic::{Code, Status, TimeoutExpired};
 
 use crate::attempt::retry_decision::RetryDecision;
 
@@ -22,8 +23,8 @@ pub(crate) struct AttemptError {
     pub(crate) rerouted: bool,
     /// There was no answer: the connection failed or the server did not respond.
     pub(crate) unanswered: bool,
-    /// There was no answer in its time, which may have been short.
-    pub(crate) timed_out: bool,
+    /// There was no answer, and nothing says why: an earlier failure may say more.
+    pub(crate) unexplained: bool,
     /// Address of the server to call instead, if the server named one: with NOT_LEADER that of the
     /// leading StoreSvr, else that of an AllocSvr.
     pub(crate) redirect: Option<String>,
@@ -42,7 +43,7 @@ impl AttemptError {
             decision,
             rerouted: false,
             unanswered: false,
-            timed_out: false,
+            unexplained: false,
             redirect: None,
             confirmed_epoch: 0,
             requested_epoch: 0,
@@ -51,7 +52,10 @@ impl AttemptError {
 
     /// Returns the failure of a pipe that ended without a reason.
     pub(crate) fn pipe_lost(address: &str) -> AttemptError {
-        AttemptError::unreachable(address, "the pipe ended without a reason")
+        AttemptError {
+            unexplained: true,
+            ..AttemptError::unreachable(address, "the pipe ended without a reason")
+        }
     }
 
     /// Returns the failure of an address at which nothing listens, or whose connection broke.
@@ -70,7 +74,7 @@ impl AttemptError {
     pub(crate) fn timed_out(address: &str, time: Duration) -> AttemptError {
         AttemptError {
             unanswered: true,
-            timed_out: true,
+            unexplained: true,
             ..AttemptError::new(
                 Reason::Unreachable,
                 RetryDecision::Retry,
@@ -113,6 +117,7 @@ impl AttemptError {
             reason: Reason::ClusterMismatch,
             message: format!("{servers} to another cluster; {}{advice}", self.message),
             decision,
+            unexplained: false,
             ..self.clone()
         }
     }
@@ -154,7 +159,12 @@ impl AttemptError {
         if has_no_frames(status) {
             return AttemptError::other_protocol(address);
         }
-        let is_timeout = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
+        let is_timeout = match status.code() {
+            Code::DeadlineExceeded => true,
+            // Requests that a lost connection has not sent yet are canceled too.
+            Code::Cancelled => cause.is_none() || find_cause::<TimeoutExpired>(status).is_some(),
+            _ => false,
+        };
         if reason == Reason::Unspecified && is_timeout {
             return AttemptError {
                 unanswered: cause.is_some(),
@@ -162,7 +172,10 @@ impl AttemptError {
             };
         }
         if let Some(cause) = cause {
-            return AttemptError::unreachable(address, &cause);
+            return AttemptError {
+                unexplained: status.code() == Code::Cancelled,
+                ..AttemptError::unreachable(address, &cause)
+            };
         }
         let text = match fault.message.as_str() {
             "" => format!(
@@ -206,14 +219,15 @@ impl AttemptError {
 /// Returns whether this process made the status because the answer was no frame of HTTP/2. The
 /// length of a frame is its first three bytes, and text in their place is above every limit.
 fn has_no_frames(status: &Status) -> bool {
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.is_library() && error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR);
-        }
-        cause = error.source();
-    }
-    false
+    find_cause::<h2::Error>(status).is_some_and(|error| {
+        error.is_library() && error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR)
+    })
+}
+
+/// Returns the outermost cause of this type of a status that this process made.
+fn find_cause<E: Error + 'static>(status: &Status) -> Option<&E> {
+    let mut causes = successors(status.source(), |&error| error.source());
+    causes.find_map(|error| error.downcast_ref())
 }
 
 #[cfg(test)]

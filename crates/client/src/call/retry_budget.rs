@@ -44,8 +44,8 @@ pub(crate) struct RetryBudget {
     /// Tables fetched only because a namespace was missing.
     pub(crate) namespace_lookups: u32,
     wait_token: Option<Arc<WaitToken>>,
-    /// The last failure that a server answered, unless one was unreachable since.
-    last_answer: Option<AttemptError>,
+    /// The last failure that says why.
+    last_explained: Option<AttemptError>,
 }
 
 impl RetryBudget {
@@ -61,7 +61,7 @@ impl RetryBudget {
             avoided: None,
             namespace_lookups: 0,
             wait_token: None,
-            last_answer: None,
+            last_explained: None,
         }
     }
 
@@ -177,13 +177,13 @@ impl RetryBudget {
             }
             RetryDecision::Retry => self.next_backoff(servers),
         };
-        if !failure.timed_out {
-            self.last_answer = Some(failure.clone()).filter(|failure| !failure.unanswered);
+        if !failure.unexplained {
+            self.last_explained = Some(failure.clone());
         }
         if pause + LAST_ATTEMPT_MIN > self.time_left() {
-            // The last attempts may have had little time: their silence says less than the answer
+            // The last attempts may have had little time: their silence says less than the failure
             // before.
-            return Err(self.to_error(self.last_answer.as_ref().unwrap_or(failure), true));
+            return Err(self.to_error(self.last_explained.as_ref().unwrap_or(failure), true));
         }
         if !pause.is_zero() {
             let begin_wait = || Arc::new(core.wait_status.begin_wait());

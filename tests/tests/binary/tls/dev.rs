@@ -62,7 +62,8 @@ async fn secure_dev_serves_only_holders_of_its_certificates() {
         "{outputs:?}"
     );
     let stranger = ["next", "42", "--timeout=1s", "--server", &server];
-    expect_failure(clean_command(&stranger), 3);
+    let error = expect_failure(clean_command(&stranger), 3);
+    assert!(error.contains("this server speaks TLS only"), "{error}");
     assert!(dev.stop(TEST_TIMEOUT).await.success());
     let log = dev.log();
     assert!(
