@@ -1,7 +1,8 @@
 //! Three stores under TLS, and callers that speak Raft for one of them.
 //!
 //! Fault: the holder of the key of store 2, of an AllocSvr or of an operator calls store 1 as
-//! store 3. The rule, with its schedule, is in `raft/src/rpc/identity_check/sender.rs`.
+//! store 3, also to request votes for it in a far later term. The rule, with its schedule, is in
+//! `raft/src/rpc/identity_check/sender.rs`.
 
 use std::sync::Arc;
 
@@ -49,6 +50,48 @@ async fn call_all_methods(
             .await
             .map(drop),
         raft().propose_init(init).await.map(drop),
+    ];
+    answers.into_iter().filter_map(Result::err).collect()
+}
+
+/// Returns the record of a request for votes in a term above 250, for a candidate whose log is
+/// longer than any: a frame of format level 1 (`raft/src/record.rs`) with the value of its golden
+/// file `call-vote.hex`.
+fn vote_record(term: u64, candidate: u64) -> Vec<u8> {
+    let term = u16::try_from(term).unwrap().to_le_bytes();
+    // bincode: 251 comes before an integer of two bytes.
+    let vote = [
+        251,
+        term[0],
+        term[1],
+        1,
+        u8::try_from(candidate).unwrap(),
+        0,
+    ];
+    let last_entry = [1, 251, term[0], term[1], 251, 0xff, 0xff];
+    let body = [&vote[..], &last_entry, &[0]].concat();
+    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+    let head = [&[1], &length[..]].concat();
+    let checksum = |bytes: &[u8]| crc32fast::hash(bytes).to_be_bytes();
+    [&head, &checksum(&head)[..], &body, &checksum(&body)].concat()
+}
+
+/// Requests votes for store 3 at store 1, as a sender. Returns the rejections.
+async fn forge_votes(
+    stores: &SecuredStores,
+    caller: &Arc<dyn Transport>,
+    header: &RaftHeader,
+    term: u64,
+) -> Vec<Status> {
+    let raft = || RaftClient::new(stores.connect(0, caller));
+    let request = RaftRequest {
+        header: Some(header.clone()),
+        body: vote_record(term, 3).into(),
+        ..RaftRequest::default()
+    };
+    let answers = [
+        raft().pre_vote(request.clone()).await,
+        raft().vote(request).await,
     ];
     answers.into_iter().filter_map(Result::err).collect()
 }
@@ -118,6 +161,25 @@ async fn store_speaks_raft_for_its_own_id_only() {
             assert_eq!(status.code(), Code::PermissionDenied, "{status}");
         }
     }
+
+    // 4. No vote of a far later term is read, except under the certificate of its candidate.
+    let term = before.0 + 1_000;
+    let a1 = stores.caller("alloc", "a1");
+    for (caller, header, code) in [
+        (&second, as_itself, Code::PermissionDenied),
+        (&second, as_other, Code::FailedPrecondition),
+        (&a1, as_other, Code::PermissionDenied),
+        (&admin, as_other, Code::PermissionDenied),
+    ] {
+        let rejections = forge_votes(&stores, caller, header, term).await;
+        let codes: Vec<Code> = rejections.iter().map(Status::code).collect();
+        assert_eq!(codes, [code; 2], "{rejections:?}");
+    }
     assert_eq!(leadership(&stores, &admin).await, before);
+
+    // 5. The record is a valid one: under that certificate it is answered.
+    let third = stores.store_transport(3);
+    let rejections = forge_votes(&stores, &third, as_other, term).await;
+    assert_eq!(rejections.len(), 0, "{rejections:?}");
     stores.shutdown().await;
 }

@@ -9,11 +9,15 @@ use seqsvr_core::geometry::slot_of;
 use seqsvr_core::ids::{NamespaceId, SectionId, SectionKey};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::admin_client::AdminClient;
 use seqsvr_proto::v1::rejected::Kind;
 use seqsvr_proto::v1::section_reply::Reply;
 use seqsvr_proto::v1::store_client::StoreClient;
 use seqsvr_proto::v1::{self, Reason};
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tonic::Status;
 use tonic::transport::Channel;
@@ -281,4 +285,36 @@ async fn command_for_an_epoch_to_come_waits_and_is_judged_by_its_owner() {
     assert!(is_not_owner(&replies[0]), "{replies:?}");
     assert_eq!(read(&mut a1, next).await, (max_seq, generation, moved, own));
     store.shutdown().await;
+}
+
+/// Schedule: an operator names an address of a server that is no store, as of a service inside a
+/// private network. That server receives the begin of a handshake, and no byte of a call.
+#[tokio::test]
+async fn server_that_is_no_store_receives_a_handshake_at_most() {
+    let stores = SecuredStores::start(1).await;
+    let operator = stores.caller("admin", "alice");
+    let mut admin = AdminClient::new(stores.connect(0, &operator));
+    let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (sender, mut received) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut first = vec![0; 4_096];
+            let length = stream.read(&mut first).await.unwrap_or(0);
+            first.truncate(length);
+            sender.send(first).unwrap();
+        }
+    });
+    let request = v1::AddMemberRequest {
+        id: 2,
+        address: address.clone(),
+    };
+    let denied = fault(admin.add_member(request).await);
+    assert!(denied.message.contains(&address), "{denied}");
+    let first = received.recv().await.unwrap();
+    // A record of a handshake (22) that is a ClientHello (1), RFC 8446, sections 5.1 and 4.
+    assert_eq!((first[0], first[5]), (22, 1), "{first:?}");
+    let status = admin.cluster_status(v1::ClusterStatusRequest {}).await;
+    assert_eq!(status.unwrap().into_inner().stores.len(), 1);
+    stores.shutdown().await;
 }
