@@ -3,8 +3,8 @@
 //! must pass.
 //!
 //! Scenarios that load the machine run one after the other, with any number of test threads.
-//! Light scenarios run next to them, one after the other as well. The disk scenarios need root for
-//! some cases.
+//! Those that mostly wait run next to them, one after the other as well. The disk scenarios need
+//! root for some cases.
 
 #![expect(
     clippy::expect_used,
@@ -14,14 +14,18 @@
 use seqsvr_tests::scenario::ALL;
 use tokio::sync::Mutex;
 
-/// Held by the running scenario, one lock for those that load the machine and one for the light
-/// ones.
-static HEAVY_LOCK: Mutex<()> = Mutex::const_new(());
-static LIGHT_LOCK: Mutex<()> = Mutex::const_new(());
+/// Held by the running scenario, one lock for those that load the machine and one for those that
+/// mostly wait.
+static LOADING_LOCK: Mutex<()> = Mutex::const_new(());
+static WAITING_LOCK: Mutex<()> = Mutex::const_new(());
 
-/// Scenarios of a few calls.
-const LIGHT_SCENARIOS: [&str; 10] = [
+/// Scenarios of a few calls, or that wait for disks and starts for most of their time. None of them
+/// judges a time below the lease.
+const WAITING_SCENARIOS: [&str; 13] = [
     "dev",
+    "disk_faults_of_one_store",
+    "disk_faults_of_all_stores",
+    "backup_restore",
     "invalid_members_rejected",
     "restore_with_low_margins",
     "backup_restored_twice",
@@ -35,9 +39,9 @@ const LIGHT_SCENARIOS: [&str; 10] = [
 
 /// Runs a scenario when its lock is free, and prints its row.
 async fn run_in_turn(name: &str) {
-    let turn = match LIGHT_SCENARIOS.contains(&name) {
-        true => &LIGHT_LOCK,
-        false => &HEAVY_LOCK,
+    let turn = match WAITING_SCENARIOS.contains(&name) {
+        true => &WAITING_LOCK,
+        false => &LOADING_LOCK,
     };
     let _turn = turn.lock().await;
     let scenario = ALL.iter().find(|scenario| scenario.name == name);
