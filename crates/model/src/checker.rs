@@ -1,16 +1,19 @@
 //! Checks of one scenario, with all rules or without some.
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
+use crate::grants::grant_protocol::GrantProtocol;
+use crate::grants::grant_scenario::{GRANT_SCENARIOS, GrantScenario};
 use crate::protocol::Protocol;
 use crate::rules::promise::Promise;
 use crate::rules::rule_removals::RuleRemoval;
 use crate::rules::{Rule, RuleSet};
 use crate::scenario::Scenario;
-use crate::scenario::table::find_scenario;
-use crate::world::action::WorldAction;
+use crate::scenario::table::SCENARIOS;
 
 /// Result of one check.
 #[derive(Clone, Debug)]
@@ -22,7 +25,7 @@ pub(crate) struct CheckOutcome {
     /// Time of the check.
     pub(crate) duration: Duration,
     /// The first promise that was found broken, with the shortest schedule that breaks it.
-    pub(crate) broken: Option<(Promise, Vec<WorldAction>)>,
+    pub(crate) broken: Option<(Promise, Vec<String>)>,
     /// Names of situations that the scenario must reach and did not.
     pub(crate) unreached: Vec<&'static str>,
 }
@@ -34,21 +37,65 @@ impl CheckOutcome {
     }
 }
 
-/// Checks one scenario without the removed rules: all of its states, or those up to the first
-/// counterexample. With a promise, only a counterexample to that promise counts.
+/// A scenario of one of the models.
+pub(crate) trait CheckedScenario: Debug {
+    /// Returns its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Checks it without the removed rules: all of its states, or those up to the first
+    /// counterexample. With a promise, only a counterexample to that promise counts.
+    fn check(&self, removed: &[Rule], promise: Option<Promise>) -> CheckOutcome;
+}
+
+impl CheckedScenario for Scenario {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn check(&self, removed: &[Rule], promise: Option<Promise>) -> CheckOutcome {
+        let model = Protocol {
+            scenario: self.clone(),
+            rules: RuleSet::without(removed),
+        };
+        check_model(model, promise)
+    }
+}
+
+impl CheckedScenario for GrantScenario {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn check(&self, removed: &[Rule], promise: Option<Promise>) -> CheckOutcome {
+        let model = GrantProtocol {
+            scenario: self.clone(),
+            rules: RuleSet::without(removed),
+        };
+        check_model(model, promise)
+    }
+}
+
+/// Returns the scenario of any model with this name.
+pub(crate) fn find_scenario(name: &str) -> Option<&'static dyn CheckedScenario> {
+    let sequences = SCENARIOS.iter().map(|it| it as &dyn CheckedScenario);
+    let grants = GRANT_SCENARIOS.iter().map(|it| it as &dyn CheckedScenario);
+    sequences.chain(grants).find(|it| it.name() == name)
+}
+
+/// Checks a model.
 ///
 /// The check runs on one thread, so state counts and lengths repeat exactly, and the schedule found
 /// is a shortest one.
-pub(crate) fn check_scenario(
-    scenario: &Scenario,
-    removed: &[Rule],
-    promise: Option<Promise>,
-) -> CheckOutcome {
+fn check_model<M>(model: M, promise: Option<Promise>) -> CheckOutcome
+where
+    M: Model<
+            State: Debug + Hash + Clone + PartialEq + Send + Sync + 'static,
+            Action: Debug + Clone + PartialEq + Send + Sync + 'static,
+        > + Send
+        + Sync
+        + 'static,
+{
     let start = Instant::now();
-    let model = Protocol {
-        scenario: scenario.clone(),
-        rules: RuleSet::without(removed),
-    };
     let end = promise.map_or(HasDiscoveries::AnyFailures, |promise| {
         HasDiscoveries::AnyOf([promise.name()].into())
     });
@@ -65,7 +112,9 @@ pub(crate) fn check_scenario(
         let path = discoveries.get(property.name);
         match (Promise::from_name(property.name), path) {
             (Some(found), Some(path)) if promise.is_none_or(|promise| promise == found) => {
-                broken = Some((found, path.clone().into_actions()));
+                let actions = path.clone().into_actions();
+                let schedule = actions.iter().map(|action| format!("{action:?}"));
+                broken = Some((found, schedule.collect()));
             }
             (None, None) => unreached.push(property.name),
             _ => {}
@@ -84,7 +133,7 @@ pub(crate) fn check_scenario(
 /// scenario has the name in the removal.
 pub(crate) fn check_removal(removal: &RuleRemoval) -> Option<(CheckOutcome, bool)> {
     let scenario = find_scenario(removal.scenario)?;
-    let outcome = check_scenario(scenario, removal.rules, removal.broken);
+    let outcome = scenario.check(removal.rules, removal.broken);
     let is_expected = outcome.broken.is_some() == removal.broken.is_some();
     Some((outcome, is_expected))
 }

@@ -1,10 +1,11 @@
-//! Runs checks and prints one table.
+//! Runs checks and prints one table for each model.
 
-use crate::checker::{CheckOutcome, check_removal, check_scenario};
+use crate::checker::{CheckOutcome, CheckedScenario, check_removal, find_scenario};
+use crate::grants::grant_scenario::{GRANT_SCENARIOS, deep_grant_scenarios};
 use crate::rules::Rule;
-use crate::rules::rule_removals::RULE_REMOVALS;
+use crate::rules::rule_removals::{RULE_REMOVALS, RuleRemoval};
 use crate::scenario::deep_scenarios::deep_scenarios;
-use crate::scenario::table::{SCENARIOS, find_scenario};
+use crate::scenario::table::SCENARIOS;
 
 /// Options of a run: what to check, and how to print it.
 #[derive(Clone, Debug, Default)]
@@ -17,44 +18,61 @@ pub struct Options {
     pub schedules: bool,
 }
 
-/// Checks the protocol as designed in every scenario, and every removal of rules. Prints one table
-/// to stdout. Returns whether every outcome is the expected one.
+/// Checks each protocol as designed in every scenario, and every removal of rules. Prints one table
+/// for each model to stdout. Returns whether every outcome is the expected one.
 ///
 /// # Errors
-/// No scenario has the name in the options, or in the table of removals.
+/// No scenario has the name in the options.
 pub fn run_checks(options: &Options) -> Result<bool, String> {
-    let unknown = |name: &str| format!("no scenario is named {name}; docs/dev/model.md lists them");
     if let Some(name) = &options.scenario {
-        find_scenario(name).ok_or_else(|| unknown(name))?;
+        let unknown = || format!("no scenario is named {name}; docs/dev/model.md lists them");
+        find_scenario(name).ok_or_else(unknown)?;
     }
-    let is_selected = |name: &str| options.scenario.as_deref().is_none_or(|only| only == name);
-    let scenarios = match options.deep {
-        true => deep_scenarios(),
-        false => SCENARIOS.to_vec(),
+    let (sequences, grants) = match options.deep {
+        true => (deep_scenarios(), deep_grant_scenarios()),
+        false => (SCENARIOS.to_vec(), GRANT_SCENARIOS.to_vec()),
     };
+    let are_sequences_expected = run_table("sequences", &sequences, options);
+    let are_grants_expected = run_table("grants", &grants, options);
+    Ok(are_sequences_expected && are_grants_expected)
+}
+
+/// Checks the selected scenarios of one model, with all rules and without some. Prints one table.
+/// Returns whether every outcome is the expected one.
+fn run_table<S: CheckedScenario>(model: &str, scenarios: &[S], options: &Options) -> bool {
+    let is_selected = |scenario: &&S| {
+        let only = options.scenario.as_deref();
+        only.is_none_or(|only| only == scenario.name())
+    };
+    let selected: Vec<&S> = scenarios.iter().filter(is_selected).collect();
+    if selected.is_empty() {
+        return true;
+    }
     let mut all_expected = true;
     println!(
         "{:<44} {:<12} {:<12} {:>9} {:>5} {:>8}",
-        "without", "scenario", "result", "states", "steps", "seconds"
+        format!("{model} without"),
+        "scenario",
+        "result",
+        "states",
+        "steps",
+        "seconds"
     );
-    for scenario in &scenarios {
-        if is_selected(scenario.name) {
-            let outcome = check_scenario(scenario, &[], None);
-            let is_complete = outcome.is_complete();
-            print_outcome(&[], scenario.name, &outcome, is_complete, options);
-            all_expected &= is_complete;
-        }
+    for scenario in &selected {
+        let outcome = scenario.check(&[], None);
+        let is_complete = outcome.is_complete();
+        print_outcome(&[], scenario.name(), &outcome, is_complete, options);
+        all_expected &= is_complete;
     }
-    for removal in RULE_REMOVALS {
-        if is_selected(removal.scenario) {
-            let checked = check_removal(removal);
-            let (outcome, is_expected) = checked.ok_or_else(|| unknown(removal.scenario))?;
+    let is_shown = |removal: &&RuleRemoval| selected.iter().any(|it| it.name() == removal.scenario);
+    for removal in RULE_REMOVALS.iter().filter(is_shown) {
+        if let Some((outcome, is_expected)) = check_removal(removal) {
             let (removed, scenario) = (removal.rules, removal.scenario);
             print_outcome(removed, scenario, &outcome, is_expected, options);
             all_expected &= is_expected;
         }
     }
-    Ok(all_expected)
+    all_expected
 }
 
 /// Prints the line of one check: the protocol without the removed rules, in one scenario.
@@ -83,8 +101,6 @@ fn print_outcome(
     if let Some((_, schedule)) = &outcome.broken
         && (options.schedules || !is_expected)
     {
-        schedule
-            .iter()
-            .for_each(|action| println!("    {action:?}"));
+        schedule.iter().for_each(|action| println!("    {action}"));
     }
 }

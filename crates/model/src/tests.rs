@@ -1,16 +1,17 @@
-//! The protocol in every scenario, and the table of removals. A rule that is lost from the model,
+//! The protocols in every scenario, and the table of removals. A rule that is lost from the model,
 //! or a hole in the protocol, fails here.
 
-use crate::checker::{check_removal, check_scenario};
+use crate::checker::{check_removal, find_scenario};
+use crate::grants::grant_scenario::GRANT_SCENARIOS;
 use crate::rules::promise::Promise;
 use crate::rules::rule_removals::RULE_REMOVALS;
 use crate::rules::{Rule, RuleSet};
-use crate::scenario::table::{SCENARIOS, find_scenario};
+use crate::scenario::table::SCENARIOS;
 
 /// Checks the whole protocol in a scenario, then each removal that the table has for it.
 fn check_with_removals(name: &str) {
     let scenario = find_scenario(name).expect("a scenario of that name");
-    let outcome = check_scenario(scenario, &[], None);
+    let outcome = scenario.check(&[], None);
     assert!(outcome.is_complete(), "{name}: {outcome:#?}");
     for removal in RULE_REMOVALS
         .iter()
@@ -28,7 +29,9 @@ macro_rules! scenario_tests {
         #[test]
         fn each_scenario_has_a_test() {
             let tested = [$($name),*];
-            assert!(SCENARIOS.iter().map(|scenario| scenario.name).eq(tested));
+            let sequences = SCENARIOS.iter().map(|scenario| scenario.name);
+            let grants = GRANT_SCENARIOS.iter().map(|scenario| scenario.name);
+            assert!(sequences.chain(grants).eq(tested));
         }
     };
 }
@@ -47,6 +50,14 @@ scenario_tests! {
     restart_with_and_without_rules_ends_as_expected = "restart",
     strict_with_and_without_rules_ends_as_expected = "strict",
     clusters_with_and_without_rules_end_as_expected = "clusters",
+    pauses_with_and_without_rules_end_as_expected = "pauses",
+    releases_with_and_without_rules_end_as_expected = "releases",
+    retries_with_and_without_rules_end_as_expected = "retries",
+    two_workers_with_and_without_rules_end_as_expected = "two-workers",
+    sticky_with_and_without_rules_ends_as_expected = "sticky",
+    floors_with_and_without_rules_end_as_expected = "floors",
+    lanes_reuse_with_and_without_rules_ends_as_expected = "lanes-reuse",
+    lanes_once_with_and_without_rules_ends_as_expected = "lanes-once",
 }
 
 /// The first Open at an epoch does not name the generation that it follows, which is as if the rule
@@ -60,8 +71,22 @@ fn without_the_expected_generation_only_tightness_breaks() {
         ("moved-back", Promise::Monotonic),
     ] {
         let scenario = find_scenario(name).expect("a scenario of that name");
-        let outcome = check_scenario(scenario, &[Rule::OpenExpected], Some(promise));
+        let outcome = scenario.check(&[Rule::OpenExpected], Some(promise));
         assert!(outcome.broken.is_none(), "{name}: {outcome:#?}");
+    }
+}
+
+/// The order of ids is judged too, though rules that keep it keep `unique` first of all: the ids of
+/// one holder, and those of a later worker epoch.
+#[test]
+fn without_rules_of_grants_ids_fall() {
+    for (rule, name) in [
+        (Rule::RememberEpoch, "releases"),
+        (Rule::GrantAboveUntil, "sticky"),
+    ] {
+        let scenario = find_scenario(name).expect("a scenario of that name");
+        let outcome = scenario.check(&[rule], Some(Promise::Monotonic));
+        assert!(outcome.broken.is_some(), "{rule:?}: {outcome:#?}");
     }
 }
 

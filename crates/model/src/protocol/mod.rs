@@ -5,7 +5,7 @@
 
 mod action_list;
 mod calls;
-mod guards;
+pub(crate) mod guards;
 mod initial_world;
 mod leaders;
 mod network;

@@ -1,4 +1,4 @@
-//! The rules of the protocol, one switch each, and the promises that they keep.
+//! The rules of the protocols, one switch each, and the promises that they keep.
 //!
 //! Every rule is one sentence of the design, or half of one. A model without a rule is the protocol
 //! with that sentence struck out; [`rule_removals`] says which promise must then break.
@@ -144,23 +144,65 @@ define_rules! {
     StrictAfterArrival,
     /// Strict: it equals the session and epoch that the section object stores.
     StrictObject,
+    // Grants: what `apply` does.
+    /// A grant begins at the first tick of its lane that was not granted, or later.
+    GrantAboveUntil,
+    /// An acquisition takes only a worker that is free, or whose grant has passed.
+    TakeFreeOrPassed,
+    /// An acquisition raises the worker epoch.
+    AcquireRaisesEpoch,
+    /// Acquire: the same nonce gets the same answer.
+    SameNonceSameAnswer,
+    /// Acquire: a nonce is answered as before only while its worker is held.
+    NonceWhileHeld,
+    /// A grant begins at most `ahead` in front of the store time.
+    NotTooFarInFront,
+    /// A grant begins at the floor of the family or later.
+    FloorRespected,
+    /// No grant reaches beyond the last tick of the layout.
+    LastTick,
+    /// A lane that is used once is followed by the next one.
+    OnceLaneNeverAgain,
+    /// The lane does not change within a worker epoch.
+    LaneConstantInEpoch,
+    /// Renew: only from the holder at that worker epoch.
+    RenewFenced,
+    /// Renew: only for a grant that begins at the floor or later.
+    RenewAboveFloor,
+    /// Renew: rejected if the grant ends more than `ahead` + `window` in front of the store time.
+    RenewNotTooFarInFront,
+    /// Release: only from the holder at that worker epoch.
+    ReleaseFenced,
+    /// The used tick of a release is clamped to `[base, until]`.
+    ClampUsed,
+    /// Time: only to a later time.
+    TimeOnlyRises,
+    /// Time: a reading from before the last SetTime has no effect.
+    TimeNamesResets,
+    // Grants: holders.
+    /// A reply widens only the grant of the worker and epoch that it names.
+    WidenOwn,
+    /// The highest epoch of each worker that was installed is remembered after the grant is gone.
+    RememberEpoch,
+    /// A grant is sealed before its release is sent.
+    ReleasedIsDead,
 }
 
 /// A set of rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RuleSet(u64);
+pub(crate) struct RuleSet(u128);
 
 impl RuleSet {
     /// Returns all rules but the given ones.
     pub(crate) fn without(removed: &[Rule]) -> Self {
         let all = (1 << Rule::ALL.len()) - 1;
-        let bits = removed.iter().map(|rule| 1 << *rule as u64);
-        RuleSet(bits.fold(all, |left, bit: u64| left & !bit))
+        let bits = removed.iter().map(|rule| 1 << *rule as u128);
+        RuleSet(bits.fold(all, |left, bit: u128| left & !bit))
     }
 
     /// Returns whether the rule is in force.
     pub(crate) fn has(self, rule: Rule) -> bool {
-        self.0 & (1 << rule as u64) != 0
+        self.0 & (1 << rule as u128) != 0
     }
 }
 

@@ -4,7 +4,9 @@
 //! Where two rules cover for each other, the table removes the pair too, and a promise must break.
 
 use super::Rule::{self, *};
-use super::promise::Promise::{self, Monotonic, Tight, Unique};
+use super::promise::Promise::{
+    self, End, Floor, Forward, Monotonic, Near, Once, Single, Tight, Unique,
+};
 
 /// Rules that are removed together, and the scenario that shows the effect.
 #[derive(Clone, Copy, Debug)]
@@ -135,4 +137,31 @@ pub(crate) const RULE_REMOVALS: &[RuleRemoval] = &[
     breaks_nothing(&[NameExclusive], "restart"),
     breaks(&[StrictAfterArrival], "strict", Monotonic),
     breaks(&[StrictObject], "strict", Monotonic),
+    // Grants.
+    breaks(&[GrantAboveUntil], "sticky", Unique),
+    // Taking the worker of a living holder only makes it lose its number: the new grant begins
+    // above its ticks. It stays because a holder that renews in time must keep its number.
+    breaks_nothing(&[TakeFreeOrPassed], "pauses"),
+    breaks(&[AcquireRaisesEpoch], "pauses", Unique),
+    breaks(&[SameNonceSameAnswer], "retries", Single),
+    breaks(&[NonceWhileHeld], "releases", Unique),
+    breaks(&[NotTooFarInFront], "sticky", Near),
+    breaks(&[FloorRespected], "floors", Floor),
+    breaks(&[LastTick], "pauses", End),
+    breaks(&[OnceLaneNeverAgain], "lanes-once", Once),
+    breaks(&[LaneConstantInEpoch], "lanes-reuse", Unique),
+    breaks(&[RenewFenced], "pauses", Unique),
+    breaks(&[RenewAboveFloor], "floors", Floor),
+    // Such a renewal adds no tick. It stays because its holder must acquire again to get a lane
+    // in which the present time is free.
+    breaks_nothing(&[RenewNotTooFarInFront], "lanes-reuse"),
+    breaks(&[ReleaseFenced], "releases", Unique),
+    // The used tick of the present epoch is within its grant in any case. It stays as the last
+    // protection against a lying or broken holder.
+    breaks_nothing(&[ClampUsed], "releases"),
+    breaks(&[TimeOnlyRises], "floors", Forward),
+    breaks(&[TimeNamesResets], "floors", Near),
+    breaks(&[WidenOwn], "two-workers", Unique),
+    breaks(&[RememberEpoch], "releases", Unique),
+    breaks(&[ReleasedIsDead], "releases", Unique),
 ];

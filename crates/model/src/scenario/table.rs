@@ -247,8 +247,3 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         ..EMPTY_SCENARIO
     },
 ];
-
-/// Returns the scenario with this name.
-pub(crate) fn find_scenario(name: &str) -> Option<&'static Scenario> {
-    SCENARIOS.iter().find(|scenario| scenario.name == name)
-}
