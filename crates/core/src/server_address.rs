@@ -51,6 +51,9 @@ pub fn parse_server_address(text: &str, default_port: u16) -> Result<String, Bad
     }
     let port = match port {
         "" if bare.ends_with(':') => return Err(bad("no port behind the colon")),
+        "" if host.bytes().all(|c| c.is_ascii_digit()) => {
+            return Err(bad("it is a number, which may be a port, and no host"));
+        }
         "" => default_port,
         port => match port.parse::<u16>() {
             Ok(port) if port > 0 => port,
@@ -130,6 +133,7 @@ mod tests {
             "",
             ":7700",
             "a:",
+            "7700",
             "a:0",
             "a:65536",
             "a:b",
