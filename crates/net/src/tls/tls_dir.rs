@@ -86,9 +86,13 @@ impl TlsDir {
         // The key is compared with the certificate here.
         let own = CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider());
         own.map_err(|e| {
+            let why = match e {
+                Error::InconsistentKeys(_) => "not the key of cert.pem".to_owned(),
+                e => format!("cannot be used: {e}"),
+            };
             bad(
                 "key.pem",
-                format!("not the key of cert.pem: {e}; both come from one `seqsvr cert`"),
+                format!("{why}; both come from one `seqsvr cert`"),
             )
         })?;
 

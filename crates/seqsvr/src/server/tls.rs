@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use seqsvr_core::server_address::find_host;
+use seqsvr_core::server_address::{find_host, is_unspecified_address};
 use seqsvr_metrics::ServerSecurity;
 use seqsvr_net::tls::{BadTlsDir, EXPIRY_WARNING_DAYS, Role, TlsDir, TlsTransport};
 use seqsvr_net::{TcpTransport, Transport};
@@ -55,6 +55,11 @@ impl ServerTls {
                 "--tls-dir {}: its certificate is for {}, not for --name {name}; use the directory of `seqsvr cert {role} --name {name}`",
                 path.display(),
                 dir.identity()
+            )));
+        }
+        if is_unspecified_address(advertise) {
+            return Err(BadInput(format!(
+                "--tls-dir with --listen {advertise}: callers compare the address that they call with the certificate, and no certificate is for all interfaces; give the address under which others reach this server with --advertise"
             )));
         }
         dir.check_host(find_host(advertise)).map_err(bad)?;
@@ -108,6 +113,14 @@ impl ServerTls {
     /// Returns how many days its certificate is valid from now on, if it has one.
     pub(crate) fn days_left(&self) -> Option<i64> {
         self.0.as_deref().map(dir_days_left)
+    }
+
+    /// Returns what commands to this server need, for those that a server prints.
+    pub(crate) fn command_flag(&self) -> &'static str {
+        match self.is_on() {
+            true => " --tls-dir DIR",
+            false => "",
+        }
     }
 
     /// Returns the protection of the gRPC port, for the banner; None: there is none.

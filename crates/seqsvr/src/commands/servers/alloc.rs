@@ -98,9 +98,10 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     );
     let (redis, http) = (endpoints.redis_addr(), endpoints.http_addr());
     let metrics = endpoints.metrics_addr();
+    let tls_flag = tls.command_flag();
     let mut commands = vec![
-        format!("seqsvr next 42 --server {address}"),
-        format!("seqsvr status --server {address}"),
+        format!("seqsvr next 42 --server {address}{tls_flag}"),
+        format!("seqsvr status --server {address}{tls_flag}"),
     ];
     let mut banner = StartupBanner::new(&format!("alloc {}", args.name))
         .with_fact("address", address)

@@ -90,6 +90,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         Some(cluster) => banner = banner.with_fact("cluster", cluster),
         None => {
             let address = store.advertise_address();
+            let tls_flag = tls.command_flag();
             banner = banner
                 .with_fact(
                     "cluster",
@@ -98,11 +99,11 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
                 .with_security(args.insecure, &tls)
                 .with_commands(&[
                     format!(
-                        "seqsvr init --stores {}={address}    # a new cluster; list all its stores: 1=A,2=B,3=C",
+                        "seqsvr init --stores {}={address}{tls_flag}    # a new cluster; list all its stores: 1=A,2=B,3=C",
                         identity_args.id
                     ),
                     format!(
-                        "seqsvr member add {}={address}    # or join an existing cluster",
+                        "seqsvr member add {}={address}{tls_flag}    # or join an existing cluster",
                         identity_args.id
                     ),
                 ]);
