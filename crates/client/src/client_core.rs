@@ -173,7 +173,7 @@ impl PipeObserver for ClientCore {
     fn record_failure(&self, address: &str, failure: &AttemptError) {
         if failure.reason == Reason::ClusterMismatch {
             self.servers.mark_foreign(address);
-        } else if failure.unanswered {
+        } else if failure.unanswered || failure.refused {
             self.mark_unresponsive(address);
         } else {
             self.servers.mark_responsive(address);

@@ -297,6 +297,8 @@ async fn exhausted_call_says_when_to_retry() {
 /// always before the client has sent it.
 struct ClosingServer {
     reads_request: AtomicBool,
+    /// Of its GOAWAY.
+    code: u8,
 }
 
 impl ClosingServer {
@@ -306,15 +308,16 @@ impl ClosingServer {
 impl Transport for ClosingServer {
     fn connect(&self, _: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
         let reads_request = self.reads_request.swap(false, Ordering::Relaxed);
+        let code = self.code;
         async move {
             let (near, mut far) = duplex(64 << 10);
             if !reads_request {
-                send_goodbye(&mut far).await?;
+                send_goodbye(&mut far, code).await?;
             }
             tokio::spawn(async move {
                 if reads_request {
                     read_headers(&mut far).await?;
-                    send_goodbye(&mut far).await?;
+                    send_goodbye(&mut far, code).await?;
                 }
                 tokio::io::copy(&mut far, &mut tokio::io::sink()).await
             });
@@ -328,11 +331,11 @@ impl Transport for ClosingServer {
     }
 }
 
-/// Sends SETTINGS, and GOAWAY with INADEQUATE_SECURITY, as a port for TLS does.
-async fn send_goodbye(io: &mut DuplexStream) -> io::Result<()> {
+/// Sends SETTINGS, and GOAWAY with this code.
+async fn send_goodbye(io: &mut DuplexStream, code: u8) -> io::Result<()> {
     let length = 8 + ClosingServer::WORDS.len() as u8;
     io.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await?;
-    io.write_all(&[0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12])
+    io.write_all(&[0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, code])
         .await?;
     io.write_all(ClosingServer::WORDS.as_bytes()).await?;
     io.shutdown().await
@@ -353,18 +356,28 @@ async fn read_headers(io: &mut DuplexStream) -> io::Result<()> {
 }
 
 /// Schedule: GOAWAY ends the connection between its setup and the first request, which then is
-/// canceled here: not by a deadline, and without the words of the server.
+/// canceled here: not by a deadline, and without the words of the server. Those of a port for TLS
+/// end the call.
 #[tokio::test(start_paused = true)]
 async fn request_on_a_closed_connection_is_no_timeout_and_hides_no_words() {
-    for (reads_request, words) in [(false, "connection closed"), (true, ClosingServer::WORDS)] {
+    const ENHANCE_YOUR_CALM: u8 = 11;
+    const INADEQUATE_SECURITY: u8 = 12;
+    for (reads_request, code, words) in [
+        (false, ENHANCE_YOUR_CALM, "connection closed"),
+        (true, ENHANCE_YOUR_CALM, ClosingServer::WORDS),
+        (true, INADEQUATE_SECURITY, ClosingServer::WORDS),
+    ] {
         let server = ClosingServer {
             reads_request: AtomicBool::new(reads_request),
+            code,
         };
         let channels = ChannelPool::with_transport(Arc::new(server));
         let options = ClientOptions::new(["a:1"]).with_deadline(Duration::from_secs(1));
         let client = Client::over(channels, options).unwrap();
         let error = client.default_namespace().next(7).await.unwrap_err();
-        assert!(error.attempts() > 3, "{error}");
+        let is_final = code == INADEQUATE_SECURITY;
+        assert_eq!(error.attempts() == 1, is_final, "{error}");
+        assert_eq!(error.is_retryable(), !is_final, "{error}");
         assert_eq!(error.reason(), Reason::Unreachable, "{error}");
         assert!(error.to_string().contains(words), "{error}");
     }

@@ -12,6 +12,7 @@ mod byte_budget;
 mod call_limiter;
 mod call_reservation;
 mod channel_pool;
+mod connection_failure;
 mod connection_limiter;
 mod connection_quota;
 mod entry_scanner;
@@ -31,6 +32,7 @@ pub use call_limiter::{
 };
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};
 pub use channel_pool::{CHANNELS_MAX, ChannelPool};
+pub use connection_failure::{find_cause, has_no_frames, is_refused};
 pub use connection_limiter::{
     ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,
 };

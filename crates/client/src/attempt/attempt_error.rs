@@ -1,9 +1,8 @@
 //! Failure of one attempt.
 
-use std::error::Error;
-use std::iter::successors;
 use std::time::Duration;
 
+use seqsvr_net::{find_cause, has_no_frames, is_refused};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error, code_for_reason, local_cause};
 use seqsvr_proto::limits::ALLOC_PORT;
@@ -23,6 +22,8 @@ pub(crate) struct AttemptError {
     pub(crate) rerouted: bool,
     /// There was no answer: the connection failed or the server did not respond.
     pub(crate) unanswered: bool,
+    /// The server and this process do not accept each other: another server may.
+    pub(crate) refused: bool,
     /// There was no answer, and nothing says why: an earlier failure may say more.
     pub(crate) unexplained: bool,
     /// Address of the server to call instead, if the server named one: with NOT_LEADER that of the
@@ -43,6 +44,7 @@ impl AttemptError {
             decision,
             rerouted: false,
             unanswered: false,
+            refused: false,
             unexplained: false,
             redirect: None,
             confirmed_epoch: 0,
@@ -66,6 +68,18 @@ impl AttemptError {
                 Reason::Unreachable,
                 RetryDecision::Retry,
                 format!("no server reachable at {address}: {why}"),
+            )
+        }
+    }
+
+    /// Returns the failure of a connection whose ends do not accept each other.
+    fn refused(address: &str, why: &str) -> AttemptError {
+        AttemptError {
+            refused: true,
+            ..AttemptError::new(
+                Reason::Unreachable,
+                RetryDecision::Stop,
+                format!("no connection to {address}: {why}"),
             )
         }
     }
@@ -172,6 +186,9 @@ impl AttemptError {
             };
         }
         if let Some(cause) = cause {
+            if is_refused(status) {
+                return AttemptError::refused(address, &cause);
+            }
             return AttemptError {
                 unexplained: status.code() == Code::Cancelled,
                 ..AttemptError::unreachable(address, &cause)
@@ -214,20 +231,6 @@ impl AttemptError {
             )
         }
     }
-}
-
-/// Returns whether this process made the status because the answer was no frame of HTTP/2. The
-/// length of a frame is its first three bytes, and text in their place is above every limit.
-fn has_no_frames(status: &Status) -> bool {
-    find_cause::<h2::Error>(status).is_some_and(|error| {
-        error.is_library() && error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR)
-    })
-}
-
-/// Returns the outermost cause of this type of a status that this process made.
-fn find_cause<E: Error + 'static>(status: &Status) -> Option<&E> {
-    let mut causes = successors(status.source(), |&error| error.source());
-    causes.find_map(|error| error.downcast_ref())
 }
 
 #[cfg(test)]

@@ -151,6 +151,10 @@ async fn request_cluster(
     let mut store = StoreClient::new(channel);
     match timeout(time, store.describe(v1::DescribeRequest {})).await {
         Err(_) => Err(AttemptError::timed_out(address, time)),
+        // The certificate is that of a client: the first answer says which address to give.
+        Ok(Err(denied)) if denied.code() == Code::PermissionDenied => {
+            Err(AttemptError::from_status(address, &status, time))
+        }
         Ok(Err(status)) => Err(AttemptError::from_status(address, &status, time)),
         Ok(Ok(described)) => Ok(FirstAnswer {
             cluster: decode_cluster(address, &described.into_inner().cluster)?,

@@ -164,6 +164,14 @@ impl RetryBudget {
         let counted = core.with_foreign_servers(failure);
         let failure = counted.as_ref().unwrap_or(failure);
         let servers = &core.servers;
+        // Once the client has its cluster, other servers forward its calls.
+        let failure = match failure.refused && core.table.has_cluster() {
+            true => &AttemptError {
+                decision: RetryDecision::Retry,
+                ..failure.clone()
+            },
+            false => failure,
+        };
         let pause = match failure.decision {
             RetryDecision::Stop => return Err(self.to_error(failure, false)),
             // Not earlier than the server requested, and not together with all other callers that

@@ -9,26 +9,36 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use super::first_byte::NoTls;
 
 /// Returns the error of a handshake, or of a stream under TLS, in words. `other` names the other
-/// end.
+/// end. The kind is PermissionDenied if the ends do not accept each other.
 pub(super) fn describe(error: io::Error, other: &str) -> io::Error {
-    let text = match error.get_ref() {
-        Some(cause) if cause.is::<NoTls>() => {
-            format!("{other} speaks no TLS; give it a directory with its certificate (`--tls-dir`)")
-        }
+    let (kind, text) = match error.get_ref() {
+        Some(cause) if cause.is::<NoTls>() => (
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "{other} speaks no TLS; give it a directory with its certificate (`--tls-dir`)"
+            ),
+        ),
         Some(cause) => match cause.downcast_ref::<Error>() {
-            Some(cause) => describe_tls(cause, other),
+            Some(cause) => match describe_refusal(cause, other) {
+                Some(text) => (io::ErrorKind::PermissionDenied, text),
+                None => (error.kind(), format!("TLS with {other}: {cause}")),
+            },
             None => return error,
         },
-        None if error.kind() == io::ErrorKind::UnexpectedEof => format!(
-            "{other} closed the connection during the TLS handshake; check that it speaks TLS"
+        None if error.kind() == io::ErrorKind::UnexpectedEof => (
+            error.kind(),
+            format!(
+                "{other} closed the connection during the TLS handshake; check that it speaks TLS"
+            ),
         ),
         None => return error,
     };
-    io::Error::new(error.kind(), text)
+    io::Error::new(kind, text)
 }
 
-fn describe_tls(error: &Error, other: &str) -> String {
-    match error {
+/// Returns why one end does not accept the other; None: the error is of another kind.
+fn describe_refusal(error: &Error, other: &str) -> Option<String> {
+    Some(match error {
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             format!("{other} speaks no TLS; start it with `--tls-dir`, or call it without")
         }
@@ -39,8 +49,8 @@ fn describe_tls(error: &Error, other: &str) -> String {
             format!("{other} refused this certificate: {}", alert_text(*alert))
         }
         Error::InvalidCertificate(error) => describe_certificate(error, other),
-        error => format!("TLS with {other}: {error}"),
-    }
+        _ => return None,
+    })
 }
 
 /// Returns what an alert of the other end means (RFC 8446, section 6.2).

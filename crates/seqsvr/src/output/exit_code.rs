@@ -81,9 +81,10 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         Some(Code::InvalidArgument | Code::NotFound | Code::OutOfRange | Code::Unimplemented) => {
             BAD_INPUT_CODE
         }
-        Some(Code::Unavailable | Code::DeadlineExceeded) => UNAVAILABLE_CODE,
         // A limit that stays reached, such as that of namespaces, has no time to retry after.
-        Some(Code::ResourceExhausted) if failure.is_some_and(Error::is_retryable) => {
+        Some(Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted)
+            if failure.is_some_and(Error::is_retryable) =>
+        {
             UNAVAILABLE_CODE
         }
         _ => FAILED_CODE,

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use rand::RngExt;
 use seqsvr_core::server_address::check_server_address;
 use seqsvr_net::tls::Role;
-use seqsvr_net::{Transport, connect_lazy, for_role};
+use seqsvr_net::{Transport, connect_lazy, for_role, is_refused};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::{RpcError, local_cause};
 use seqsvr_proto::v1::admin_client::AdminClient;
@@ -82,8 +82,13 @@ pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
     };
     let stores: Vec<&str> = stores.members.values().map(String::as_str).collect();
     log::log_unfiltered(format_args!(
-        "the cluster with the id above {is_new}; start its AllocSvrs: seqsvr alloc --name a1 --stores {}",
-        stores.join(",")
+        "the cluster with the id above {is_new}; start its AllocSvrs: seqsvr alloc --name a1 --stores {}{}",
+        stores.join(","),
+        if args.tls_dir.is_some() {
+            " --tls-dir DIR"
+        } else {
+            ""
+        }
     ));
     Ok(())
 }
@@ -348,15 +353,16 @@ async fn describe_store(
                 .into());
             }
             Err(status)
-                if matches!(
-                    status.code(),
-                    tonic::Code::PermissionDenied | tonic::Code::Unauthenticated
-                ) =>
+                if is_refused(&status)
+                    || matches!(
+                        status.code(),
+                        tonic::Code::PermissionDenied | tonic::Code::Unauthenticated
+                    ) =>
             {
-                bail!("store {id} at {address}: {}", status.message());
+                bail!("store {id} at {address}: {}", cause_of(&status));
             }
             Err(status) if Instant::now() > *deadline.lock() => {
-                let cause = local_cause(&status).unwrap_or_else(|| status.message().to_owned());
+                let cause = cause_of(&status);
                 let text = format!(
                     "store {id} at {address} does not answer ({cause}); start it with `seqsvr store --id {id} --listen {address} --data-dir DIR`"
                 );
@@ -365,4 +371,9 @@ async fn describe_store(
             Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
+}
+
+/// Returns what this process saw, or what the server said.
+fn cause_of(status: &tonic::Status) -> String {
+    local_cause(status).unwrap_or_else(|| status.message().to_owned())
 }
