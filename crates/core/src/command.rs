@@ -6,8 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::family::{IdsCommand, IdsRejection, WorkerGrant};
 use crate::ids::{
-    ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId, Slot,
+    ClusterId, Epoch, FamilyId, Generation, NamespaceId, Nonce, SectionId, SectionKey, SessionId,
+    Slot,
 };
 use crate::namespace::{NamespaceChange, NamespaceLimits, NamespaceSpec};
 
@@ -132,6 +134,8 @@ pub enum Command {
         /// Values to change.
         change: NamespaceChange,
     },
+    /// Changes families, workers or store time.
+    Ids(IdsCommand),
 }
 
 impl Command {
@@ -150,7 +154,10 @@ impl Command {
             | Command::MoveSlot { .. }
             | Command::CreateNamespace(_)
             | Command::AlterNamespace { .. } => 1,
-            Command::SetLevel { .. } | Command::ChangeNamespace { .. } => 2,
+            // A build that does not support the new level must not apply the command.
+            Command::SetLevel { level } => (*level).max(2),
+            Command::ChangeNamespace { .. } => 2,
+            Command::Ids(_) => 3,
         }
     }
 }
@@ -265,6 +272,10 @@ pub enum Reply {
     Namespace(NamespaceId),
     /// Nothing changed.
     Rejected(CommandRejection),
+    /// The family created (or found equal).
+    Family(FamilyId),
+    /// The ticks granted.
+    Grant(WorkerGrant),
 }
 
 /// Reason why a command changed nothing.
@@ -344,6 +355,9 @@ pub enum CommandRejection {
         max = crate::namespace::NAMESPACES_MAX
     )]
     TooManyNamespaces,
+    /// A command of ids was rejected.
+    #[error(transparent)]
+    Ids(#[from] IdsRejection),
 }
 
 impl HighWaterMark {

@@ -48,6 +48,28 @@ id!(
     /// One AllocSvr process's registration. Never reused; starts at 1.
     SessionId(u64)
 );
+id!(
+    /// Family of ids, given by the store at creation, never reused. Starts at 1.
+    FamilyId(u32)
+);
+id!(
+    /// Number in an id that says who made it.
+    WorkerId(u32)
+);
+id!(
+    /// Fencing token of a worker; grows with each acquisition, release and revocation. 0: never
+    /// held.
+    WorkerEpoch(u64)
+);
+
+/// A worker across all families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct WorkerKey {
+    /// Family it belongs to.
+    pub family: FamilyId,
+    /// Number inside the family.
+    pub worker: WorkerId,
+}
 
 /// A section across all namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 //! What lives here: [ids], the [key] of a call, the [geometry] that maps a uid or key to a section
 //! and a section to a slot, the replicated [`State`](state::State) with its
 //! [commands](command), the [routing table](routing_table), [lease arithmetic](lease) over given
-//! clock readings, the [grammar of addresses](server_address), the [layouts](layout) of ids that
-//! carry the time, and the in-memory counters of a loaded section.
+//! clock readings, the [grammar of addresses](server_address), the [layouts](layout) and
+//! [families](family) of ids that carry the time, and the in-memory counters of a loaded section.
 //!
 //! How data passes through: StoreSvr feeds committed [`Batch`](command::Batch)es to
 //! [`State::apply`](state::State::apply) and derives the routing table from the state; AllocSvr
@@ -15,6 +15,7 @@
 //! number comes in as an argument, so the same code runs in production and in a simulation.
 
 pub mod command;
+pub mod family;
 pub mod geometry;
 pub mod huge_pages;
 pub mod ids;

@@ -11,6 +11,7 @@
 
 use hashbrown::HashMap;
 
+use crate::family::Family;
 use crate::geometry::{Geometry, GeometryKind, slot_of, uid_as_key};
 use crate::ids::{ClusterId, Epoch, NamespaceId, SectionId, SectionKey, SessionId, Slot, Uid};
 use crate::key::KeyRef;
@@ -54,6 +55,8 @@ pub struct RoutingDelta {
     pub slot_count: u32,
     /// Namespaces created or altered since `base`.
     pub namespaces: Vec<Namespace>,
+    /// Families created or altered since `base`.
+    pub families: Vec<Family>,
     /// Slots changed since `base`.
     pub routes: Vec<(Slot, Route)>,
 }
@@ -101,6 +104,7 @@ pub struct RoutingTable {
     version: u64,
     namespaces: Vec<Namespace>,
     by_name: HashMap<String, usize>,
+    families: Vec<Family>,
     routes: Vec<Route>,
 }
 
@@ -137,6 +141,7 @@ impl RoutingTable {
             version: 0,
             namespaces: Vec::new(),
             by_name: HashMap::new(),
+            families: Vec::new(),
             routes: vec![Route::default(); full.slot_count as usize],
         };
         table.apply_delta(full)?;
@@ -171,7 +176,8 @@ impl RoutingTable {
             return Err(RoutingUpdateError::SlotNotFound(*slot));
         }
         let row_versions = delta.routes.iter().map(|(_, route)| route.version);
-        let mut row_versions = row_versions.chain(delta.namespaces.iter().map(|n| n.version));
+        let row_versions = row_versions.chain(delta.namespaces.iter().map(|n| n.version));
+        let mut row_versions = row_versions.chain(delta.families.iter().map(|f| f.version));
         if let Some(row) = row_versions.find(|row| *row > delta.version) {
             return Err(RoutingUpdateError::RowNewerThanTable {
                 row,
@@ -187,6 +193,13 @@ impl RoutingTable {
                         .insert(namespace.spec.name.clone(), self.namespaces.len());
                     self.namespaces.push(namespace);
                 }
+            }
+        }
+        for family in delta.families {
+            match self.families.iter_mut().find(|f| f.id == family.id) {
+                Some(mine) if mine.version >= family.version => {}
+                Some(mine) => *mine = family,
+                None => self.families.push(family),
             }
         }
         for (slot, route) in delta.routes {
@@ -217,6 +230,12 @@ impl RoutingTable {
                 .namespaces
                 .iter()
                 .filter(|n| n.version > base)
+                .cloned()
+                .collect(),
+            families: self
+                .families
+                .iter()
+                .filter(|f| f.version > base)
                 .cloned()
                 .collect(),
             routes: routes.map(|(i, r)| (Slot(i as u16), r.clone())).collect(),
@@ -258,6 +277,16 @@ impl RoutingTable {
     /// Returns a namespace by id.
     pub fn namespace_by_id(&self, id: NamespaceId) -> Option<&Namespace> {
         self.namespaces.iter().find(|n| n.id == id)
+    }
+
+    /// Returns all families of ids, at most [`FAMILIES_MAX`](crate::family::FAMILIES_MAX).
+    pub fn families(&self) -> &[Family] {
+        &self.families
+    }
+
+    /// Returns a family by name.
+    pub fn family(&self, name: &str) -> Option<&Family> {
+        self.families.iter().find(|f| f.spec.name == name)
     }
 
     /// Returns a slot's route.

@@ -23,6 +23,7 @@ fn raise_to_least(margins: RestoreMargins, least: RestoreMargins) -> RestoreMarg
         max_seq: margins.max_seq.max(least.max_seq),
         start: margins.start.max(least.start),
         epoch: margins.epoch.max(least.epoch),
+        ids_from_ms: None,
     }
 }
 

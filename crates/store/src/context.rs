@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_core::family::IdsRejection;
 use seqsvr_core::ids::{SessionId, Slot};
+use seqsvr_core::state::State;
 use seqsvr_metrics::ServerSecurity;
 use seqsvr_net::{CallLimiter, ConnectionLimiter, SharedCall};
 use seqsvr_proto::cluster_tag::ClusterTag;
@@ -146,10 +148,23 @@ impl StoreContext {
     /// Commits one command. A rejection by the state is an error.
     pub(crate) async fn propose(&self, command: Command) -> Result<Reply, RpcError> {
         self.require_leader()?;
+        self.check_level(&command)?;
         let reply = self.proposer.propose_one(command).await;
         match reply.map_err(rpc_errors::from_proposal_error)? {
             Reply::Rejected(refusal) => Err(rpc_errors::from_refusal(&refusal)),
             reply => Ok(reply),
+        }
+    }
+
+    /// Checks that every store can read a command. Each command is checked before it shares an
+    /// entry with others, which would be rejected with it.
+    pub(crate) fn check_level(&self, command: &Command) -> Result<(), RpcError> {
+        let level = self.node.with_state(State::format_level);
+        match command.format_level() <= level {
+            true => Ok(()),
+            false => Err(rpc_errors::from_refusal(
+                &IdsRejection::LevelTooLow(level).into(),
+            )),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Faults as callers see them: reason, code, and a text that says what to do.
 
 use seqsvr_core::command::{CommandRejection, Reply};
+use seqsvr_core::family::IdsRejection;
 use seqsvr_core::ids::SessionId;
 use seqsvr_core::server_address::{check_server_address, is_unspecified_address};
 use seqsvr_core::state::SessionRow;
@@ -121,11 +122,49 @@ pub(crate) fn from_refusal(refusal: &CommandRejection) -> RpcError {
         CommandRejection::SequenceExhausted(_) => Reason::SequenceExhausted,
         CommandRejection::JumpTooLarge { .. } => Reason::JumpTooLarge,
         CommandRejection::Invalid(_) => Reason::Invalid,
+        CommandRejection::Ids(rejection) => return from_id_rejection(rejection),
         CommandRejection::AlreadyInitialized(_)
         | CommandRejection::NotOwner { .. }
         | CommandRejection::StaleGeneration { .. } => Reason::Rejected,
     };
     RpcError::new(reason, refusal.to_string())
+}
+
+fn from_id_rejection(rejection: &IdsRejection) -> RpcError {
+    let mut code = None;
+    let reason = match rejection {
+        IdsRejection::LevelTooLow(_) => Reason::LevelTooLow,
+        IdsRejection::FamilyNotFound(_) => Reason::FamilyNotFound,
+        IdsRejection::FamilyFrozen(_) | IdsRejection::TimeWasSet(_) => Reason::Rejected,
+        IdsRejection::FloorTooFar { .. } => Reason::JumpTooLarge,
+        IdsRejection::NoWorker { .. } => Reason::NoWorker,
+        IdsRejection::StaleWorker { .. } => Reason::StaleWorker,
+        IdsRejection::TooFarAhead { .. } => Reason::TooFarAhead,
+        IdsRejection::TimeExhausted { .. } | IdsRejection::LanesUsedUp { .. } => {
+            Reason::TimeExhausted
+        }
+        IdsRejection::FamilyExists(_) => {
+            code = Some(Code::AlreadyExists);
+            Reason::Rejected
+        }
+        IdsRejection::WorkerHeld { .. } => {
+            code = Some(Code::AlreadyExists);
+            Reason::NoWorker
+        }
+        IdsRejection::TooManyFamilies | IdsRejection::TooManyWorkers { .. } => {
+            code = Some(Code::ResourceExhausted);
+            Reason::LimitExceeded
+        }
+    };
+    let error = RpcError::new(reason, rejection.to_string());
+    let error = match code {
+        Some(code) => error.with_code(code),
+        None => error,
+    };
+    match rejection.retry_after_ms() {
+        Some(wait_ms) => error.with_retry_after_ms(u32::try_from(wait_ms).unwrap_or(u32::MAX)),
+        None => error,
+    }
 }
 
 #[cfg(test)]

@@ -70,6 +70,7 @@ mod tests {
             version,
             slot_count: 1_024,
             namespaces: Vec::new(),
+            families: Vec::new(),
             routes: (1..=version).map(|v| (Slot(v as u16), route(v))).collect(),
         };
         RoutingTable::new(full).unwrap()

@@ -152,6 +152,7 @@ mod tests {
                 version,
                 slot_count: 1,
                 namespaces: Vec::new(),
+                families: Vec::new(),
                 routes: Vec::new(),
             };
             assert!(self.tables.apply(delta).unwrap());

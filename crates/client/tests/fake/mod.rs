@@ -126,6 +126,7 @@ pub fn routing_table(version: u64, owner: impl Fn(u16) -> Option<(String, u64)>)
             .zip(1..)
             .map(|(s, i)| new_namespace(s, i, 1))
             .collect(),
+        families: Vec::new(),
         routes: routes.collect(),
     })
     .unwrap()
@@ -159,6 +160,7 @@ pub fn add_namespace(table: &mut RoutingTable, name: &str) -> Namespace {
             version: table.version() + 1,
             slot_count: table.slot_count(),
             namespaces: vec![added.clone()],
+            families: Vec::new(),
             routes: Vec::new(),
         })
         .unwrap();

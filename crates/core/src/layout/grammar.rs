@@ -36,6 +36,20 @@ impl fmt::Display for IdLayout {
     }
 }
 
+impl From<IdLayout> for String {
+    fn from(layout: IdLayout) -> String {
+        layout.to_string()
+    }
+}
+
+impl TryFrom<String> for IdLayout {
+    type Error = InputError;
+
+    fn try_from(text: String) -> Result<IdLayout, InputError> {
+        text.parse()
+    }
+}
+
 fn parse_field(text: &str) -> Result<LayoutField, InputError> {
     let bad = || {
         InputError(format!(

@@ -29,8 +29,11 @@ pub use input_error::InputError;
 pub use tick_scale::{TickScale, UNIT_MS_MAX};
 pub use utc_text::format_utc_ms;
 
-/// A checked list of fields. Its text form is that of the grammar.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+use serde::{Deserialize, Serialize};
+
+/// A checked list of fields. Its text form is that of the grammar, and it is stored as that text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct IdLayout {
     /// From the most significant bit down.
     fields: Vec<LayoutField>,

@@ -1,5 +1,7 @@
 //! How ticks are counted: from an epoch, in a unit.
 
+use serde::{Deserialize, Serialize};
+
 use super::{InputError, parse_decimal};
 
 /// Longest tick: one hour.
@@ -7,8 +9,9 @@ pub const UNIT_MS_MAX: u64 = 3_600_000;
 /// Last millisecond of the year 9999.
 const EPOCH_MS_MAX: u64 = 253_402_300_799_999;
 
-/// The epoch and the unit of ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The epoch and the unit of ticks. It is stored as these two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "(u64, u64)", try_from = "(u64, u64)")]
 pub struct TickScale {
     epoch_ms: u64,
     unit_ms: u64,
@@ -66,6 +69,20 @@ impl TickScale {
     pub fn unix_ms_of(self, tick: u64) -> u64 {
         let since_epoch = tick.saturating_mul(self.unit_ms);
         since_epoch.saturating_add(self.epoch_ms)
+    }
+}
+
+impl From<TickScale> for (u64, u64) {
+    fn from(scale: TickScale) -> (u64, u64) {
+        (scale.epoch_ms, scale.unit_ms)
+    }
+}
+
+impl TryFrom<(u64, u64)> for TickScale {
+    type Error = InputError;
+
+    fn try_from((epoch_ms, unit_ms): (u64, u64)) -> Result<TickScale, InputError> {
+        TickScale::new(epoch_ms, unit_ms)
     }
 }
 

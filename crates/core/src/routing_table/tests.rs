@@ -23,6 +23,7 @@ fn delta(base: u64, version: u64, row: u64) -> RoutingDelta {
         version,
         slot_count: 2,
         namespaces: Vec::new(),
+        families: Vec::new(),
         routes: vec![(Slot(0), owned_route(row))],
     }
 }

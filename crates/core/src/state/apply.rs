@@ -101,6 +101,7 @@ impl State {
             }
             Command::ChangeNamespace { id, change } => self.change_namespace(*id, change, touched),
             Command::SetLevel { level } => self.set_format_level(*level, touched),
+            Command::Ids(command) => self.apply_ids(command, touched),
         }
     }
 

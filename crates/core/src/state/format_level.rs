@@ -19,7 +19,7 @@ use super::{FormatRow, RowKey, State};
 use crate::command::{CommandRejection, Reply};
 
 /// Newest format level that this build supports.
-pub const FORMAT_LEVEL_MAX: u32 = 2;
+pub const FORMAT_LEVEL_MAX: u32 = 3;
 
 impl State {
     /// Returns the format level of the cluster.
@@ -68,6 +68,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::command::{ADDRESS_MAX, Batch, Command, HIGH_WATER_MARKS_MAX, SESSIONS_MAX};
+    use crate::family::{FAMILIES_MAX, HOLDER_NAME_MAX, RESERVED_RANGES_MAX, WINDOW_MS};
     use crate::geometry::{Geometry, KEYED_SECTIONS_MAX, SECTION_SIZE_MAX, SLOTS_MAX};
     use crate::ids::ClusterId;
     use crate::namespace::{
@@ -75,6 +76,7 @@ mod tests {
         STRIDE_MAX, validate_name,
     };
     use crate::state::apply::LEASE_MS;
+    use crate::state::families::{GIVEN_UP_PER_ACQUISITION, LANE_ROWS_EXAMINED_MAX};
 
     fn set(state: &mut State, level: u32) -> (Reply, BTreeSet<RowKey>) {
         let batch = Batch {
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn every_constant_of_apply_belongs_to_a_level() {
         assert_eq!(
-            FORMAT_LEVEL_MAX, 2,
+            FORMAT_LEVEL_MAX, 3,
             "say which constants the new level changes"
         );
         // Levels 1 and 2.
@@ -174,6 +176,12 @@ mod tests {
         assert_eq!((&*dense.name, dense.geometry), ("default", geometry));
         let geometry = Geometry::Keyed { sections: 4_096 };
         assert_eq!((&*keyed.name, keyed.geometry), ("keys", geometry));
+        // Level 3.
+        assert_eq!((FAMILIES_MAX, RESERVED_RANGES_MAX), (256, 64));
+        assert_eq!((WINDOW_MS, HOLDER_NAME_MAX), (1_000..=86_400_000, 128));
+        assert_eq!(LANE_ROWS_EXAMINED_MAX, 1_000);
+        assert_eq!(GIVEN_UP_PER_ACQUISITION, 2);
+        assert_eq!(crate::layout::UNIT_MS_MAX, 3_600_000);
         // Names.
         for good in ["a", "0", "a1-b_c.d", &"x".repeat(64)] {
             assert!(validate_name("namespace", good).is_ok(), "{good:?}");

@@ -6,9 +6,11 @@
 //!   sent by the slot's owner, and never below that generation's base;
 //! - generation and epoch never fall; (slot, epoch) names one session permanently;
 //! - no number above a generation's base was ever given to an older generation, unless that
-//!   generation handed it back by its true high-water mark.
+//!   generation handed it back by its true high-water mark;
+//! - a tick of a lane of a worker is granted to one worker epoch only, permanently ([families]).
 
 mod apply;
+mod families;
 mod format_level;
 pub mod namespace_growth;
 mod namespaces;
@@ -25,15 +27,17 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use families::WorkerRows;
 pub use format_level::FORMAT_LEVEL_MAX;
 pub use paged_map::PagedMap;
 pub use rows::{
-    ClusterRow, FormatRow, RowKey, SectionRow, SessionRow, SlotRow, StateBuilder, StateRow,
+    ClusterRow, FamilyRow, FormatRow, RowKey, SectionRow, SessionRow, SlotRow, StateBuilder,
+    StateRow, TimeRow, WorkerRow,
 };
 use section_rows::SectionRows;
 
 use crate::geometry::slot_of;
-use crate::ids::{NamespaceId, SectionKey, SessionId, Slot};
+use crate::ids::{FamilyId, NamespaceId, SectionKey, SessionId, Slot};
 use crate::namespace::Namespace;
 use crate::routing_table::{Route, RoutingDelta, SlotOwner};
 
@@ -48,6 +52,10 @@ pub struct State {
     sessions: BTreeMap<SessionId, SessionRow>,
     /// The format row; None: level 1.
     format: Option<FormatRow>,
+    families: BTreeMap<FamilyId, FamilyRow>,
+    workers: WorkerRows,
+    /// The time row; None: store time was never set.
+    time: Option<TimeRow>,
 }
 
 impl State {
@@ -152,6 +160,12 @@ impl State {
                 .values()
                 .filter(|n| n.version > base)
                 .cloned()
+                .collect(),
+            families: self
+                .families
+                .values()
+                .filter(|row| row.family.version > base)
+                .map(|row| row.family.clone())
                 .collect(),
             routes: slots
                 .map(|(i, row)| (Slot(i as u16), self.route(row)))

@@ -113,6 +113,20 @@ impl<K: Ord + Copy, V: Clone> PagedMap<K, V> {
         rows.map(|(key, value)| (key, value))
     }
 
+    /// Iterates in order over the rows whose keys are not below `from`.
+    pub fn iter_from(&self, from: K) -> impl Iterator<Item = (&K, &V)> {
+        let pages = self.pages.get(self.page_of(&from)..).unwrap_or_default();
+        let (first, rest) = match pages {
+            [(_, page), rest @ ..] => {
+                let above = page.partition_point(|(key, _)| *key < from);
+                (page.get(above..).unwrap_or_default(), rest)
+            }
+            [] => (Default::default(), pages),
+        };
+        let rest = rest.iter().flat_map(|(_, page)| page.iter());
+        first.iter().chain(rest).map(|(key, value)| (key, value))
+    }
+
     /// Returns the index of the page that has the key, or would have it.
     fn page_of(&self, key: &K) -> usize {
         let above = self.pages.partition_point(|(first, _)| first <= key);
@@ -210,6 +224,9 @@ mod tests {
                 prop_assert!(map.iter().map(|(k, _)| k).is_sorted());
                 for key in 0..=u8::MAX {
                     prop_assert_eq!(map.get(&key), model.get(&key));
+                }
+                for key in (0..=u8::MAX).step_by(51) {
+                    prop_assert!(map.iter_from(key).eq(model.range(key..)));
                 }
                 let mut lengths = map.pages.iter().map(|(_, page)| page.len());
                 prop_assert!(lengths.all(|length| (1..=PAGE_ROWS_MAX).contains(&length)));

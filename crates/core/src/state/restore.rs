@@ -13,6 +13,9 @@
 //! added bound all that matters: every number handed out lies at or below some max_seq, a Close
 //! only lowers it, and each Open adds at least one number and one generation.
 //!
+//! If all ticks that the old cluster granted lie before `ids_from_ms`, the new cluster grants none
+//! of them again.
+//!
 //! Schedules that break it, and what prevents each:
 //! - a section hands out its window up to 10,000, is backed up, raised to 20,000, hands out 15,000,
 //!   and is restored at 10,000: the margin `max_seq`. `tests/restore_prop.rs` plays it, and also
@@ -25,6 +28,8 @@
 //!   table is of a higher version than the new cluster's: table versions continue far above
 //!   ([`RESTORED_TABLE_VERSION`]), so every such caller is sent the new table and rejects it by its
 //!   cluster id;
+//! - a worker is granted for the first time after the backup, to 10:00:10, and is never granted in
+//!   the restored state, where it begins at 10:00:02: the margin is also the floor of each family;
 //! - a section is opened after the backup, and after the restore `current` answers `never` for it:
 //!   a restored cluster's sections begin one number above the floor ([`State::unopened_max_seq`]).
 
@@ -33,6 +38,7 @@ use std::fmt;
 
 use super::{ClusterRow, FormatRow, SectionRow, SlotRow, State};
 use crate::ids::{ClusterId, Epoch, Generation, NamespaceId, SectionKey};
+use crate::layout::format_utc_ms;
 use crate::namespace::{NAMESPACES_MAX, Namespace};
 use crate::progression::Progression;
 
@@ -52,6 +58,9 @@ pub struct RestoreMargins {
     pub start: u64,
     /// Changes of owner of any one slot; becoming free is one.
     pub epoch: u64,
+    /// Unix time in milliseconds after all ticks that can have been granted; None: there are no
+    /// families.
+    pub ids_from_ms: Option<u64>,
 }
 
 /// One of the [`RestoreMargins`].
@@ -97,6 +106,20 @@ pub enum RestoreError {
     /// A margin is above [`MARGIN_MAX`], or an id or version would leave its range.
     #[error("the margin {0} is too large: give at most 2^61")]
     TooLarge(RestoreMargin),
+    /// There are families, and no margin for them.
+    #[error("it holds families of ids: the margin ids-from must be given")]
+    NoIdsFrom,
+    /// The margin of ids is before what the state itself proves to be needed.
+    #[error(
+        "the margin ids-from must be {least} or later, not {given}",
+        least = format_utc_ms(*least_ms), given = format_utc_ms(*given_ms)
+    )]
+    IdsFromTooEarly {
+        /// Value given.
+        given_ms: u64,
+        /// Least value allowed.
+        least_ms: u64,
+    },
     /// The start of the namespace of this name would pass 2^63-1.
     #[error(
         "with this margin the start of namespace {0:?} would pass 2^63-1, the last number there is: give a smaller one"
@@ -156,6 +179,7 @@ impl State {
             max_seq: largest.max().unwrap_or(0),
             start: steps.max().unwrap_or(0),
             epoch: 1,
+            ids_from_ms: self.least_ids_from_ms(),
         }
     }
 
@@ -198,8 +222,10 @@ impl State {
                 next_store: 1,
                 ..old
             }),
+            time: self.time,
             ..State::default()
         };
+        self.restore_families(&mut new, &margins)?;
         for (id, namespace) in &self.namespaces {
             let lifted = lift_namespace(namespace, margins.start, table_version)?;
             new.namespaces.insert(*id, lifted);
@@ -247,7 +273,13 @@ impl RestoreMargins {
                 return Err(RestoreError::TooLarge(margin));
             }
         }
-        Ok(())
+        match (least.ids_from_ms, self.ids_from_ms) {
+            (Some(_), None) => Err(RestoreError::NoIdsFrom),
+            (Some(least_ms), Some(given_ms)) if given_ms < least_ms => {
+                Err(RestoreError::IdsFromTooEarly { given_ms, least_ms })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use crate::ids::{ClusterId, Epoch, Generation, NamespaceId, Nonce, SectionKey, SessionId, Slot};
+use crate::family::Family;
+use crate::ids::{
+    ClusterId, Epoch, FamilyId, Generation, NamespaceId, Nonce, SectionKey, SessionId, Slot,
+    WorkerEpoch, WorkerId, WorkerKey,
+};
 use crate::namespace::Namespace;
 
 /// The cluster itself.
@@ -91,6 +95,72 @@ pub struct SessionRow {
     pub nonce: Nonce,
 }
 
+/// A family of ids, and what bounds its grants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FamilyRow {
+    /// The family as clients see it.
+    pub family: Family,
+    /// First tick that a grant may begin at; never falls.
+    pub floor: u64,
+    /// Least worker that was never granted and is not reserved; above the last worker if there is
+    /// none. Never falls.
+    pub next_fresh: WorkerId,
+}
+
+/// A worker that was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerRow {
+    /// Fencing token.
+    pub epoch: WorkerEpoch,
+    /// Name of the holder, or of the last one.
+    pub holder: String,
+    /// Whether the holder has neither released the worker nor lost it.
+    pub is_held: bool,
+    /// Nonce of its acquisition.
+    pub nonce: Nonce,
+    /// Lane of the present grant.
+    pub lane: u32,
+    /// First tick never granted, of each lane.
+    pub untils: Vec<u64>,
+    /// First tick of the present grant.
+    pub base: u64,
+    /// Store time at which it was acquired.
+    pub taken_ms: u64,
+}
+
+impl WorkerRow {
+    /// Returns whether the row has the lane that it names.
+    fn has_lane(&self) -> bool {
+        (self.lane as usize) < self.untils.len()
+    }
+
+    /// Returns the first tick that was never granted of a lane.
+    pub fn until_of(&self, lane: usize) -> u64 {
+        self.untils.get(lane).copied().unwrap_or(u64::MAX)
+    }
+
+    /// Returns the first tick after the present grant.
+    pub fn until(&self) -> u64 {
+        self.until_of(self.lane as usize)
+    }
+
+    /// Sets the first tick after the present grant.
+    pub(super) fn set_until(&mut self, until: u64) {
+        if let Some(stored) = self.untils.get_mut(self.lane as usize) {
+            *stored = until;
+        }
+    }
+}
+
+/// Store time: the cluster's time, which falls only by a set-back of an administrator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeRow {
+    /// Unix time in milliseconds.
+    pub high_ms: u64,
+    /// Number of times it was set.
+    pub resets: u64,
+}
+
 /// Name of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RowKey {
@@ -106,6 +176,12 @@ pub enum RowKey {
     Session(SessionId),
     /// The only format row; it exists from level 2 on.
     Format,
+    /// A family of ids.
+    Family(FamilyId),
+    /// A worker that was granted.
+    Worker(WorkerKey),
+    /// The only time row; it exists once store time was set.
+    Time,
 }
 
 /// Content of a row.
@@ -123,10 +199,16 @@ pub enum StateRow {
     Session(SessionRow),
     /// Row of [`RowKey::Format`].
     Format(FormatRow),
+    /// Row of [`RowKey::Family`].
+    Family(FamilyRow),
+    /// Row of [`RowKey::Worker`].
+    Worker(WorkerRow),
+    /// Row of [`RowKey::Time`].
+    Time(TimeRow),
 }
 
 impl StateRow {
-    /// Returns the format level that introduced this kind of row.
+    /// Returns the format level that introduced this row.
     pub fn level(&self) -> u32 {
         match self {
             StateRow::Cluster(_)
@@ -134,7 +216,8 @@ impl StateRow {
             | StateRow::Section(_)
             | StateRow::Slot(_)
             | StateRow::Session(_) => 1,
-            StateRow::Format(_) => 2,
+            StateRow::Format(format) => format.level.max(2),
+            StateRow::Family(_) | StateRow::Worker(_) | StateRow::Time(_) => 3,
         }
     }
 }
@@ -153,14 +236,18 @@ impl State {
                 .map(StateRow::Slot),
             RowKey::Session(id) => self.sessions.get(&id).cloned().map(StateRow::Session),
             RowKey::Format => self.format.map(StateRow::Format),
+            RowKey::Family(id) => self.families.get(&id).cloned().map(StateRow::Family),
+            RowKey::Worker(key) => self.workers.get(&key).cloned().map(StateRow::Worker),
+            RowKey::Time => self.time.map(StateRow::Time),
         }
     }
 
     /// Returns the number of rows. Constant time.
     pub fn rows_len(&self) -> u64 {
         let others = self.namespaces.len() + self.slots.len() + self.sessions.len();
+        let ids = self.families.len() + self.workers.len() + usize::from(self.time.is_some());
         let single = usize::from(self.cluster.is_some()) + usize::from(self.format.is_some());
-        self.sections_known() + (others + single) as u64
+        self.sections_known() + (others + ids + single) as u64
     }
 
     /// Returns all rows, in a fixed order.
@@ -187,12 +274,24 @@ impl State {
             .iter()
             .map(|(id, s)| (RowKey::Session(*id), StateRow::Session(s.clone())));
         let format = self.format.map(|f| (RowKey::Format, StateRow::Format(f)));
+        let families = self
+            .families
+            .iter()
+            .map(|(id, f)| (RowKey::Family(*id), StateRow::Family(f.clone())));
+        let workers = self
+            .workers
+            .iter()
+            .map(|(key, w)| (RowKey::Worker(*key), StateRow::Worker(w.clone())));
+        let time = self.time.map(|t| (RowKey::Time, StateRow::Time(t)));
         cluster
             .chain(namespaces)
             .chain(sections)
             .chain(slots)
             .chain(sessions)
             .chain(format)
+            .chain(families)
+            .chain(workers)
+            .chain(time)
     }
 
     /// Rebuilds a state from its rows, in any order; None if a row does not fit its key or a slot
@@ -225,6 +324,11 @@ impl StateBuilder {
             (RowKey::Slot(slot), StateRow::Slot(s)) => drop(self.slots.insert(slot, s)),
             (RowKey::Session(id), StateRow::Session(s)) => drop(state.sessions.insert(id, s)),
             (RowKey::Format, StateRow::Format(f)) => state.format = Some(f),
+            (RowKey::Family(id), StateRow::Family(f)) => drop(state.families.insert(id, f)),
+            (RowKey::Worker(key), StateRow::Worker(w)) if w.has_lane() => {
+                state.workers.insert(key, w);
+            }
+            (RowKey::Time, StateRow::Time(t)) => state.time = Some(t),
             _ => self.misfit = true,
         }
     }

@@ -16,6 +16,7 @@ use crate::ids::{
 use crate::namespace::{NAMESPACES_MAX, NamespaceChange, NamespaceLimits, NamespaceSpec};
 use crate::progression::Progression;
 
+mod families;
 mod namespaces;
 mod sections;
 mod sessions;

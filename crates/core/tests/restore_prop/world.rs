@@ -236,6 +236,7 @@ impl World {
             max_seq: most(true),
             start: most(false),
             epoch: self.changed.values().copied().max().unwrap_or(0),
+            ids_from_ms: None,
         }
     }
 }

@@ -159,7 +159,7 @@ pub(crate) fn random_op() -> impl Strategy<Value = Op> {
         1 => (0u32..6, prop::option::of(0u32..100), prop::option::of(0u32..300))
             .prop_map(|(namespace, step, step_max)| Op::Change { namespace, step, step_max }),
         1 => (7u8..9).prop_map(|cluster| Op::Init { cluster }),
-        1 => (0u32..4).prop_map(|level| Op::SetLevel { level }),
+        1 => (0u32..5).prop_map(|level| Op::SetLevel { level }),
         8 => index().prop_map(|which| Op::Again { which }),
         1 => Just(Op::NewTerm),
     ]

@@ -90,6 +90,7 @@ impl TryFrom<&v1::RoutingTable> for RoutingDelta {
                 .iter()
                 .map(Namespace::try_from)
                 .collect::<Result<_, _>>()?,
+            families: Vec::new(),
             routes,
         })
     }

@@ -9,7 +9,8 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{
     ClientWriteError, Fatal, ForwardToLeader, LinearizableReadError, RaftError,
 };
-use seqsvr_core::command::{Batch, Reply};
+use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_core::state::State;
 
 use super::RaftNode;
 use super::leadership;
@@ -37,6 +38,7 @@ impl RaftNode {
                 "the batch has {bytes} bytes, an entry may have {BATCH_BYTES_MAX}"
             )));
         }
+        self.check_level(&batch)?;
         let raft = self.inner.raft.clone();
         let write = async move { raft.client_write(Proposal(Arc::new(batch))).await };
         match detach_on_drop(write).await {
@@ -52,6 +54,26 @@ impl RaftNode {
             Err(RaftError::APIError(other)) => Err(ProposeError::Invalid(other.to_string())),
             Err(RaftError::Fatal(fatal)) => Err(ProposeError::Stopped(self.stop_text(&fatal))),
         }
+    }
+
+    /// Checks that every member can read the batch.
+    ///
+    /// Invariant: an entry of a format level is proposed only once the cluster is at that level;
+    /// the entry that raises it is checked where it is made. Schedule that breaks it: a store of
+    /// the older build rejects the entry by its version, and never follows again.
+    fn check_level(&self, batch: &Batch) -> Result<(), ProposeError> {
+        let level = self.with_state(State::format_level);
+        let needed = batch
+            .commands
+            .iter()
+            .filter(|c| !matches!(c, Command::SetLevel { .. }));
+        let needed = needed.map(Command::format_level).max().unwrap_or(level);
+        if needed > level {
+            return Err(ProposeError::Invalid(format!(
+                "the batch needs format level {needed}, the cluster is at {level}: upgrade every store"
+            )));
+        }
+        Ok(())
     }
 
     /// Confirms by a quorum round that this node leads, then waits until everything committed

@@ -63,6 +63,8 @@ fn check_golden_at_level<T: Serialize + DeserializeOwned + Debug>(
     value: &T,
 ) {
     let bytes = record::encode_at_level(level, value).unwrap();
+    // By this byte a build of an older level rejects the record.
+    assert_eq!(u32::from(bytes[0]), level, "{name}");
     let read: T = record::decode(&check_golden_bytes(name, &bytes)).unwrap();
     assert_eq!(format!("{read:?}"), format!("{value:?}"), "{name}");
 }
@@ -95,8 +97,12 @@ fn golden_log() {
     for (name, command) in commands() {
         check_golden_at_level(command.format_level(), &format!("command-{name}"), &command);
     }
-    let (level, payload) = (level_payload().format_level(), level_payload());
-    check_golden_at_level(level, "log-level", &payload);
+    // A build of an older level must reject the entry that raises the level, not apply it.
+    for (level, name) in [(2, "log-level"), (3, "log-level-3")] {
+        let payload = level_payload(level);
+        assert_eq!(payload.format_level(), level);
+        check_golden_at_level(level, name, &payload);
+    }
 }
 
 /// The records of `raft-log` around our own: the bytes of a whole file.
@@ -149,7 +155,9 @@ async fn golden_log_file() {
 
 #[test]
 fn golden_rows() {
-    for (key, row) in rows(2) {
+    let rows_3 = rows(3).into_iter();
+    let new_rows = rows_3.filter(|(key, _)| rows(2).iter().all(|(known, _)| known != key));
+    for (key, row) in rows(2).into_iter().chain(new_rows) {
         let name = format!("{row:?}");
         let name = name.split('(').next().unwrap().to_lowercase();
         check_golden_at_level(row.level(), &format!("row-{name}"), &row);
@@ -187,6 +195,7 @@ fn golden_rows() {
 fn golden_snapshot() {
     golden_snapshot_at(1, "snapshot");
     golden_snapshot_at(2, "snapshot-level-2");
+    golden_snapshot_at(3, "snapshot-level-3");
 }
 
 fn golden_snapshot_at(level: u32, name: &str) {
@@ -211,6 +220,7 @@ fn golden_backup() {
     golden_backup_at(1, "backup", Vec::new());
     golden_backup_at(1, "backup-peaks", vec![(NamespaceId(1), 4_000)]);
     golden_backup_at(2, "backup-level-2", Vec::new());
+    golden_backup_at(3, "backup-level-3", Vec::new());
 }
 
 fn golden_backup_at(level: u32, name: &str, peak: Vec<(NamespaceId, u64)>) {

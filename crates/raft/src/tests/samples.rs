@@ -30,6 +30,8 @@ macro_rules! samples {
     }};
 }
 
+mod ids;
+
 fn section() -> SectionKey {
     SectionKey {
         namespace: NamespaceId(1),
@@ -64,7 +66,9 @@ fn raise(cause: RaiseCause) -> Command {
 
 /// Returns every command. The first twelve make up the oldest golden batch: new ones follow them.
 pub(super) fn commands() -> Vec<(&'static str, Command)> {
-    samples! { Command;
+    let mut of_ids = ids::id_commands().into_iter();
+    let (_, first) = of_ids.next().unwrap();
+    let mut all = samples! { Command;
         "init": Command::Init { .. } => Command::Init {
             cluster: ClusterId(0xc1),
             lease_ms: 3_000,
@@ -145,7 +149,10 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
                 strict: Some(true),
             },
         };
-    }
+        "create-family": Command::Ids(_) => Command::Ids(first);
+    };
+    all.extend(of_ids.map(|(name, command)| (name, Command::Ids(command))));
+    all
 }
 
 /// Returns the commands of the oldest golden batch.
@@ -190,9 +197,9 @@ pub(super) fn append_answers() -> Vec<(&'static str, AppendEntriesResponse<TypeC
     }
 }
 
-/// Returns the entry that raises a cluster to level 2.
-pub(super) fn level_payload() -> Payload {
-    entry(5, 7, vec![Command::SetLevel { level: 2 }]).payload
+/// Returns the entry that raises a cluster to a level.
+pub(super) fn level_payload(level: u32) -> Payload {
+    entry(5, 7, vec![Command::SetLevel { level }]).payload
 }
 
 /// Returns every row of a level, with its key, of a consistent state.
@@ -230,7 +237,7 @@ pub(super) fn rows(level: u32) -> Vec<(RowKey, StateRow)> {
         nonce: Nonce(5),
     };
     let format = FormatRow {
-        level: 2,
+        level: level.max(2),
         next_store: 4,
     };
     let mut rows = vec![
@@ -244,6 +251,7 @@ pub(super) fn rows(level: u32) -> Vec<(RowKey, StateRow)> {
         (RowKey::Session(SessionId(4)), StateRow::Session(session)),
         (RowKey::Format, StateRow::Format(format)),
     ];
+    rows.extend(ids::id_rows());
     // A kind that is missing here does not compile.
     let kind = |key: &RowKey, row: &StateRow| match (key, row) {
         (RowKey::Cluster, StateRow::Cluster(_)) => 0,
@@ -252,23 +260,32 @@ pub(super) fn rows(level: u32) -> Vec<(RowKey, StateRow)> {
         (RowKey::Slot(_), StateRow::Slot(_)) => 3,
         (RowKey::Session(_), StateRow::Session(_)) => 4,
         (RowKey::Format, StateRow::Format(_)) => 5,
+        (RowKey::Family(_), StateRow::Family(_)) => 6,
+        (RowKey::Worker(_), StateRow::Worker(_)) => 7,
+        (RowKey::Time, StateRow::Time(_)) => 8,
         (
             RowKey::Cluster
             | RowKey::Namespace(_)
             | RowKey::Section(_)
             | RowKey::Slot(_)
             | RowKey::Session(_)
-            | RowKey::Format,
+            | RowKey::Format
+            | RowKey::Family(_)
+            | RowKey::Worker(_)
+            | RowKey::Time,
             StateRow::Cluster(_)
             | StateRow::Namespace(_)
             | StateRow::Section(_)
             | StateRow::Slot(_)
             | StateRow::Session(_)
-            | StateRow::Format(_),
+            | StateRow::Format(_)
+            | StateRow::Family(_)
+            | StateRow::Worker(_)
+            | StateRow::Time(_),
         ) => panic!("a key with a row of another kind"),
     };
     let kinds = rows.iter().map(|(key, row)| kind(key, row));
-    assert!(kinds.eq(0..6), "every kind, once");
+    assert!(kinds.eq(0..9), "every kind, once");
     rows.retain(|(_, row)| row.level() <= level);
     rows
 }

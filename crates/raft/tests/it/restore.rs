@@ -109,6 +109,7 @@ async fn backup_is_restored_as_new_cluster() {
         max_seq: 1_000,
         start: 10_000,
         epoch: 5,
+        ids_from_ms: None,
     };
     let state = taken.state.restored(NEW_CLUSTER, margins).unwrap();
     // A file of an earlier build has the sessions.

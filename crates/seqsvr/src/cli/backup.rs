@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use seqsvr_ids::text::parse_epoch;
 
 use super::common::ClientArgs;
 use super::servers::StoreIdentityArgs;
@@ -56,4 +57,7 @@ pub(crate) struct RestoreArgs {
     /// Margin: maximum owner changes that one slot can have had since the backup.
     #[arg(long, value_name = "N")]
     pub(crate) epoch_margin: Option<u64>,
+    /// Margin of ids: a moment after all ticks that were granted, if there are families.
+    #[arg(long, value_name = "TIME", value_parser = parse_epoch)]
+    pub(crate) ids_from: Option<u64>,
 }

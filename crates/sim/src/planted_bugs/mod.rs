@@ -137,6 +137,11 @@ const BUGS: &[PlantedBug] = &[
         finder: Simulation(&[Net], plan_shapes::force_snapshots, 100),
     },
     PlantedBug {
+        name: "GrantFromNow",
+        claim: "A grant begins at or above all ticks that were granted before",
+        finder: Test("ids_prop"),
+    },
+    PlantedBug {
         name: "FoundTwice",
         claim: "A store that got its cluster from another store does not begin the log (B3)",
         finder: Simulation(&[Genesis], plan_shapes::keep_as_drawn, 100),

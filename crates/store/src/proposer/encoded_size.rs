@@ -6,6 +6,7 @@
 //! 64 KiB does.
 
 use seqsvr_core::command::Command;
+use seqsvr_core::family::IdsCommand;
 
 /// A fence (2 + 8 + 4 + 4), or the section, generation and value of a high-water mark (4 + 4 + 8 +
 /// 8).
@@ -14,6 +15,10 @@ const FENCE_BYTES: usize = 24;
 const VARIANT_BYTES: usize = 4;
 /// Length of a string or a list.
 const LENGTH_BYTES: usize = 8;
+/// Limits of a family: four numbers, a variant with a number, and a mark.
+const FAMILY_LIMITS_BYTES: usize = 4 * 4 + VARIANT_BYTES + 4 + 1;
+/// Longest text of a layout: 64 fields.
+const LAYOUT_BYTES_MAX: usize = 64 * 30;
 
 /// Returns an upper estimate of a command's encoding, in bytes.
 pub(super) fn estimate_bytes(command: &Command) -> usize {
@@ -40,7 +45,26 @@ pub(super) fn estimate_bytes(command: &Command) -> usize {
         Command::SetLevel { .. } => 4,
         // A byte before each value shows whether it is there.
         Command::ChangeNamespace { .. } => 4 + 4 + (4 + 4 + 8 + 1),
+        Command::Ids(command) => VARIANT_BYTES + estimate_id_bytes(command),
     };
     let bytes = VARIANT_BYTES + body;
     bytes + bytes / 4
+}
+
+fn estimate_id_bytes(command: &IdsCommand) -> usize {
+    match command {
+        IdsCommand::CreateFamily { spec, .. } => {
+            let lists = LENGTH_BYTES + spec.name.len() + LENGTH_BYTES + spec.reserved.len() * 8;
+            let numbers = 16 + 4 + 8 + 8 + VARIANT_BYTES * 2 + 1;
+            lists + LENGTH_BYTES + LAYOUT_BYTES_MAX + numbers + FAMILY_LIMITS_BYTES
+        }
+        // A byte before each value shows whether it is there.
+        IdsCommand::AlterFamily { .. } => 4 + 6 + FAMILY_LIMITS_BYTES,
+        IdsCommand::RaiseFamily { .. } => 4 + 8 + 1,
+        IdsCommand::AcquireWorker(request) => 4 + LENGTH_BYTES + request.holder.len() + 16 + 5 + 4,
+        IdsCommand::RenewWorker { .. } => 8 + 8 + 4,
+        IdsCommand::ReleaseWorker { .. } => 8 + 8 + 8,
+        IdsCommand::RevokeWorker { .. } => 8 + 8,
+        IdsCommand::AdvanceTime { .. } | IdsCommand::SetTime { .. } => 8 + 8,
+    }
 }

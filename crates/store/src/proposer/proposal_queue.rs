@@ -4,7 +4,8 @@
 //! class leave in the order they came; no class waits without end.
 //!
 //! Order: raises come first, because callers run out of numbers without them, and with them the
-//! commands of the arbiter. Then come sections opened and closed; creations come last. Reordering
+//! commands of the arbiter and renewals of workers. Then come sections and workers that are opened
+//! and closed; creations come last. Reordering
 //! across classes is harmless: every command is fenced, and a sender waits for the reply to one
 //! before it sends what builds on it. Each class left out of one entry has a quarter of the next
 //! one to itself, the last class first. So a flood of the classes before it slows it down but never
@@ -13,6 +14,7 @@
 use std::collections::VecDeque;
 
 use seqsvr_core::command::{Batch, Command};
+use seqsvr_core::family::IdsCommand;
 use seqsvr_core::{limit, planted};
 
 use super::encoded_size;
@@ -208,6 +210,9 @@ struct EntryBuilder<T> {
 fn class_of(command: &Command) -> usize {
     match command {
         Command::Raise { .. } | Command::ExpireSession { .. } | Command::Assign { .. } => 0,
+        // Holders run out of ticks without renewals, and time comes before what depends on it.
+        Command::Ids(IdsCommand::RenewWorker { .. } | IdsCommand::AdvanceTime { .. }) => 0,
+        Command::Ids(IdsCommand::AcquireWorker(_) | IdsCommand::ReleaseWorker { .. }) => 1,
         Command::Open { .. }
         | Command::CloseSection { .. }
         | Command::CloseSession { .. }
@@ -217,6 +222,7 @@ fn class_of(command: &Command) -> usize {
         | Command::CreateNamespace(_)
         | Command::AlterNamespace { .. }
         | Command::ChangeNamespace { .. }
-        | Command::SetLevel { .. } => 2,
+        | Command::SetLevel { .. }
+        | Command::Ids(_) => 2,
     }
 }

@@ -87,6 +87,7 @@ fn table_delta(version: u64, routes: Vec<(Slot, Route)>) -> RoutingDelta {
         version,
         slot_count: SLOT_COUNT,
         namespaces: namespaces.filter(|_| version == 1).collect(),
+        families: Vec::new(),
         routes,
     }
 }

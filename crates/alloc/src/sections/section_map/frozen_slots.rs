@@ -174,6 +174,7 @@ mod tests {
             version: epoch,
             slot_count: 1,
             namespaces: Vec::new(),
+            families: Vec::new(),
             routes: vec![(Slot(0), route)],
         })
         .unwrap()

@@ -24,6 +24,7 @@ fn moved_delta(slot: Slot, slot_count: u32) -> RoutingDelta {
         version: 2,
         slot_count,
         namespaces: Vec::new(),
+        families: Vec::new(),
         routes: vec![(slot, route)],
     }
 }

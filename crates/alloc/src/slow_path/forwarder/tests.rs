@@ -93,6 +93,7 @@ fn owned_by(address: &str, base: u64, version: u64, slots: std::ops::Range<u16>)
         version,
         slot_count: 8,
         namespaces: Vec::new(),
+        families: Vec::new(),
         routes: slots.map(|slot| (Slot(slot), route.clone())).collect(),
     }
 }

@@ -20,6 +20,7 @@ fn table_delta(cluster: u128, base: u64, version: u64, address: &str) -> v1::Rou
         version,
         slot_count: 4,
         namespaces: Vec::new(),
+        families: Vec::new(),
         routes: vec![(Slot(1), route)],
     })
 }

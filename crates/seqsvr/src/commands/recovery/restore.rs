@@ -47,6 +47,7 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
         max_seq,
         start,
         epoch,
+        ids_from_ms: args.ids_from,
     };
     let cluster = ClusterId(rand::rng().random());
     let state = backup.state.restored(cluster, margins);
@@ -100,6 +101,16 @@ fn describe_rejection(error: &RestoreError, backup: &StateBackup) -> String {
                     "that is one step, which a section gets when it is first used",
                 RestoreMargin::Epoch => "every slot became free when the old cluster ended",
             },
+            margin_advice(backup)
+        ),
+        RestoreError::NoIdsFrom => format!(
+            "--ids-from is missing: the backup holds families of ids, and without it ids are made again.\n{}",
+            margin_advice(backup)
+        ),
+        RestoreError::IdsFromTooEarly { given_ms, least_ms } => format!(
+            "--ids-from {} is too early: the backup itself proves that ticks up to {} can have been granted.\n{}",
+            format_utc_ms(*given_ms),
+            format_utc_ms(*least_ms),
             margin_advice(backup)
         ),
         other => format!("no cluster can be created from this backup: {other}"),
@@ -176,6 +187,12 @@ fn margin_advice_at(backup: &StateBackup, now: u64) -> String {
         "  --epoch-margin N    changes of owner of any one slot since the backup (each death, move and restart is one or two): at least {}",
         least.epoch
     ));
+    lines.extend(least.ids_from_ms.map(|least_ms| {
+        format!(
+            "  --ids-from TIME     a moment after all ticks that holders of workers can have been granted, such as the present time plus the longest window: {} or later. One that is too late only delays ids until then",
+            format_utc_ms(least_ms)
+        )
+    }));
     lines.join("\n")
 }
 

@@ -1,0 +1,137 @@
+//! What holds for every family.
+
+use super::{
+    FamilyLimits, FamilySpec, HOLDER_NAME_MAX, LanePolicy, RESERVED_RANGES_MAX, TickStart,
+    WINDOW_MS, WorkerReuse,
+};
+use crate::ids::WorkerId;
+use crate::namespace::validate_name;
+
+/// Most bits of time and sequence: a generator counts in one word.
+const POSITION_BITS_MAX: u32 = 63;
+
+/// Returns the error of a failed check.
+fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
+    match holds {
+        true => Ok(()),
+        false => Err(text()),
+    }
+}
+
+/// Checks the spec of a family and its first limits.
+///
+/// # Errors
+/// A value is out of bounds; the text says which bound.
+pub fn validate_family(spec: &FamilySpec, limits: &FamilyLimits) -> Result<(), String> {
+    validate_name("family", &spec.name)?;
+    let bits = |field| spec.layout.bits_of(field);
+    let (time, seq) = (bits("time"), bits("seq"));
+    ensure(time + seq <= POSITION_BITS_MAX, || {
+        format!(
+            "time {time} + seq {seq} are more than {POSITION_BITS_MAX} bits: give one of them fewer"
+        )
+    })?;
+    check_field("dc", spec.dc, bits("dc"))?;
+    check_field("seq-max", spec.seq_max, seq)?;
+    ensure(spec.seq_min <= spec.seq_max, || {
+        let FamilySpec {
+            seq_min, seq_max, ..
+        } = spec;
+        format!("seq-min must be at most seq-max ({seq_max}), not {seq_min}")
+    })?;
+    check_workers(spec)?;
+    ensure(
+        spec.lane_policy == LanePolicy::Reuse || spec.lanes() > 1,
+        || "lanes are used once only in a layout with lanes: add a field such as lane:2".to_owned(),
+    )?;
+    let keeps_none = spec.reuse == WorkerReuse::Never && spec.sticky;
+    ensure(!keeps_none, || {
+        "a sticky family grants a worker to its last holder again: it cannot have --reuse never"
+            .to_owned()
+    })?;
+    validate_limits(spec, limits)
+}
+
+fn check_field(name: &str, value: u32, bits: u32) -> Result<(), String> {
+    let max = (1 << bits) - 1;
+    ensure(value <= max, || {
+        format!("{name} must be 0 to {max}, as the layout has {bits} bits for it, not {value}")
+    })
+}
+
+fn check_workers(spec: &FamilySpec) -> Result<(), String> {
+    let (first, last) = (spec.first_worker, spec.last_worker);
+    check_field("the last worker", last.0, spec.layout.bits_of("worker"))?;
+    ensure(first <= last, || {
+        format!("the first worker {first} is above the last, {last}: write for example 0..={last}")
+    })?;
+    ensure(spec.reserved.len() <= RESERVED_RANGES_MAX, || {
+        let count = spec.reserved.len();
+        format!(
+            "a family has at most {RESERVED_RANGES_MAX} ranges of reserved workers, not {count}"
+        )
+    })?;
+    let mut least = first;
+    for (from, to) in spec.reserved.iter().copied() {
+        ensure(least <= from && from <= to && to <= last, || {
+            format!(
+                "the reserved workers {from} to {to} are no range of {first} to {last} above the \
+                 range before: give ascending ranges within the workers of the family"
+            )
+        })?;
+        least = WorkerId(to.0 + 1);
+    }
+    ensure(spec.worker_count() > 0, || {
+        format!("all workers, {first} to {last}, are reserved: leave at least one")
+    })
+}
+
+/// Checks limits against the family that they belong to.
+///
+/// # Errors
+/// A value is out of bounds; the text says which bound.
+pub fn validate_limits(spec: &FamilySpec, limits: &FamilyLimits) -> Result<(), String> {
+    let FamilyLimits {
+        window_ms,
+        window_max_ms,
+        ahead_ms,
+        ..
+    } = *limits;
+    for (name, ms) in [("window", window_ms), ("window-max", window_max_ms)] {
+        ensure(WINDOW_MS.contains(&ms), || {
+            let (least, most) = (WINDOW_MS.start(), WINDOW_MS.end());
+            format!("{name} must be {least} to {most} ms, not {ms}")
+        })?;
+    }
+    ensure(window_ms <= window_max_ms, || {
+        format!("window ({window_ms} ms) may be at most window-max ({window_max_ms} ms)")
+    })?;
+    ensure(spec.ticks_of_ms(window_ms) >= 2, || {
+        let unit_ms = spec.scale.unit_ms();
+        format!("window ({window_ms} ms) must be at least two ticks of {unit_ms} ms")
+    })?;
+    ensure(ahead_ms <= window_ms / 2, || {
+        format!("ahead ({ahead_ms} ms) may be at most half of the window ({window_ms} ms)")
+    })?;
+    if let TickStart::Random { below } = limits.sequence_start {
+        let most = spec.capacity();
+        ensure((1..=most).contains(&u64::from(below)), || {
+            format!("seq-start random must be 1 to {most}, the ids of a tick, not {below}")
+        })?;
+    }
+    ensure(limits.workers_per_holder > 0, || {
+        "workers-per-holder must be at least 1, not 0".to_owned()
+    })
+}
+
+/// Checks the name of a holder.
+///
+/// # Errors
+/// The name is empty, too long or not printable.
+pub fn validate_holder(name: &str) -> Result<(), String> {
+    let is_printable = name.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    ensure(
+        (1..=HOLDER_NAME_MAX).contains(&name.len()) && is_printable,
+        || format!("holder name {name:?}: use 1 to {HOLDER_NAME_MAX} printable ASCII characters"),
+    )
+}

@@ -1,0 +1,71 @@
+//! Families and workers of a restored cluster, see `state/restore.rs`.
+
+use super::super::restore::{RestoreError, RestoreMargin, RestoreMargins};
+use super::super::{FamilyRow, State, WorkerRow};
+use crate::family::WorkerReuse;
+use crate::ids::{WorkerEpoch, WorkerKey};
+use crate::layout::TickScale;
+
+/// Time by which a holder may have been granted ticks after the last reading that a backup holds.
+const READING_AGE_MS: u64 = 1_000;
+
+impl State {
+    /// Returns the least moment after all ticks that can have been granted when the state was
+    /// backed up; None: there are no families.
+    pub fn least_ids_from_ms(&self) -> Option<u64> {
+        let limits = self.families().map(|row| row.family.limits);
+        let reach =
+            limits.map(|limits| u64::from(limits.window_max_ms) + u64::from(limits.ahead_ms));
+        let reach = reach.max()?.saturating_add(READING_AGE_MS);
+        Some(self.store_time().high_ms.saturating_add(reach))
+    }
+
+    /// Gives `new` the families and workers of this state, lifted by the margins. No worker is
+    /// held. The caller has checked the margins.
+    pub(in crate::state) fn restore_families(
+        &self,
+        new: &mut State,
+        margins: &RestoreMargins,
+    ) -> Result<(), RestoreError> {
+        let table_version = new.table_version();
+        for row in self.families() {
+            let (spec, id) = (&row.family.spec, row.family.id);
+            let ids_from_ms = margins.ids_from_ms.ok_or(RestoreError::NoIdsFrom)?;
+            let floor = first_tick_from(spec.scale, ids_from_ms).min(spec.end_tick());
+            let mut lifted = FamilyRow {
+                floor: row.floor.max(floor),
+                ..row.clone()
+            };
+            lifted.family.version = table_version;
+            new.families.insert(id, lifted);
+            // A number that is never granted again needs no row.
+            let workers = self.workers(id);
+            let workers = workers.filter(|_| spec.reuse == WorkerReuse::Oldest);
+            for (worker, row) in workers {
+                let key = WorkerKey { family: id, worker };
+                new.workers
+                    .insert(key, lift_worker(row, floor, margins.epoch)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the first tick that begins at or after a moment.
+fn first_tick_from(scale: TickScale, unix_ms: u64) -> u64 {
+    let since_epoch = unix_ms.saturating_sub(scale.epoch_ms());
+    since_epoch.div_ceil(scale.unit_ms())
+}
+
+/// Returns the worker free, under an epoch that was never used.
+fn lift_worker(worker: &WorkerRow, floor: u64, margin: u64) -> Result<WorkerRow, RestoreError> {
+    let epoch = worker.epoch.0.checked_add(margin + 1);
+    let epoch = epoch.ok_or(RestoreError::TooLarge(RestoreMargin::Epoch))?;
+    let untils = worker.untils.iter().map(|until| (*until).max(floor));
+    Ok(WorkerRow {
+        epoch: WorkerEpoch(epoch),
+        is_held: false,
+        untils: untils.collect(),
+        ..worker.clone()
+    })
+}

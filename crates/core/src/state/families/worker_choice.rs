@@ -1,0 +1,170 @@
+//! Which worker an acquisition gets.
+//!
+//! Invariant: a holder that renews in time keeps its worker. A worker that is held is given away
+//! only once its grant has passed, or to its own name once it is about to. Schedule that breaks it:
+//! workers whose grants end within a window are given away. Each holder loses its worker although
+//! it renews at half of its window. (No id repeats: the new grant begins above the old one.)
+//!
+//! There is no timer and no arbiter: a holder that is gone is one whose ticks have passed.
+
+use super::super::{FamilyRow, State, WorkerRow};
+use crate::command::CommandRejection;
+use crate::family::{AcquireWorker, FamilySpec, IdsRejection, LanePolicy, WorkerReuse};
+use crate::ids::{WorkerId, WorkerKey};
+
+/// Most free workers that are examined for one with another lane. If none of these has one, the
+/// caller waits.
+pub(in crate::state) const LANE_ROWS_EXAMINED_MAX: usize = 1_000;
+
+impl State {
+    /// Returns the worker for a request, without any change.
+    pub(super) fn choose_worker(
+        &self,
+        row: &FamilyRow,
+        request: &AcquireWorker,
+        now: u64,
+    ) -> Result<WorkerId, CommandRejection> {
+        if let Some(claimed) = request.worker {
+            return self.check_claim(row, claimed, now);
+        }
+        let (spec, id) = (&row.family.spec, row.family.id);
+        let ahead = spec.ticks_of_ms(row.family.limits.ahead_ms);
+        let soon = now.saturating_add(ahead);
+        if spec.sticky
+            && let Some((worker, own)) = self.workers.of_holder(id, &request.holder).next()
+        {
+            return match own.is_held && own.until() > soon {
+                true => Err(self.worker_held(row, worker, own, ahead)),
+                false => Ok(worker),
+            };
+        }
+        let fresh = (row.next_fresh <= spec.last_worker).then_some(row.next_fresh);
+        if spec.reuse == WorkerReuse::Never {
+            return fresh.ok_or_else(|| self.no_worker(row, None));
+        }
+        let first = |is_held| self.workers.by_until(id, is_held).next();
+        let (held, free) = (first(true), first(false));
+        let passed = [held, free].into_iter().flatten().min();
+        let passed = passed
+            .filter(|(until, _)| *until <= now)
+            .map(|(_, worker)| worker);
+        let oldest_first = if spec.sticky {
+            fresh.or(passed)
+        } else {
+            passed.or(fresh)
+        };
+        let free_soon = free
+            .filter(|(until, _)| *until <= soon)
+            .map(|(_, worker)| worker);
+        let chosen = oldest_first.or(free_soon).or_else(|| {
+            let mut free = self
+                .workers
+                .by_until(id, false)
+                .take(LANE_ROWS_EXAMINED_MAX);
+            free.find_map(|(_, worker)| {
+                let other = self.workers.get(&WorkerKey { family: id, worker })?;
+                other_lane(spec, other, now).map(|_| worker)
+            })
+        });
+        let wait = |(until, _): (u64, WorkerId), least: u64| until.saturating_sub(least);
+        let waits = [
+            held.map(|held| wait(held, now)),
+            free.map(|free| wait(free, soon)),
+        ];
+        chosen.ok_or_else(|| self.no_worker(row, waits.into_iter().flatten().min()))
+    }
+
+    /// Checks that a number can be claimed: never granted, free, or its grant has passed.
+    fn check_claim(
+        &self,
+        row: &FamilyRow,
+        worker: WorkerId,
+        now: u64,
+    ) -> Result<WorkerId, CommandRejection> {
+        let (spec, family) = (&row.family.spec, row.family.id);
+        let (first, last) = (spec.first_worker, spec.last_worker);
+        let invalid = |text| Err(CommandRejection::Invalid(text));
+        if !(first..=last).contains(&worker) {
+            return invalid(format!(
+                "worker {worker} is outside of {first} to {last}, the workers of family {:?}",
+                spec.name
+            ));
+        }
+        if spec.reserved_range(worker).is_some() {
+            return invalid(format!(
+                "worker {worker} of family {:?} is reserved",
+                spec.name
+            ));
+        }
+        if spec.reuse == WorkerReuse::Never {
+            return invalid(format!(
+                "family {:?} never uses a worker again: acquire one without claiming a number",
+                spec.name
+            ));
+        }
+        match self.workers.get(&WorkerKey { family, worker }) {
+            Some(other) if other.is_held && other.until() > now => {
+                Err(self.worker_held(row, worker, other, 0))
+            }
+            _ => Ok(worker),
+        }
+    }
+
+    fn worker_held(
+        &self,
+        row: &FamilyRow,
+        worker: WorkerId,
+        held: &WorkerRow,
+        ahead: u64,
+    ) -> CommandRejection {
+        let scale = row.family.spec.scale;
+        let free_ms = scale.unix_ms_of(held.until().saturating_sub(ahead));
+        let rejection = IdsRejection::WorkerHeld {
+            worker,
+            holder: held.holder.clone(),
+            until_ms: scale.unix_ms_of(held.until()),
+            wait_ms: free_ms.saturating_sub(self.store_time().high_ms),
+        };
+        rejection.into()
+    }
+
+    fn no_worker(&self, row: &FamilyRow, wait: Option<u64>) -> CommandRejection {
+        let spec = &row.family.spec;
+        let rejection = IdsRejection::NoWorker {
+            family: spec.name.clone(),
+            workers: spec.worker_count(),
+            wait_ms: wait.map(|ticks| ticks.saturating_mul(spec.scale.unit_ms())),
+        };
+        rejection.into()
+    }
+
+    /// Moves the least worker that was never granted above those that were, and reserved ones.
+    pub(super) fn skip_taken_workers(&self, row: &mut FamilyRow) {
+        let (spec, family) = (&row.family.spec, row.family.id);
+        let mut worker = row.next_fresh;
+        while worker <= spec.last_worker {
+            worker = match spec.reserved_range(worker) {
+                Some((_, last)) => WorkerId(last.0 + 1),
+                None if self.workers.get(&WorkerKey { family, worker }).is_some() => {
+                    WorkerId(worker.0 + 1)
+                }
+                None => break,
+            };
+        }
+        row.next_fresh = worker;
+    }
+}
+
+/// Returns the lane on which a worker can continue although its present one is in front of store
+/// time.
+pub(super) fn other_lane(spec: &FamilySpec, row: &WorkerRow, now: u64) -> Option<usize> {
+    let present = row.lane as usize;
+    match spec.lane_policy {
+        LanePolicy::Once => Some(present + 1).filter(|lane| *lane < spec.lanes()),
+        LanePolicy::Reuse => {
+            let passed = |lane: &usize| *lane != present && row.until_of(*lane) <= now;
+            let lanes = (0..spec.lanes()).filter(passed);
+            lanes.min_by_key(|lane| row.until_of(*lane))
+        }
+    }
+}
