@@ -62,7 +62,8 @@ macro_rules! scenarios {
             paused_processes::majority_paused: "two of three stores are paused for 3 D";
             deposed_owner::deposed_owner: "an owner is paused, loses its slots, and continues alone: no number below the new owner's";
             rolling_restart::rolling_restart: "every process is restarted in turn, by accept to a rebuilt binary: no call fails, no window is skipped";
-            rolling_restart::level_1_upgrade: "a cluster of format level 1 is upgraded under load; the older build refuses level 2";
+            rolling_restart::level_1_upgrade: "a cluster of format level 1 is upgraded under load; the older build refuses the new level";
+            rolling_restart::level_2_upgrade: "a cluster of format level 2 is upgraded under load; the older build refuses the new level";
             membership::members: "stores join, leave, lead in turn and are replaced: no call fails";
             membership::invalid_members_rejected: "invalid members are rejected, with the reason";
             disk_faults::disk_faults_of_one_store: "every disk fault on one store of three: one clear line, no call fails";

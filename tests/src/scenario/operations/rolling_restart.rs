@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use seqsvr_core::state::FORMAT_LEVEL_MAX;
 use seqsvr_test_support::history::History;
 use seqsvr_test_support::process::{ServerProcess, release_binary, upgrade_binary};
 use seqsvr_test_support::process_cluster::ProcessCluster;
@@ -90,18 +91,26 @@ pub async fn rolling_restart() -> ScenarioOutcome {
     outcome
 }
 
-/// Environment variable with the path of the newest release binary of format level 1, built from
-/// commit d3f8c75.
-const LEVEL_1_BINARY: &str = "SEQSVR_LEVEL_1_BINARY";
-
-/// Upgrades a cluster of format level 1 under load. A store returns to the older build while the
-/// level is 1. The level rises once all stores run the newer build, and the older build then
-/// refuses their directories.
+/// Upgrades a cluster of format level 1, see [`upgrade_level`].
 pub async fn level_1_upgrade() -> ScenarioOutcome {
+    upgrade_level(1, "SEQSVR_LEVEL_1_BINARY", "d3f8c75").await
+}
+
+/// Upgrades a cluster of format level 2, see [`upgrade_level`].
+pub async fn level_2_upgrade() -> ScenarioOutcome {
+    upgrade_level(2, "SEQSVR_LEVEL_2_BINARY", "9fafefaa").await
+}
+
+/// Upgrades a cluster of an older format level under load. A store returns to the older build while
+/// the level is the old one. The level rises once all stores run the newer build, and the older
+/// build then refuses their directories.
+///
+/// The variable has the path of the newest release binary of that level, built from the commit.
+async fn upgrade_level(old_level: u64, variable: &str, commit: &str) -> ScenarioOutcome {
     let mut outcome = ScenarioOutcome::default();
-    let Some(old) = std::env::var_os(LEVEL_1_BINARY) else {
+    let Some(old) = std::env::var_os(variable) else {
         outcome.note(format!(
-            "skipped: {LEVEL_1_BINARY} names no binary of commit d3f8c75"
+            "skipped: {variable} names no binary of commit {commit}"
         ));
         return outcome;
     };
@@ -122,7 +131,7 @@ pub async fn level_1_upgrade() -> ScenarioOutcome {
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     let before = load.answered_calls();
 
-    // 2. Upgrade two stores, with one return to the older build: the level stays 1.
+    // 2. Upgrade two stores, with one return to the older build: the level stays.
     for (store, to) in [
         (0, release_binary()),
         (1, release_binary()),
@@ -133,19 +142,21 @@ pub async fn level_1_upgrade() -> ScenarioOutcome {
         cluster.wait_until_caught_up(store).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
-    // Older builds do not report the level.
+    // Builds of level 1 do not report the level.
     assert!(
         read_format_levels(&cluster)
             .await
             .iter()
-            .all(|level| *level == Some(1) || level.is_none())
+            .all(|level| *level == Some(old_level) || level.is_none())
     );
 
     // 3. Upgrade the last store: the level rises.
     restart_with_binary(&mut cluster.stores[2], release_binary()).await;
-    wait_until("format level 2 on all stores", TEST_TIMEOUT, async || {
+    let newest = u64::from(FORMAT_LEVEL_MAX);
+    wait_until("the new level on all stores", TEST_TIMEOUT, async || {
         let levels = read_format_levels(&cluster).await;
-        levels.iter().all(|level| *level == Some(2)).then_some(())
+        let is_newest = levels.iter().all(|level| *level == Some(newest));
+        is_newest.then_some(())
     })
     .await;
 
@@ -157,7 +168,7 @@ pub async fn level_1_upgrade() -> ScenarioOutcome {
     }
     outcome.calls_during_fault = load.answered_calls() - before;
 
-    // 5. The older build refuses the directory of level 2, with the reason.
+    // 5. The older build refuses the directory of the new level, with the reason.
     let store = (cluster.leader().await + 1) % 3;
     restart_with_binary(&mut cluster.stores[store], old).await;
     let status = cluster.stores[store].wait_for_exit(TEST_TIMEOUT).await;
@@ -165,7 +176,7 @@ pub async fn level_1_upgrade() -> ScenarioOutcome {
     let last_line = log.lines().last().unwrap_or_default();
     assert!(!status.success(), "{status}: {last_line}");
     assert!(
-        last_line.contains("format version 2 is unknown to this build"),
+        last_line.contains(&format!("format version {newest} is unknown to this build")),
         "{last_line}"
     );
 
