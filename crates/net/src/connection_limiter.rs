@@ -5,6 +5,12 @@
 //! maximum and closes it at once: in the kernel's queue it would look like a server that hangs. The
 //! server also closes a connection that does not begin to speak HTTP/2, or takes no answer that is
 //! due to it. (The server's HTTP/2 pings detect a connection whose other end is gone.)
+//!
+//! Invariant: under TLS callers of other roles leave [`STORE_CONNECTIONS_KEPT`] permits of a
+//! StoreSvr to StoreSvrs. Who a caller is shows only after its handshake, so a caller that finds
+//! only these has the time of a goodbye for it. Schedule that breaks it: holders of client
+//! certificates, or strangers who send half a handshake, open all connections of a store. After
+//! the next break of the network no other store can connect to it, and the leader loses its quorum.
 
 use std::io;
 use std::pin::Pin;
@@ -15,15 +21,19 @@ use std::time::Duration;
 
 use futures::Stream;
 use rustix::io::Errno;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Sleep, sleep, timeout};
 use tonic::transport::server::Connected;
 
 use crate::connection_quota::ConnectionQuota;
+use crate::peer::{Caller, ConnectionPeer, Role};
 use crate::transport::goodbye::{GOODBYE_TIMEOUT, go_away_frames, say_goodbye};
 use crate::transport::{ByteStream, Listener, with_open_files_remedy};
 
+/// Most connections of a StoreSvr that it keeps for StoreSvrs, a quarter of all at most: several for
+/// each other member.
+const STORE_CONNECTIONS_KEPT: usize = 32;
 /// Pause after an accept that failed because descriptors or memory are short.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Most rejected callers that receive the reason at one time; more are just closed.
@@ -42,6 +52,8 @@ pub struct ConnectionLimiter {
     /// What the connections speak, for the log.
     protocol: &'static str,
     connections_max: usize,
+    /// Permits that only StoreSvrs get, under TLS.
+    kept_for_stores: usize,
     permits: Arc<Semaphore>,
     rejection_permits: Arc<Semaphore>,
     rejected: AtomicU64,
@@ -50,9 +62,24 @@ pub struct ConnectionLimiter {
 impl ConnectionLimiter {
     /// Makes the bound: at most `most` connections of this protocol at a time.
     pub fn new(protocol: &'static str, most: usize) -> Arc<ConnectionLimiter> {
+        ConnectionLimiter::keep_for_stores(protocol, most, 0)
+    }
+
+    /// Makes the bound of a StoreSvr, some of whose connections are kept for others.
+    pub fn of_store(protocol: &'static str, most: usize) -> Arc<ConnectionLimiter> {
+        let kept = STORE_CONNECTIONS_KEPT.min(most / 4);
+        ConnectionLimiter::keep_for_stores(protocol, most, kept)
+    }
+
+    fn keep_for_stores(
+        protocol: &'static str,
+        most: usize,
+        kept_for_stores: usize,
+    ) -> Arc<ConnectionLimiter> {
         Arc::new(ConnectionLimiter {
             protocol,
             connections_max: most,
+            kept_for_stores,
             permits: Arc::new(Semaphore::new(most)),
             rejection_permits: Arc::new(Semaphore::new(ConnectionLimiter::rejections_max(most))),
             rejected: AtomicU64::new(0),
@@ -79,6 +106,51 @@ impl ConnectionLimiter {
     /// is reached.
     pub fn try_admit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
+    }
+
+    /// Returns a permit for a caller that may have any role. Only one task of a server calls it, so
+    /// the permits that are kept stay free.
+    fn try_admit_any(&self, peer: &ConnectionPeer) -> Option<OwnedSemaphorePermit> {
+        let kept = match peer.caller() {
+            Caller::Plaintext => 0,
+            _ => self.kept_for_stores,
+        };
+        match self.permits.available_permits() > kept {
+            true => self.try_admit(),
+            false => None,
+        }
+    }
+
+    /// Sends the connection of a StoreSvr to `admitted` once its handshake is complete. Rejects any
+    /// other with `goodbye`.
+    fn admit_store(
+        self: Arc<Self>,
+        mut io: Box<dyn ByteStream>,
+        peer: ConnectionPeer,
+        goodbye: Vec<u8>,
+        admitted: mpsc::Sender<LimitedConnection>,
+    ) {
+        let handshake_permit = self.rejection_permits.clone().try_acquire_owned();
+        let (Ok(handshake_permit), 1..) = (handshake_permit, self.kept_for_stores) else {
+            return self.reject(io, goodbye);
+        };
+        tokio::spawn(async move {
+            // It completes the handshake; without TLS there is none.
+            let opened = timeout(GOODBYE_TIMEOUT, io.flush()).await;
+            let permit = match opened.is_ok_and(|opened| opened.is_ok()) && is_store(&peer) {
+                true => self.try_admit(),
+                false => None,
+            };
+            drop(handshake_permit);
+            match permit {
+                Some(permit) => {
+                    let connection = LimitedConnection::new(io, peer, permit);
+                    // The server stops if no one receives it.
+                    let _ = admitted.send(connection).await;
+                }
+                None => self.reject(io, goodbye),
+            }
+        });
     }
 
     /// Sends `goodbye` to a connection without a permit, in the protocol that it speaks, and closes
@@ -130,41 +202,61 @@ pub fn accept_connections(
     listener: Box<dyn Listener>,
     connections: Arc<ConnectionLimiter>,
 ) -> impl Stream<Item = io::Result<LimitedConnection>> {
-    futures::stream::unfold(
-        (listener, connections),
-        move |(mut listener, connections)| async move {
-            loop {
-                let (io, peer) = match listener.accept().await {
-                    Ok(accepted) => accepted,
-                    Err(error) => {
-                        handle_accept_error(&error).await;
-                        continue;
-                    }
-                };
-                match connections.try_admit() {
-                    Some(permit) => {
-                        let connection = LimitedConnection {
-                            io,
-                            quota: ConnectionQuota::new(peer),
-                            awaited_preface: Some(AwaitedPreface {
-                                missing_bytes: PREFACE_BYTES,
-                                timer: Box::pin(sleep(PREFACE_TIMEOUT)),
-                            }),
-                            _permit: permit,
-                        };
-                        return Some((Ok(connection), (listener, connections)));
-                    }
-                    None => {
-                        let why = format!(
-                            "too many connections: this server takes {} at a time (--connections-max)",
-                            connections.connections_max
-                        );
-                        connections.reject(io, go_away_frames(&why));
-                    }
+    let (admitted, stores) = mpsc::channel(1);
+    let incoming = IncomingConnections {
+        listener,
+        connections,
+        admitted,
+        stores,
+    };
+    futures::stream::unfold(incoming, move |mut incoming| async move {
+        let connection = incoming.next().await;
+        Some((Ok(connection), incoming))
+    })
+}
+
+/// Connections that come to one listener.
+struct IncomingConnections {
+    listener: Box<dyn Listener>,
+    connections: Arc<ConnectionLimiter>,
+    /// Where those of StoreSvrs are sent whose handshake decided on their permit …
+    admitted: mpsc::Sender<LimitedConnection>,
+    /// … and received.
+    stores: mpsc::Receiver<LimitedConnection>,
+}
+
+impl IncomingConnections {
+    async fn next(&mut self) -> LimitedConnection {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                Some(store) = self.stores.recv() => return store,
+                accepted = self.listener.accept() => accepted,
+            };
+            let (io, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    handle_accept_error(&error).await;
+                    continue;
                 }
+            };
+            let connections = &self.connections;
+            if let Some(permit) = connections.try_admit_any(&peer) {
+                return LimitedConnection::new(io, peer, permit);
             }
-        },
-    )
+            let why = format!(
+                "too many connections: this server takes {} at a time (--connections-max)",
+                connections.connections_max
+            );
+            let admitted = self.admitted.clone();
+            let connections = connections.clone();
+            connections.admit_store(io, peer, go_away_frames(&why), admitted);
+        }
+    }
+}
+
+fn is_store(peer: &ConnectionPeer) -> bool {
+    matches!(peer.caller(), Caller::Certified(store) if store.identity().role() == Role::Store)
 }
 
 /// A connection with its permit.
@@ -174,6 +266,24 @@ pub struct LimitedConnection {
     /// Preface still to come; None once it was received.
     awaited_preface: Option<AwaitedPreface>,
     _permit: OwnedSemaphorePermit,
+}
+
+impl LimitedConnection {
+    fn new(
+        io: Box<dyn ByteStream>,
+        peer: ConnectionPeer,
+        permit: OwnedSemaphorePermit,
+    ) -> LimitedConnection {
+        LimitedConnection {
+            io,
+            quota: ConnectionQuota::new(peer),
+            awaited_preface: Some(AwaitedPreface {
+                missing_bytes: PREFACE_BYTES,
+                timer: Box::pin(sleep(PREFACE_TIMEOUT)),
+            }),
+            _permit: permit,
+        }
+    }
 }
 
 /// Bytes that a new connection has to send first, and until when.

@@ -1,4 +1,4 @@
-//! The transports of this crate pass the conformance suite.
+//! The transports of this crate pass the conformance suite, also below a limit of connections.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,6 +23,7 @@ use seqsvr_net::{
     ByteStream, ConnectionLimiter, ConnectionPeer, LimitedConnection, Listener, TcpTransport,
     Transport, accept_connections,
 };
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::transport::server::Connected;
 
 /// TCP whose listeners accept through a limiter.
@@ -95,4 +96,41 @@ async fn tls_transport_conforms() {
 #[tokio::test]
 async fn limited_connections_conform() {
     check_on_loopback(LimitedTransport).await;
+}
+
+/// Schedule: clients hold all connections of a store that they get, and another store connects.
+#[tokio::test]
+async fn store_connects_under_tls_while_others_hold_all_connections() {
+    let pki = tempfile::tempdir().unwrap();
+    let ca = TestCa::new("test");
+    let write = |role: &str| {
+        let uri = format!("seqsvr://test/{role}/n1");
+        let dir = ca.write(&pki.path().join(role), &uri, &["127.0.0.1"]);
+        TlsTransport::from_dir(&dir).unwrap()
+    };
+    let (store, client) = (write("store"), write("client"));
+    let listener = store.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let incoming = accept_connections(listener, ConnectionLimiter::of_store("gRPC", 4));
+    let mut incoming = std::pin::pin!(incoming);
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let caller = client.connect(address.clone()).await.unwrap();
+        open.push((incoming.next().await.unwrap().unwrap(), caller));
+    }
+    let mut caller = store.connect(address).await.unwrap();
+    let calling = async {
+        caller.write_all(b"hi").await?;
+        caller.flush().await
+    };
+    let (admitted, called) = tokio::join!(incoming.next(), calling);
+    called.unwrap();
+    let mut said = [0; 2];
+    admitted
+        .unwrap()
+        .unwrap()
+        .read_exact(&mut said)
+        .await
+        .unwrap();
+    assert_eq!(said, *b"hi");
 }

@@ -124,7 +124,7 @@ impl StoreServer {
             arbiter_due: Notify::new(),
             clock,
             watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
-            connections: ConnectionLimiter::new("gRPC", options.connections_max),
+            connections: ConnectionLimiter::of_store("gRPC", options.connections_max),
             calls,
             backup_permits: Arc::new(Semaphore::new(BACKUPS_MAX)),
             cluster_status: SharedCall::new(STATUS_INTERVAL),
