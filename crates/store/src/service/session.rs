@@ -18,12 +18,17 @@
 //! The check before the proposal only keeps rejected attempts out of the log. If the leader stops
 //! or the caller hangs up between both steps, a session without a holder is left: it expires after
 //! W, and a retry with its nonce is compared again.
+//!
+//! Invariant: a close that was done is answered as done when it is repeated, also under TLS.
+//! Schedule that breaks it: the close applies, and the leader dies before it answers. The AllocSvr
+//! repeats the close at the next leader, which finds no session of that AllocSvr.
 
 use seqsvr_core::command::{Command, HIGH_WATER_MARKS_MAX, OpenSession, Reply, SessionProof};
 use seqsvr_core::ids::{Nonce, SessionId};
+use seqsvr_core::state::State;
 use seqsvr_proto::convert::{high_water_mark_from, u128_from};
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1;
+use seqsvr_proto::v1::{self, Reason};
 
 use crate::context::StoreContext;
 use crate::rpc_errors;
@@ -132,7 +137,17 @@ pub(super) async fn close_session(
         )));
     }
     let session = SessionId(request.session);
-    check_session(context, &sender, session).await?;
+    match check_session(context, &sender, session).await {
+        // As without TLS, it is done if it was done before. It is not proposed: no caller proved
+        // that the session was its own.
+        Err(fault)
+            if fault.reason() == Reason::SessionNotFound
+                && context.node.with_state(|state| has_ended(state, session)) =>
+        {
+            return Ok(v1::CloseSessionResponse::default());
+        }
+        checked => checked?,
+    }
     // The state skips each high-water mark of a slot that the session does not own at its epoch.
     let high_water_marks = request.high_water_marks.iter().map(high_water_mark_from);
     let command = Command::CloseSession {
@@ -142,4 +157,12 @@ pub(super) async fn close_session(
     };
     context.propose(command).await?;
     Ok(v1::CloseSessionResponse::default())
+}
+
+/// Returns whether a session was opened before, and has ended. Then no session gets its id again.
+fn has_ended(state: &State, session: SessionId) -> bool {
+    let was_opened = state
+        .cluster()
+        .is_some_and(|cluster| session.0 < cluster.next_session);
+    was_opened && state.session(session).is_none()
 }

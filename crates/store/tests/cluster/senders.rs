@@ -240,6 +240,13 @@ async fn alloc_server_speaks_for_its_own_name_session_and_slots_only() {
     }
     assert_eq!(read(&mut a1, first).await, before);
     keep_alive(&mut a1, own).await.unwrap();
+
+    // 4. A close whose answer was lost is repeated.
+    for _ in 0..2 {
+        close_session(&mut a1, own, Vec::new(), true).await.unwrap();
+    }
+    let ended = fault(keep_alive(&mut a1, own).await);
+    assert_eq!(ended.reason(), Reason::SessionNotFound, "{ended}");
     store.shutdown().await;
 }
 
