@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
+use tonic::{Code, Status};
 use tower::{Layer, Service};
 
 pub use crate::call_limiter::call_rule::{CallRule, Roles};
 pub use crate::call_limiter::call_shape::CallShape;
-use crate::call_limiter::change_log::ChangeLog;
+pub use crate::call_limiter::change_log::ChangeLog;
 use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
 use crate::call_reservation::{CallCounters, CallReservation, reserve_call};
 use crate::connection_quota::{ConnectionQuota, caller_of};
@@ -33,6 +33,7 @@ pub struct CallLimiter {
     counters: Arc<CallCounters>,
     /// Those of callers of role `store`.
     store_counters: Arc<CallCounters>,
+    changes: ChangeLog,
 }
 
 impl CallLimiter {
@@ -51,6 +52,7 @@ impl CallLimiter {
             other_calls,
             counters: CallCounters::new(bytes_max),
             store_counters: CallCounters::new(STORE_BYTES_MAX),
+            changes: ChangeLog::default(),
         }
     }
 
@@ -72,6 +74,19 @@ impl CallLimiter {
             reservation.reserve_standard_stream()?;
         }
         Ok((rule, reservation))
+    }
+
+    /// Logs a call of operators that was not admitted.
+    fn log_rejection(&self, call: &Request<Body>, code: Code) {
+        let path = call.uri().path();
+        if (self.rule_of)(path).is_some_and(|rule| rule.roles == Roles::OPERATORS) {
+            self.changes.begin(call.extensions(), path).end(code);
+        }
+    }
+
+    /// Returns the log of changes, for those that a rule does not show.
+    pub fn changes(&self) -> ChangeLog {
+        self.changes.clone()
     }
 
     /// Returns the calls under way.
@@ -159,10 +174,17 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (rule, reservation) = match self.limiter.admit(&request) {
             Ok(admitted) => admitted,
-            Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
+            Err(status) => {
+                self.limiter.log_rejection(&request, status.code());
+                return Box::pin(async move { Ok(status.into_http()) });
+            }
         };
         let shape = rule.shape;
-        let change = rule.is_change.then(|| ChangeLog::begin(&request));
+        let begin_change = || {
+            let changes = &self.limiter.changes;
+            changes.begin(request.extensions(), request.uri().path())
+        };
+        let mut change = rule.is_change.then(begin_change);
         let counted = reservation.clone();
         let mut request = request.map(|body| Body::new(RequestBody::new(body, counted, shape)));
         if shape.has_request_stream() {
@@ -172,15 +194,18 @@ where
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = answering.await?;
-            if let Some(change) = change {
-                change.end(&answer);
+            // A stream that has begun ends with its trailers.
+            let has_begun = shape == CallShape::ResponseStream
+                && Status::from_header_map(answer.headers()).is_none();
+            if let Some(change) = change.take_if(|_| !has_begun) {
+                change.end_with(answer.headers());
             }
             Ok(match shape {
                 CallShape::StandardStream
                 | CallShape::Pipe
                 | CallShape::RequestStream
                 | CallShape::ResponseStream => {
-                    answer.map(|body| Body::new(ResponseStream::new(body, reservation)))
+                    answer.map(|body| Body::new(ResponseStream::new(body, reservation, change)))
                 }
                 CallShape::Sequence | CallShape::Unary => {
                     match buffer_response(answer, reservation).await {

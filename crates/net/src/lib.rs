@@ -19,6 +19,7 @@ mod entry_scanner;
 #[cfg(fuzzing)]
 pub mod fuzz;
 mod http2_limits;
+mod line_throttle;
 mod local_sequence;
 mod peer;
 mod shared_call;
@@ -27,8 +28,8 @@ mod transport;
 
 pub use byte_budget::{ByteBudget, add_within};
 pub use call_limiter::{
-    CallLimiter, CallRule, CallShape, LimitedService, RetainedBytes, Roles, STORE_BYTES_MAX,
-    StreamMeter,
+    CallLimiter, CallRule, CallShape, ChangeLog, LimitedService, RetainedBytes, Roles,
+    STORE_BYTES_MAX, StreamMeter,
 };
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};
 pub use channel_pool::{CHANNELS_MAX, ChannelPool};

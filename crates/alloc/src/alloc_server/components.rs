@@ -147,6 +147,7 @@ impl AllocComponents {
                 fast_path,
                 slow_path,
                 batch_items_max,
+                changes: collector.calls.changes(),
             }),
             address_check: Arc::new(AddressCheck::new(shared.clone())),
             shared,

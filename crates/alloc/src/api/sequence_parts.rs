@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use seqsvr_core::routing_table::RoutingTable;
+use seqsvr_net::ChangeLog;
 use seqsvr_proto::cluster_tag::ClusterTagged;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::RoutesRequest;
@@ -19,6 +20,8 @@ pub(crate) struct SequenceParts {
     pub(crate) slow_path: Arc<SlowPath>,
     /// Maximum items of one NextMany or CurrentMany; a larger request is rejected.
     pub(crate) batch_items_max: usize,
+    /// Log of forced raises.
+    pub(crate) changes: ChangeLog,
 }
 
 impl SequenceParts {

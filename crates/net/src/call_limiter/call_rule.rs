@@ -34,6 +34,8 @@ pub struct Roles(u8);
 impl Roles {
     /// Every role.
     pub const ANY: Roles = Roles::new(&Role::ALL);
+    /// That of operators.
+    pub const OPERATORS: Roles = Roles::new(&[Role::Admin]);
 
     /// Returns the set of these roles.
     pub const fn new(roles: &[Role]) -> Roles {

@@ -15,6 +15,7 @@ use tonic::body::Body;
 use tonic::codegen::http::Response;
 
 use crate::call_limiter::call_shape::CallShape;
+use crate::call_limiter::change_log::RequestedChange;
 use crate::call_limiter::message_framing::MessageFraming;
 use crate::call_reservation::CallReservation;
 use crate::connection_quota::UnsentResponse;
@@ -119,13 +120,20 @@ impl http_body::Body for RequestBody {
 pub(crate) struct ResponseStream {
     body: Body,
     _reservation: Arc<CallReservation>,
+    /// The change that ends with it.
+    change: Option<RequestedChange>,
 }
 
 impl ResponseStream {
-    pub(crate) fn new(body: Body, reservation: Arc<CallReservation>) -> ResponseStream {
+    pub(crate) fn new(
+        body: Body,
+        reservation: Arc<CallReservation>,
+        change: Option<RequestedChange>,
+    ) -> ResponseStream {
         ResponseStream {
             body,
             _reservation: reservation,
+            change,
         }
     }
 }
@@ -138,7 +146,14 @@ impl http_body::Body for ResponseStream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(end) = frame.trailers_ref()
+            && let Some(change) = self.change.take()
+        {
+            change.end_with(end);
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

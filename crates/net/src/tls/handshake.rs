@@ -3,21 +3,18 @@
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ServerConfig};
-use tokio::time::{Duration, Instant, timeout};
+use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::first_byte::{NoTls, TlsOnly};
 use super::handshake_error::describe;
 use super::lazy_tls::OpenTls;
+use crate::line_throttle::LineThrottle;
 use crate::peer::{BadIdentity, Certificate, ConnectionPeer, PeerCertificate, Role};
 use crate::transport::ByteStream;
 use crate::transport::goodbye::{GOODBYE_TIMEOUT, insecure_frames, say_goodbye};
-
-/// Minimum time between two lines about refused handshakes of one listener.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Answer to a caller without TLS.
 const TLS_ONLY: &str = "this server speaks TLS only; call it with a certificate (--tls-dir)";
@@ -133,29 +130,13 @@ fn read_certificate(
     }
 }
 
-/// Log of refused handshakes: a line with their number at most once in [`LOG_INTERVAL`], so that a
-/// flood of strangers does not fill it.
+/// Log of refused handshakes.
 #[derive(Default)]
-pub(super) struct RefusalLog(Mutex<Refusals>);
-
-#[derive(Default)]
-struct Refusals {
-    unlogged: u64,
-    last_line: Option<Instant>,
-}
+pub(super) struct RefusalLog(LineThrottle);
 
 impl RefusalLog {
     fn note(&self, error: &io::Error) {
-        let mut refusals = self.0.lock();
-        refusals.unlogged += 1;
-        let now = Instant::now();
-        if refusals
-            .last_line
-            .is_none_or(|last| now - last >= LOG_INTERVAL)
-        {
-            refusals.last_line = Some(now);
-            let refused = std::mem::take(&mut refusals.unlogged);
-            drop(refusals);
+        if let Some(refused) = self.0.count_event() {
             tracing::warn!(%error, refused, "connections refused; the last one");
         }
     }

@@ -61,6 +61,10 @@ async fn secure_dev_serves_only_holders_of_its_certificates() {
         outputs[3].contains("3649 days") && outputs.len() == 4,
         "{outputs:?}"
     );
+    let path = |name: &str| dir.path().join("data/tls").join(name);
+    let admin = path("admin-dev").display().to_string();
+    let forced = ["raise-to", "42", "500", "--force"];
+    run_ok(&[&forced[..], &["--server", &server, "--tls-dir", &admin]].concat());
     let stranger = ["next", "42", "--server", &server];
     let error = expect_failure(clean_command(&stranger), 1);
     assert!(error.contains("this server speaks TLS only"), "{error}");
@@ -71,6 +75,11 @@ async fn secure_dev_serves_only_holders_of_its_certificates() {
         log.contains("speaks no TLS; give it a directory with its certificate"),
         "{log}"
     );
+    let change = log.lines().find(|line| line.contains("RaiseTo with force"));
+    let change = change.expect(&log);
+    for part in ["change requested", "/admin/dev at 127.0.0.1:", "Ok"] {
+        assert!(change.contains(part), "{part}: {change}");
+    }
 
     let (mut dev, banner) = start_dev(dir.path(), "plain", &plain).await;
     assert!(banner.contains("no TLS, no authentication"), "{banner}");
@@ -78,7 +87,6 @@ async fn secure_dev_serves_only_holders_of_its_certificates() {
     assert!(second > 1);
     assert!(dev.stop(TEST_TIMEOUT).await.success());
 
-    let path = |name: &str| dir.path().join("data/tls").join(name);
     let kept = ["ca.pem", "alloc-a1/key.pem", "client-dev/key.pem"];
     let before = kept.map(|name| fs::read(path(name)).unwrap());
     fs::remove_dir_all(path("store-1")).unwrap();
