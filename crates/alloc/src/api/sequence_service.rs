@@ -18,28 +18,21 @@ use seqsvr_proto::v1::{
     Reason, RoutesRequest, RoutingTable,
 };
 use tokio::time::Instant;
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::api::pipe_responses::PipeResponses;
 use crate::api::sequence_parts::SequenceParts;
 use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
-use crate::batch::request_context::{
-    RequestArrival, RequestContext, caller_role, response_deadline,
-};
+use crate::batch::request_context::{RequestArrival, RequestContext, response_deadline};
 use crate::batch::response::BatchResponse;
-use crate::batch::validate::{
-    check_force, parse_raise, require_key, validate_count, validate_namespace_name,
-};
+use crate::batch::validate::{require_key, validate_count, validate_namespace_name};
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
 
 /// Maximum wait of a new Pipe for the first routing table; after it the Pipe is rejected.
 const PIPE_TABLE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Method of a forced raise in the log of changes.
-const FORCED_RAISE: &str = "/seqsvr.v1.Sequence/RaiseTo with force";
 
 /// `Sequence` service of an AllocSvr.
 pub(crate) struct SequenceService(pub(crate) Arc<SequenceParts>);
@@ -204,56 +197,7 @@ impl Sequence for SequenceService {
         &self,
         request: Request<RaiseToRequest>,
     ) -> Result<Response<RaiseToResponse>, Status> {
-        let is_forced = request.get_ref().force;
-        let change = is_forced.then(|| self.0.changes.begin(request.extensions(), FORCED_RAISE));
-        let raised = self
-            .with_metrics(
-                CallMethod::RaiseTo,
-                request,
-                |arrival, request| async move {
-                    self.0.shared.own_cluster.check(request.cluster_tag())?;
-                    validate_namespace_name(&request.namespace)?;
-                    check_force(&request, arrival.share.as_ref())?;
-                    let operation = parse_raise(&request)?;
-                    let item = RequestItem {
-                        key: require_key(request.key_ref())?.into(),
-                        operation,
-                        epoch: request.epoch.unwrap_or(0),
-                    };
-                    let table_version = request.table_version;
-                    let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
-                    // The owner takes a forced raise with the certificate of an operator only, so
-                    // the operator calls it directly.
-                    let is_bound = request.force && caller_role(arrival.share.as_ref()).is_some();
-                    let mut call = arrival.into_context(
-                        request.namespace,
-                        cluster,
-                        table_version,
-                        forwarded,
-                        false,
-                    );
-                    call.forwarded |= is_bound;
-                    match self.serve_slow(call, item).await? {
-                        ItemAnswer::Raised {
-                            value,
-                            had_number,
-                            epoch,
-                        } => Ok(RaiseToResponse {
-                            value,
-                            had_number,
-                            epoch: epoch.0,
-                            routes: self.0.shared.table.routes_since(table_version),
-                            cluster_tag: self.0.shared.own_cluster.tag().0,
-                        }),
-                        _ => Err(mismatched_answer()),
-                    }
-                },
-            )
-            .await;
-        if let Some(change) = change {
-            change.end(raised.as_ref().map_or_else(Status::code, |_| Code::Ok));
-        }
-        raised
+        self.raise(request).await
     }
 
     /// Serves callers within this process; those of other processes get shared bytes, see
@@ -410,7 +354,7 @@ impl SequenceService {
     }
 
     /// Answers an item on the slow path.
-    async fn serve_slow(
+    pub(super) async fn serve_slow(
         &self,
         call: RequestContext,
         item: RequestItem,
@@ -434,6 +378,6 @@ impl SequenceService {
     }
 }
 
-fn mismatched_answer() -> Status {
+pub(super) fn mismatched_answer() -> Status {
     Status::internal("internal error: the answer does not match the request")
 }

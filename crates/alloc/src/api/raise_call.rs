@@ -1,0 +1,74 @@
+//! Raises of a sequence. Forced ones are changes of operators, so each is in the log of changes.
+
+use seqsvr_proto::cluster_tag::ClusterTagged;
+use seqsvr_proto::convert::RequestKey;
+use seqsvr_proto::v1::{RaiseToRequest, RaiseToResponse};
+use tonic::{Code, Request, Response, Status};
+
+use crate::api::sequence_service::{SequenceService, mismatched_answer};
+use crate::batch::item::{ItemAnswer, RequestItem};
+use crate::batch::request_context::caller_role;
+use crate::batch::validate::{check_force, parse_raise, require_key, validate_namespace_name};
+use crate::metrics::call_metrics::CallMethod;
+
+/// Method of a forced raise in the log of changes.
+const FORCED_RAISE: &str = "/seqsvr.v1.Sequence/RaiseTo with force";
+
+impl SequenceService {
+    /// Answers `RaiseTo`.
+    pub(super) async fn raise(
+        &self,
+        request: Request<RaiseToRequest>,
+    ) -> Result<Response<RaiseToResponse>, Status> {
+        let is_forced = request.get_ref().force;
+        let change = is_forced.then(|| self.0.changes.begin(request.extensions(), FORCED_RAISE));
+        let raised = self
+            .with_metrics(
+                CallMethod::RaiseTo,
+                request,
+                |arrival, request| async move {
+                    self.0.shared.own_cluster.check(request.cluster_tag())?;
+                    validate_namespace_name(&request.namespace)?;
+                    check_force(&request, arrival.share.as_ref())?;
+                    let operation = parse_raise(&request)?;
+                    let item = RequestItem {
+                        key: require_key(request.key_ref())?.into(),
+                        operation,
+                        epoch: request.epoch.unwrap_or(0),
+                    };
+                    let table_version = request.table_version;
+                    let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
+                    // The owner takes a forced raise with the certificate of an operator only, so
+                    // the operator calls it directly.
+                    let is_bound = request.force && caller_role(arrival.share.as_ref()).is_some();
+                    let mut call = arrival.into_context(
+                        request.namespace,
+                        cluster,
+                        table_version,
+                        forwarded,
+                        false,
+                    );
+                    call.forwarded |= is_bound;
+                    match self.serve_slow(call, item).await? {
+                        ItemAnswer::Raised {
+                            value,
+                            had_number,
+                            epoch,
+                        } => Ok(RaiseToResponse {
+                            value,
+                            had_number,
+                            epoch: epoch.0,
+                            routes: self.0.shared.table.routes_since(table_version),
+                            cluster_tag: self.0.shared.own_cluster.tag().0,
+                        }),
+                        _ => Err(mismatched_answer()),
+                    }
+                },
+            )
+            .await;
+        if let Some(change) = change {
+            change.end(raised.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        }
+        raised
+    }
+}
