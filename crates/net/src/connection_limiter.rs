@@ -31,8 +31,8 @@ use crate::peer::{Caller, ConnectionPeer, Role};
 use crate::transport::goodbye::{GOODBYE_TIMEOUT, go_away_frames, say_goodbye};
 use crate::transport::{ByteStream, Listener, with_open_files_remedy};
 
-/// Most connections of a StoreSvr that it keeps for StoreSvrs, a quarter of all at most: several for
-/// each other member.
+/// Most connections of a StoreSvr that it keeps for StoreSvrs, a quarter of all at most: several
+/// for each other member.
 const STORE_CONNECTIONS_KEPT: usize = 32;
 /// Pause after an accept that failed because descriptors or memory are short.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);

@@ -12,7 +12,6 @@ mod byte_budget;
 mod call_limiter;
 mod call_reservation;
 mod channel_pool;
-mod connection_failure;
 mod connection_limiter;
 mod connection_quota;
 mod entry_scanner;
@@ -33,7 +32,6 @@ pub use call_limiter::{
 };
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};
 pub use channel_pool::{CHANNELS_MAX, ChannelPool};
-pub use connection_failure::{find_cause, has_no_frames, is_refused};
 pub use connection_limiter::{
     ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,
 };
@@ -46,6 +44,6 @@ pub use peer::{Caller, ConnectionPeer, PeerCertificate};
 pub use shared_call::SharedCall;
 pub use transport::{
     ByteStream, GOODBYE_TIMEOUT, Listener, OPEN_FILES_REMEDY, OpenConnection, PendingConnection,
-    TcpTransport, Transport, connect_lazy, for_role, is_out_of_descriptors, say_goodbye,
-    with_open_files_remedy,
+    TcpTransport, Transport, connect_lazy, find_cause, for_role, has_no_frames,
+    is_out_of_descriptors, is_refused, say_goodbye, with_open_files_remedy,
 };

@@ -4,7 +4,6 @@ pub(crate) mod admin_service;
 pub(crate) mod collector;
 pub(crate) mod grpc_server;
 pub(crate) mod pipe_responses;
-mod raise_call;
 pub(crate) mod relay_client;
 pub(crate) mod routes_service;
 pub(crate) mod sequence_parts;

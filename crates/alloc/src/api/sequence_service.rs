@@ -1,5 +1,7 @@
 //! The `Sequence` service: requests become items, answers become responses.
 
+mod raise_call;
+
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -354,7 +356,7 @@ impl SequenceService {
     }
 
     /// Answers an item on the slow path.
-    pub(super) async fn serve_slow(
+    async fn serve_slow(
         &self,
         call: RequestContext,
         item: RequestItem,
@@ -378,6 +380,6 @@ impl SequenceService {
     }
 }
 
-pub(super) fn mismatched_answer() -> Status {
+fn mismatched_answer() -> Status {
     Status::internal("internal error: the answer does not match the request")
 }

@@ -146,8 +146,8 @@ impl Listener for Arriving {
     }
 }
 
-/// Schedule: holders of other certificates open all connections of a store that they get. Then other
-/// stores connect, and after them once more a client.
+/// Schedule: holders of other certificates open all connections of a store that they get. Then
+/// other stores connect, and after them once more a client.
 #[tokio::test(start_paused = true)]
 async fn stores_find_connections_that_no_other_role_gets() {
     let limiter = ConnectionLimiter::of_store("gRPC", 8);

@@ -17,10 +17,12 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::peer::{ConnectionPeer, Role};
 
+pub use connection_failure::{find_cause, has_no_frames, is_refused};
 pub use goodbye::{GOODBYE_TIMEOUT, say_goodbye};
 pub use open_files::{OPEN_FILES_REMEDY, is_out_of_descriptors, with_open_files_remedy};
 pub use tcp::TcpTransport;
 
+mod connection_failure;
 pub(crate) mod goodbye;
 mod open_files;
 mod tcp;

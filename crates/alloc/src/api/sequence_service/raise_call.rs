@@ -5,7 +5,7 @@ use seqsvr_proto::convert::RequestKey;
 use seqsvr_proto::v1::{RaiseToRequest, RaiseToResponse};
 use tonic::{Code, Request, Response, Status};
 
-use crate::api::sequence_service::{SequenceService, mismatched_answer};
+use super::{SequenceService, mismatched_answer};
 use crate::batch::item::{ItemAnswer, RequestItem};
 use crate::batch::request_context::caller_role;
 use crate::batch::validate::{check_force, parse_raise, require_key, validate_namespace_name};
