@@ -88,17 +88,14 @@ pub enum IdsRejection {
         last: Option<WorkerEpoch>,
     },
     /// The grant would begin, or already reaches, too far in front of store time.
-    #[error(
-        "ids would be of {at} and store time is {now}: retry in {wait} s",
-        at = format_utc_ms(*at_ms), now = format_utc_ms(*now_ms), wait = wait_ms.div_ceil(1_000)
-    )]
+    #[error("{}", too_far_text(*at_ms, *now_ms, *wait_ms))]
     TooFarAhead {
-        /// Time of the first id.
+        /// Time of the first id, or of the end of the grant.
         at_ms: u64,
         /// Store time.
         now_ms: u64,
-        /// Time until a retry may succeed.
-        wait_ms: u64,
+        /// Time until a retry may succeed; None: the grant is not extended.
+        wait_ms: Option<u64>,
     },
     /// The layout has no later tick.
     #[error(
@@ -133,12 +130,27 @@ impl IdsRejection {
     /// Returns the time after which a retry may succeed.
     pub fn retry_after_ms(&self) -> Option<u64> {
         match self {
-            IdsRejection::NoWorker { wait_ms, .. } => *wait_ms,
+            IdsRejection::NoWorker { wait_ms, .. } | IdsRejection::TooFarAhead { wait_ms, .. } => {
+                *wait_ms
+            }
             IdsRejection::WorkerHeld { wait_ms, .. }
-            | IdsRejection::TooFarAhead { wait_ms, .. }
             | IdsRejection::LanesUsedUp { wait_ms, .. } => Some(*wait_ms),
             _ => None,
         }
+    }
+}
+
+fn too_far_text(at_ms: u64, now_ms: u64, wait_ms: Option<u64>) -> String {
+    let (at, now) = (format_utc_ms(at_ms), format_utc_ms(now_ms));
+    match wait_ms {
+        Some(ms) => format!(
+            "ids would be of {at} and store time is {now}: retry in {} s",
+            ms.div_ceil(1_000)
+        ),
+        None => format!(
+            "the grant reaches {at} and store time is {now}: it was set back, or window-max was \
+             lowered; release the worker and acquire again"
+        ),
     }
 }
 

@@ -29,7 +29,9 @@
 //!   ([`RESTORED_TABLE_VERSION`]), so every such caller is sent the new table and rejects it by its
 //!   cluster id;
 //! - a worker is granted for the first time after the backup, to 10:00:10, and is never granted in
-//!   the restored state, where it begins at 10:00:02: the margin is also the floor of each family;
+//!   the restored state, where it begins at 10:00:02: the margin is also the floor of each family.
+//!   Its first holder still runs, and renews what another one got at the same epoch: epochs of all
+//!   workers without a row are lifted too ([`super::FamilyRow::epoch_floor`]);
 //! - a section is opened after the backup, and after the restore `current` answers `never` for it:
 //!   a restored cluster's sections begin one number above the floor ([`State::unopened_max_seq`]).
 

@@ -105,6 +105,8 @@ pub struct FamilyRow {
     /// Least worker that was never granted and is not reserved; above the last worker if there is
     /// none. Never falls.
     pub next_fresh: WorkerId,
+    /// Epoch above which each worker begins; raised by a restore only.
+    pub epoch_floor: WorkerEpoch,
 }
 
 /// A worker that was granted.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use seqsvr_core::command::{Batch, Command, Reply};
+use seqsvr_core::command::{Batch, Command, CommandRejection, Reply};
 use seqsvr_core::family::{
-    AcquireWorker, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, LanePolicy, WorkerGrant,
-    WorkerReuse,
+    AcquireWorker, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection, LanePolicy,
+    WorkerGrant, WorkerReuse,
 };
 use seqsvr_core::ids::{ClusterId, FamilyId, Nonce, WorkerEpoch, WorkerId, WorkerKey};
 use seqsvr_core::layout::TickScale;
@@ -124,7 +124,16 @@ impl IdWorld {
                 | IdsCommand::RevokeWorker { .. }
                 | IdsCommand::SetTime { .. }
         );
-        let same = retry == reply || is_fenced && matches!(retry, Reply::Rejected(_));
+        // The first renewal reached the end of the layout.
+        let exhausted = matches!(
+            (&command, &retry),
+            (
+                IdsCommand::RenewWorker { .. },
+                Reply::Rejected(CommandRejection::Ids(IdsRejection::TimeExhausted { .. }))
+            )
+        );
+        let ended = exhausted || is_fenced && matches!(retry, Reply::Rejected(_));
+        let same = retry == reply || ended;
         prop_assert!(same, "{:?}: first {:?}, then {:?}", command, reply, retry);
         prop_assert!(
             touched.is_empty(),

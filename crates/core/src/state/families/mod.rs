@@ -28,7 +28,7 @@ use crate::family::{
     FAMILIES_MAX, Family, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
     validate_family, validate_limits,
 };
-use crate::ids::{FamilyId, WorkerId, WorkerKey};
+use crate::ids::{FamilyId, WorkerEpoch, WorkerId, WorkerKey};
 
 /// Format level that introduced families.
 const FAMILIES_LEVEL: u32 = 3;
@@ -56,7 +56,7 @@ impl State {
 
     /// Returns the rows of a family's workers in order.
     pub fn workers(&self, family: FamilyId) -> impl Iterator<Item = (WorkerId, &WorkerRow)> {
-        self.workers.of_family(family)
+        self.workers.of_family(family, WorkerId(0))
     }
 
     pub(super) fn apply_ids(
@@ -129,6 +129,7 @@ impl State {
             family,
             floor: 0,
             next_fresh: spec.first_worker,
+            epoch_floor: WorkerEpoch(0),
         };
         self.skip_taken_workers(&mut row);
         self.put_family(row, touched);

@@ -34,6 +34,7 @@ impl State {
             let floor = first_tick_from(spec.scale, ids_from_ms).min(spec.end_tick());
             let mut lifted = FamilyRow {
                 floor: row.floor.max(floor),
+                epoch_floor: lift_epoch(row.epoch_floor, margins.epoch)?,
                 ..row.clone()
             };
             lifted.family.version = table_version;
@@ -59,13 +60,19 @@ fn first_tick_from(scale: TickScale, unix_ms: u64) -> u64 {
 
 /// Returns the worker free, under an epoch that was never used.
 fn lift_worker(worker: &WorkerRow, floor: u64, margin: u64) -> Result<WorkerRow, RestoreError> {
-    let epoch = worker.epoch.0.checked_add(margin + 1);
-    let epoch = epoch.ok_or(RestoreError::TooLarge(RestoreMargin::Epoch))?;
     let untils = worker.untils.iter().map(|until| (*until).max(floor));
     Ok(WorkerRow {
-        epoch: WorkerEpoch(epoch),
+        epoch: lift_epoch(worker.epoch, margin)?,
         is_held: false,
         untils: untils.collect(),
         ..worker.clone()
     })
+}
+
+/// Returns an epoch above all that the old cluster reached from this one.
+fn lift_epoch(epoch: WorkerEpoch, margin: u64) -> Result<WorkerEpoch, RestoreError> {
+    let lifted = epoch.0.checked_add(margin + 1);
+    Ok(WorkerEpoch(
+        lifted.ok_or(RestoreError::TooLarge(RestoreMargin::Epoch))?,
+    ))
 }

@@ -17,6 +17,10 @@ use super::super::{FamilyRow, RowKey, State, TimeRow};
 use crate::command::{CommandRejection, Reply};
 use crate::family::IdsRejection;
 
+/// Last millisecond of the year 9999. No clock is right above it, and time that is there by mistake
+/// can still be set back.
+const TIME_MS_MAX: u64 = 253_402_300_799_999;
+
 impl State {
     /// Returns store time; the epoch of Unix before it was first set.
     pub fn store_time(&self) -> TimeRow {
@@ -30,7 +34,7 @@ impl State {
         touched: &mut BTreeSet<RowKey>,
     ) -> CommandOutcome {
         let time = self.store_time();
-        if resets == time.resets && now_ms > time.high_ms {
+        if resets == time.resets && now_ms > time.high_ms && now_ms <= TIME_MS_MAX {
             self.put_time(now_ms, resets, touched);
         }
         Ok(Reply::Done)
@@ -42,6 +46,11 @@ impl State {
         resets: u64,
         touched: &mut BTreeSet<RowKey>,
     ) -> CommandOutcome {
+        if now_ms > TIME_MS_MAX {
+            return Err(CommandRejection::Invalid(format!(
+                "store time {now_ms} ms is after the year 9999: give a time as Unix milliseconds"
+            )));
+        }
         let time = self.store_time();
         if resets != time.resets {
             return Err(IdsRejection::TimeWasSet(time.resets).into());
@@ -61,7 +70,7 @@ impl State {
         let before_epoch = || IdsRejection::TooFarAhead {
             at_ms: scale.epoch_ms(),
             now_ms,
-            wait_ms: scale.epoch_ms() - now_ms,
+            wait_ms: Some(scale.epoch_ms() - now_ms),
         };
         Ok(scale.tick_at(now_ms).ok_or_else(before_epoch)?)
     }

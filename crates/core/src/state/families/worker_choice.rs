@@ -7,6 +7,8 @@
 //!
 //! There is no timer and no arbiter: a holder that is gone is one whose ticks have passed.
 
+use std::cmp::Reverse;
+
 use super::super::{FamilyRow, State, WorkerRow};
 use crate::command::CommandRejection;
 use crate::family::{AcquireWorker, FamilySpec, IdsRejection, LanePolicy, WorkerReuse};
@@ -30,8 +32,11 @@ impl State {
         let (spec, id) = (&row.family.spec, row.family.id);
         let ahead = spec.ticks_of_ms(row.family.limits.ahead_ms);
         let soon = now.saturating_add(ahead);
+        let last_of = |is_held| self.workers.of_holder(id, &request.holder, is_held).next();
+        let own = [last_of(true), last_of(false)].into_iter().flatten();
+        let own = own.min_by_key(|(worker, row)| (Reverse(row.until()), *worker));
         if spec.sticky
-            && let Some((worker, own)) = self.workers.of_holder(id, &request.holder).next()
+            && let Some((worker, own)) = own
         {
             return match own.is_held && own.until() > soon {
                 true => Err(self.worker_held(row, worker, own, ahead)),
@@ -57,10 +62,11 @@ impl State {
             .filter(|(until, _)| *until <= soon)
             .map(|(_, worker)| worker);
         let chosen = oldest_first.or(free_soon).or_else(|| {
-            let mut free = self
-                .workers
-                .by_until(id, false)
-                .take(LANE_ROWS_EXAMINED_MAX);
+            let most = match spec.lanes() {
+                1 => 0,
+                _ => LANE_ROWS_EXAMINED_MAX,
+            };
+            let mut free = self.workers.by_until(id, false).take(most);
             free.find_map(|(_, worker)| {
                 let other = self.workers.get(&WorkerKey { family: id, worker })?;
                 other_lane(spec, other, now).map(|_| worker)
@@ -142,14 +148,16 @@ impl State {
     pub(super) fn skip_taken_workers(&self, row: &mut FamilyRow) {
         let (spec, family) = (&row.family.spec, row.family.id);
         let mut worker = row.next_fresh;
+        // One walk and no search for each: millions may have been claimed. None is passed again.
+        let taken = self.workers.of_family(family, worker);
+        let mut taken = taken.map(|(worker, _)| worker).peekable();
         while worker <= spec.last_worker {
-            worker = match spec.reserved_range(worker) {
-                Some((_, last)) => WorkerId(last.0 + 1),
-                None if self.workers.get(&WorkerKey { family, worker }).is_some() => {
-                    WorkerId(worker.0 + 1)
-                }
+            let used = taken.next_if_eq(&worker);
+            let reserved = || spec.reserved_range(worker).map(|(_, last)| last);
+            match used.or_else(reserved) {
+                Some(last) => worker = WorkerId(last.0 + 1),
                 None => break,
-            };
+            }
         }
         row.next_fresh = worker;
     }

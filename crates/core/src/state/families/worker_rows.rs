@@ -14,8 +14,9 @@ use crate::ids::{FamilyId, Nonce, WorkerId, WorkerKey};
 
 /// Family, whether the worker is held, first tick after its grant, worker.
 type UntilKey = (FamilyId, bool, u64, WorkerId);
-/// Family, hash of the holder's name, first tick after the grant from the last one down, worker.
-type HolderKey = (FamilyId, u64, Reverse<u64>, WorkerId);
+/// Family, hash of the holder's name, whether the worker is free, first tick after the grant from
+/// the last one down, worker.
+type HolderKey = (FamilyId, u64, bool, Reverse<u64>, WorkerId);
 
 /// All workers ever granted, except numbers that are never granted again. Its copies are cheap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,12 +59,12 @@ impl WorkerRows {
         self.by_nonce.remove(&(key.family, old.nonce));
     }
 
-    /// Returns the rows of a family.
+    /// Returns the rows of a family, from a worker on.
     pub(super) fn of_family(
         &self,
         family: FamilyId,
+        worker: WorkerId,
     ) -> impl Iterator<Item = (WorkerId, &WorkerRow)> {
-        let worker = WorkerId(0);
         let rows = self.rows.iter_from(WorkerKey { family, worker });
         let rows = rows.take_while(move |(key, _)| key.family == family);
         rows.map(|(key, row)| (key.worker, row))
@@ -89,17 +90,19 @@ impl WorkerRows {
             .map(|(_, _, until, worker)| (until, worker))
     }
 
-    /// Returns the workers whose holder has or last had a name, from the last end of a grant down.
+    /// Returns the workers that a name holds, or those that it held last, from the last end of a
+    /// grant down. Apart, so that a name that acquires and releases all day is no long walk.
     pub(super) fn of_holder<'a>(
         &'a self,
         family: FamilyId,
         holder: &'a str,
+        is_held: bool,
     ) -> impl Iterator<Item = (WorkerId, &'a WorkerRow)> {
         let hash = xxh3_64(holder.as_bytes());
-        let first = (family, hash, Reverse(u64::MAX), WorkerId(0));
+        let first = (family, hash, !is_held, Reverse(u64::MAX), WorkerId(0));
         let keys = self.by_holder.iter_from(first).map(|(key, ())| *key);
-        let keys = keys.take_while(move |key| (key.0, key.1) == (family, hash));
-        let rows = keys.filter_map(move |(_, _, _, worker)| {
+        let keys = keys.take_while(move |key| (key.0, key.1, key.2) == (family, hash, !is_held));
+        let rows = keys.filter_map(move |(_, _, _, _, worker)| {
             let row = self.rows.get(&WorkerKey { family, worker })?;
             Some((worker, row))
         });
@@ -113,5 +116,11 @@ fn until_key(key: WorkerKey, row: &WorkerRow) -> UntilKey {
 
 fn holder_key(key: WorkerKey, row: &WorkerRow) -> HolderKey {
     let hash = xxh3_64(row.holder.as_bytes());
-    (key.family, hash, Reverse(row.until()), key.worker)
+    (
+        key.family,
+        hash,
+        !row.is_held,
+        Reverse(row.until()),
+        key.worker,
+    )
 }

@@ -29,7 +29,7 @@ use crate::command::{CommandRejection, Reply};
 use crate::family::{
     AcquireWorker, IdsRejection, LanePolicy, WorkerGrant, WorkerReuse, validate_holder,
 };
-use crate::ids::{WorkerEpoch, WorkerId, WorkerKey};
+use crate::ids::{Nonce, WorkerEpoch, WorkerId, WorkerKey};
 
 /// Most workers that one acquisition gives up for good, of a family that grants each number once.
 /// More than one, so that a flood of holders that are gone leaves no rows.
@@ -42,10 +42,20 @@ impl State {
         touched: &mut BTreeSet<RowKey>,
     ) -> CommandOutcome {
         validate_holder(&request.holder).map_err(CommandRejection::Invalid)?;
+        if request.nonce == Nonce(0) {
+            return Err(CommandRejection::Invalid(String::from(
+                "an acquisition needs a random nonce, and 0 is none",
+            )));
+        }
         let mut family = self.find_family_row(request.family)?.clone();
         if let Some(key) = self.workers.find_nonce(request.family, request.nonce)
             && let Some(row) = self.workers.get(&key)
         {
+            if row.holder != request.holder {
+                return Err(CommandRejection::Invalid(String::from(
+                    "the nonce is of an acquisition under another name: use a random one for each",
+                )));
+            }
             return match row.is_held {
                 true => Ok(self.grant_of(key, row)),
                 // It was released or revoked since.
@@ -145,17 +155,20 @@ impl State {
         let most = u64::from(limits.ahead_ms) + u64::from(limits.window_max_ms);
         let most = now.saturating_add(most / spec.scale.unit_ms());
         if row.until() > most {
-            // Store time was set back: another acquisition may choose another lane.
+            // Store time was set back, or the longest window was lowered: another acquisition may
+            // choose another lane.
             let rejection = IdsRejection::TooFarAhead {
                 at_ms: spec.scale.unix_ms_of(row.until()),
                 now_ms: self.store_time().high_ms,
-                wait_ms: (row.until() - most).saturating_mul(spec.scale.unit_ms()),
+                wait_ms: None,
             };
             return Err(rejection.into());
         }
-        let until = now
-            .saturating_add(window_ticks(family, window_ms))
-            .min(spec.end_tick());
+        let until = now.saturating_add(window_ticks(family, window_ms));
+        if row.until() == spec.end_tick() && until > spec.end_tick() {
+            return Err(time_exhausted(family));
+        }
+        let until = until.min(spec.end_tick());
         if until > row.until() {
             let mut row = row.clone();
             row.set_until(until);
@@ -236,9 +249,8 @@ impl State {
         now: u64,
     ) -> Result<(), CommandRejection> {
         let max = family.family.limits.workers_per_holder;
-        let rows = self.workers.of_holder(family.family.id, holder);
-        let not_passed = rows.take_while(|(_, row)| row.until() > now);
-        let held = not_passed.filter(|(_, row)| row.is_held);
+        let held = self.workers.of_holder(family.family.id, holder, true);
+        let held = held.take_while(|(_, row)| row.until() > now);
         match held.take(max as usize).count() < max as usize {
             true => Ok(()),
             false => {
@@ -268,8 +280,9 @@ impl State {
     ) -> CommandRejection {
         let (spec, now_ms) = (&family.family.spec, self.store_time().high_ms);
         let at_ms = spec.scale.unix_ms_of(from);
-        let ahead_ms = u64::from(family.family.limits.ahead_ms);
-        let wait_ms = at_ms.saturating_sub(now_ms).saturating_sub(ahead_ms);
+        let ahead = spec.ticks_of_ms(family.family.limits.ahead_ms);
+        let free_ms = spec.scale.unix_ms_of(from.saturating_sub(ahead));
+        let wait_ms = free_ms.saturating_sub(now_ms);
         let lanes = spec.lanes() as u32;
         let is_last = lanes > 1 && spec.lane_policy == LanePolicy::Once && row.lane + 1 == lanes;
         let rejection = match is_last {
@@ -281,7 +294,7 @@ impl State {
             false => IdsRejection::TooFarAhead {
                 at_ms,
                 now_ms,
-                wait_ms,
+                wait_ms: Some(wait_ms),
             },
         };
         rejection.into()
@@ -298,7 +311,7 @@ fn fresh_row(family: &FamilyRow, request: &AcquireWorker) -> WorkerRow {
         LanePolicy::Once => 0,
     };
     WorkerRow {
-        epoch: WorkerEpoch(0),
+        epoch: family.epoch_floor,
         holder: String::new(),
         is_held: false,
         nonce: request.nonce,

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::family::{
-    AcquireWorker, FAMILIES_MAX, FamilyLimits, FamilySpec, IdsCommand, IdsRejection, LanePolicy,
-    WorkerGrant, WorkerReuse,
+    AcquireWorker, FAMILIES_MAX, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
+    LanePolicy, WorkerGrant, WorkerReuse,
 };
 use crate::ids::{FamilyId, WorkerEpoch, WorkerId, WorkerKey};
 use crate::layout::TickScale;
 use crate::state::restore::{RestoreError, RestoreMargins};
+
+mod edges;
 
 const FAMILY: FamilyId = FamilyId(1);
 
@@ -159,7 +161,7 @@ fn grant_begins_above_all_that_was_granted_at_any_time() {
     let far = IdsRejection::TooFarAhead {
         at_ms: 69_000,
         now_ms: 58_500,
-        wait_ms: 9_500,
+        wait_ms: Some(9_500),
     };
     assert_eq!(rejected(state.acquire(3, "c", Some(7))), far);
     assert_eq!(far.retry_after_ms(), Some(9_500));

@@ -127,6 +127,7 @@ pub(super) fn id_rows() -> [(RowKey, StateRow); 3] {
         family,
         floor: 4_000_000_000,
         next_fresh: WorkerId(6),
+        epoch_floor: WorkerEpoch(3),
     };
     let row = WorkerRow {
         epoch: EPOCH,
