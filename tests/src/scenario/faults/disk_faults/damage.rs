@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use seqsvr_core::state::FORMAT_LEVEL_MAX;
+
 /// A stopped store's directory, and early copies.
 pub(super) struct DamagePoint<'a> {
     /// The directory to damage.
@@ -24,6 +26,10 @@ pub(super) struct DamageCase {
     /// Other parts of the text.
     pub(super) expected_texts: &'static [&'static str],
 }
+
+/// The first version above the newest format level, as the expected texts name it.
+const NEWER_VERSION: u8 = 4;
+const _: () = assert!(NEWER_VERSION as u32 == FORMAT_LEVEL_MAX + 1);
 
 const RESTORE_ADVICE: &str = "Nothing was changed. Restore";
 
@@ -59,7 +65,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
     DamageCase {
         name: "identity, newer format",
         damage: |p| write_newer_version(&p.data.join("identity")),
-        expected_texts: &["format version 3 is unknown to this build", "newer build"],
+        expected_texts: &["format version 4 is unknown to this build", "newer build"],
     },
     DamageCase {
         name: "log, a bit",
@@ -109,7 +115,7 @@ pub(super) const AUTHORITATIVE_DAMAGE: &[DamageCase] = &[
             write_newer_version(&newest_log_file(&p.data));
             p.data.join("log")
         },
-        expected_texts: &["format version 3 is unknown to this build", "newer build"],
+        expected_texts: &["format version 4 is unknown to this build", "newer build"],
     },
     DamageCase {
         name: "snapshot that is none",
@@ -248,8 +254,7 @@ fn write_newer_version(path: &Path) -> PathBuf {
     let mut bytes = fs::read(path).unwrap();
     let is_head = |head: &[u8]| crc32(&head[..5]).to_be_bytes() == head[5..9];
     let at = bytes.windows(9).position(is_head).unwrap();
-    // The first version above the newest format level.
-    bytes[at] = 3;
+    bytes[at] = NEWER_VERSION;
     let head = crc32(&bytes[at..at + 5]);
     bytes[at + 5..at + 9].copy_from_slice(&head.to_be_bytes());
     fs::write(path, bytes).unwrap();
