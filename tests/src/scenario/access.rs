@@ -4,6 +4,8 @@
 //! The same attacks are made on a cluster without TLS, where they succeed, so that the test would
 //! see them. Checked under TLS: no call of a caller fails, the history holds, no lease is lost.
 
+mod silent_connections;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,6 +121,12 @@ pub async fn strangers_change_nothing() -> ScenarioOutcome {
         },
     ];
 
+    let leader = cluster.leader().await;
+    let silent = tokio::spawn(silent_connections::hold_handshakes(
+        cluster.store_addresses[leader].clone(),
+        cluster.stores[leader].pid(),
+        strangers[3].transport.clone(),
+    ));
     check_dashboard(&cluster).await;
 
     // 3. No forged command reaches the state.
@@ -137,7 +145,10 @@ pub async fn strangers_change_nothing() -> ScenarioOutcome {
     // 4. The other AllocSvr speaks for itself only, and does what is its own.
     forge_as_sibling(&cluster, &client).await;
 
-    // 5. Half-sent messages of all of them at once stop no renewal.
+    // 5. Handshakes that are never completed delay no other.
+    outcome.note(silent.await.expect("as checked there"));
+
+    // 6. Half-sent messages of all of them at once stop no renewal.
     let holds = strangers
         .iter()
         .map(|stranger| hold_messages(&cluster.store_addresses, &stranger.transport));
@@ -155,7 +166,7 @@ pub async fn strangers_change_nothing() -> ScenarioOutcome {
     let report = history.check();
     assert_eq!(report.answered_calls(), summary.answered);
 
-    // 6. The section has its numbers also after its owner is gone.
+    // 7. The section has its numbers also after its owner is gone.
     kill_owner(&mut cluster, &client).await;
     let again = client.with_deadline(TEST_TIMEOUT).default_namespace();
     let first = again.next(VICTIM).await.expect("the other AllocSvr serves");

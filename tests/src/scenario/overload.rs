@@ -179,7 +179,7 @@ async fn first_event(raw: &mut RawHttp2) -> Option<Http2Event> {
 
 /// Returns whether this process may open `files` files. Raises its limit if necessary, as the
 /// servers raise theirs.
-fn try_raise_file_limit(files: u64) -> bool {
+pub(super) fn try_raise_file_limit(files: u64) -> bool {
     let now = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: Some(files),
