@@ -91,12 +91,12 @@ pub async fn rolling_restart() -> ScenarioOutcome {
     outcome
 }
 
-/// Upgrades a cluster of format level 1, see [`upgrade_level`].
+/// Upgrades a cluster of format level 1, see `upgrade_level`.
 pub async fn level_1_upgrade() -> ScenarioOutcome {
     upgrade_level(1, "SEQSVR_LEVEL_1_BINARY", "d3f8c75").await
 }
 
-/// Upgrades a cluster of format level 2, see [`upgrade_level`].
+/// Upgrades a cluster of format level 2, see `upgrade_level`.
 pub async fn level_2_upgrade() -> ScenarioOutcome {
     upgrade_level(2, "SEQSVR_LEVEL_2_BINARY", "9fafefaa").await
 }
