@@ -7,7 +7,7 @@
 //! - generation and epoch never fall; (slot, epoch) names one session permanently;
 //! - no number above a generation's base was ever given to an older generation, unless that
 //!   generation handed it back by its true high-water mark;
-//! - a tick of a lane of a worker is granted to one worker epoch only, permanently ([families]).
+//! - a tick of a lane of a worker is granted to one worker epoch only, permanently (`families`).
 
 mod apply;
 mod families;
