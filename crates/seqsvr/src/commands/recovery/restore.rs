@@ -189,7 +189,7 @@ fn margin_advice_at(backup: &StateBackup, now: u64) -> String {
     ));
     lines.extend(least.ids_from_ms.map(|least_ms| {
         format!(
-            "  --ids-from TIME     a moment after all ticks that holders of workers can have been granted, such as the present time plus the longest window: {} or later. One that is too late only delays ids until then",
+            "  --ids-from TIME     a moment after all ticks that holders of workers can have been granted, with all holders stopped: the present time, plus the longest window and ahead of all families, plus the time by which the clocks of the old stores may have been ahead; {} or later. One that is too late only delays ids until then",
             format_utc_ms(least_ms)
         )
     }));
