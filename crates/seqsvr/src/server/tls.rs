@@ -117,10 +117,7 @@ impl ServerTls {
 
     /// Returns what commands to this server need, for those that a server prints.
     pub(crate) fn command_flag(&self) -> &'static str {
-        match self.is_on() {
-            true => " --tls-dir DIR",
-            false => "",
-        }
+        command_flag(self.is_on())
     }
 
     /// Returns the protection of the gRPC port, for the banner; None: there is none.
@@ -131,6 +128,14 @@ impl ServerTls {
             "TLS 1.3 for gRPC as {}, for {days} days more; other endpoints: loopback only",
             dir.identity()
         ))
+    }
+}
+
+/// Returns what printed commands need.
+pub(crate) fn command_flag(has_tls: bool) -> &'static str {
+    match has_tls {
+        true => " --tls-dir DIR",
+        false => "",
     }
 }
 

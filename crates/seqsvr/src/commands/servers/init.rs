@@ -39,6 +39,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::cli;
 use crate::output::exit_code::{BadInput, ServerUnavailable};
 use crate::output::{log, stdout};
+use crate::server::tls::command_flag;
 
 /// Maximum time of one request for the identity of a store; after it, it is sent again.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -84,11 +85,7 @@ pub(crate) async fn run(args: cli::InitArgs) -> anyhow::Result<()> {
     log::log_unfiltered(format_args!(
         "the cluster with the id above {is_new}; start its AllocSvrs: seqsvr alloc --name a1 --stores {}{}",
         stores.join(","),
-        if args.tls_dir.is_some() {
-            " --tls-dir DIR"
-        } else {
-            ""
-        }
+        command_flag(args.tls_dir.is_some())
     ));
     Ok(())
 }
