@@ -54,9 +54,13 @@ impl State {
         self.workers.get(&key)
     }
 
-    /// Returns the rows of a family's workers in order.
-    pub fn workers(&self, family: FamilyId) -> impl Iterator<Item = (WorkerId, &WorkerRow)> {
-        self.workers.of_family(family, WorkerId(0))
+    /// Returns the rows of a family's workers in order, from the number `first` on.
+    pub fn workers(
+        &self,
+        family: FamilyId,
+        first: WorkerId,
+    ) -> impl Iterator<Item = (WorkerId, &WorkerRow)> {
+        self.workers.of_family(family, first)
     }
 
     pub(super) fn apply_ids(

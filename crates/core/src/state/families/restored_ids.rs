@@ -3,7 +3,7 @@
 use super::super::restore::{RestoreError, RestoreMargin, RestoreMargins};
 use super::super::{FamilyRow, State, WorkerRow};
 use crate::family::WorkerReuse;
-use crate::ids::{WorkerEpoch, WorkerKey};
+use crate::ids::{WorkerEpoch, WorkerId, WorkerKey};
 use crate::layout::TickScale;
 
 /// Time by which a holder may have been granted ticks after the last reading that a backup holds.
@@ -40,7 +40,7 @@ impl State {
             lifted.family.version = table_version;
             new.families.insert(id, lifted);
             // A number that is never granted again needs no row.
-            let workers = self.workers(id);
+            let workers = self.workers(id, WorkerId(0));
             let workers = workers.filter(|_| spec.reuse == WorkerReuse::Oldest);
             for (worker, row) in workers {
                 let key = WorkerKey { family: id, worker };

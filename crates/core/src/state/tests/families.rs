@@ -226,7 +226,7 @@ fn number_of_a_family_that_reuses_none_is_granted_once() {
     let mut state = cluster_of(spec);
     assert_eq!(granted(state.acquire(1, "a", None)).0, 0);
     assert_eq!(state.release(0, 1, 50_000), Reply::Done);
-    assert_eq!(state.workers(FAMILY).count(), 0);
+    assert_eq!(state.workers(FAMILY, WorkerId(0)).count(), 0);
     let mut state = State::from_rows(state.rows()).unwrap();
     assert_eq!(granted(state.acquire(2, "a", None)).0, 1);
     state.at(90_000);
