@@ -27,6 +27,7 @@ use crate::clock::ArbiterClock;
 use crate::proposer::{ProposalError, Proposer};
 use crate::read_index::{ConfirmedRequest, ReadIndexBatcher, ReadIndexError};
 use crate::rpc_errors;
+use crate::store_time::{LeaderView, StoreTime};
 
 /// Most Watch streams at a time; the store rejects more.
 pub(crate) const WATCH_STREAMS_MAX: usize = 8_192;
@@ -49,6 +50,7 @@ pub(crate) struct StoreContext {
     /// Makes the arbiter tick at once.
     pub(crate) arbiter_due: Notify,
     pub(crate) clock: ArbiterClock,
+    pub(crate) store_time: StoreTime,
     pub(crate) watch_permits: Arc<Semaphore>,
     pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) calls: CallLimiter,
@@ -212,9 +214,30 @@ impl StoreContext {
         (arbiter.draining_sessions(), planned as u32)
     }
 
+    /// Returns what store time needs to know of this term; None: this store does not lead, or has
+    /// not applied what came before.
+    pub(crate) fn leader_view(&self) -> Option<LeaderView> {
+        let term = self.leadership().ready_term?;
+        let voters = self.node.members().into_iter();
+        Some(LeaderView {
+            term,
+            time: self.node.with_state(State::store_time),
+            own_id: self.node.identity().node,
+            voters: voters.filter(|m| m.is_voter).map(|m| m.id).collect(),
+        })
+    }
+
     /// Writes one log entry: the proposer's way into Raft.
-    pub(crate) async fn write_entry(&self, batch: Batch) -> Result<Vec<Reply>, ProposalError> {
-        self.node.propose(batch).await.map_err(|e| match e {
+    pub(crate) async fn write_entry(&self, mut batch: Batch) -> Result<Vec<Reply>, ProposalError> {
+        let is_stamped = self.store_time.stamp(&mut batch, || self.leader_view());
+        let written = self.node.propose(batch).await;
+        let replies = written.map(|mut replies| {
+            if is_stamped && !replies.is_empty() {
+                replies.remove(0);
+            }
+            replies
+        });
+        replies.map_err(|e| match e {
             ProposeError::NotLeader { leader } => ProposalError::NotLeader {
                 leader: to_address(leader),
             },

@@ -61,6 +61,7 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         | "/seqsvr.v1.Raft/PreVote"
         | "/seqsvr.v1.Raft/TransferLeader"
         | "/seqsvr.v1.Raft/ProposeInit" => (Unary, STORES),
+        "/seqsvr.v1.Store/Clock" => (Unary, STORES),
         "/seqsvr.v1.Raft/InstallSnapshot" => (RequestStream, STORES),
         "/seqsvr.v1.Store/OpenSession"
         | "/seqsvr.v1.Store/KeepAlive"

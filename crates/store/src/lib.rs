@@ -17,10 +17,10 @@
 
 mod address_check;
 pub mod arbiter;
-mod arbiter_driver;
 pub mod clock;
 mod connection_server;
 mod context;
+mod drivers;
 mod error;
 mod grpc_server;
 mod metrics;
@@ -30,6 +30,7 @@ pub mod read_index;
 mod rpc_errors;
 mod service;
 mod store_server;
+mod store_time;
 
 #[cfg(sim)]
 pub use seqsvr_raft::sim;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use seqsvr_metrics::{
-    Collector, DescriptorEncoder, HealthCheck, MetricSample, Registry, encode_samples,
+    Collector, DescriptorEncoder, HealthCheck, MetricKind, MetricSample, Registry, encode_samples,
     register_dropped_log_lines,
 };
 
@@ -28,6 +28,7 @@ pub(crate) fn collect_samples(context: &StoreContext) -> Vec<MetricSample> {
         (state.sessions().count(), slots.len(), free)
     });
     let mut samples = context.proposer.collect_samples();
+    samples.extend(clock_samples(context));
     samples.extend([
         counter(
             "arbiter_timer_resets",
@@ -99,6 +100,30 @@ pub(crate) fn collect_samples(context: &StoreContext) -> Vec<MetricSample> {
         ),
     ]);
     samples
+}
+
+/// Returns what this store knows of the wall clocks. Only the leader of a cluster with families
+/// knows those of others.
+fn clock_samples(context: &StoreContext) -> Vec<MetricSample> {
+    let suspect = MetricSample::gauge(
+        "clock_suspect",
+        "1 while store time does not follow the clocks of the stores",
+        u64::from(context.store_time.suspect().is_some()),
+    );
+    let own = (context.node.identity().node, 0);
+    let offsets = context.store_time.clock_offsets_ns().into_iter();
+    let offset = |(store, offset_ns): (u64, i64)| {
+        let sample = MetricSample {
+            kind: MetricKind::GaugeMillis,
+            ..MetricSample::gauge(
+                "clock_offset_ms",
+                "Distance of a store's wall clock from that of this store",
+                offset_ns.unsigned_abs() / 1_000_000,
+            )
+        };
+        sample.with_label("store", store.to_string())
+    };
+    offsets.chain([own]).map(offset).chain([suspect]).collect()
 }
 
 /// Metrics of a store that Prometheus scrapes.

@@ -16,22 +16,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::address_check;
-use crate::arbiter_driver;
-use crate::clock::{self, ArbiterClock};
+use crate::clock::{self, ArbiterClock, WallClock};
 use crate::connection_server::StoreRuntimes;
 use crate::context::{BACKUPS_MAX, STATUS_INTERVAL, StoreContext, WATCH_STREAMS_MAX};
+use crate::drivers::{arbiter_driver, clock_requests};
 use crate::error::Error;
 use crate::grpc_server;
 use crate::metrics;
 use crate::options::Options;
 use crate::proposer::Proposer;
 use crate::read_index;
+use crate::store_time::StoreTime;
 
 /// Clocks and transport of a store: a simulation brings its own.
 #[derive(Clone)]
 pub struct StoreEnvironment {
     /// The arbiter's clocks.
     pub clock: ArbiterClock,
+    /// The clock that store time is read from.
+    pub wall_clock: WallClock,
     /// Network through which it reaches others, and they reach it.
     pub transport: Arc<dyn Transport>,
     /// Runtime of Raft, the arbiter, the proposer, and of the connections of other stores and of
@@ -44,6 +47,7 @@ impl StoreEnvironment {
     pub fn system() -> StoreEnvironment {
         StoreEnvironment {
             clock: clock::system_clock(),
+            wall_clock: clock::system_wall_clock(),
             transport: Arc::new(TcpTransport),
             core: None,
         }
@@ -95,7 +99,10 @@ impl StoreServer {
         runtimes: StoreRuntimes,
     ) -> Result<StoreServer, Error> {
         let StoreEnvironment {
-            clock, transport, ..
+            clock,
+            wall_clock,
+            transport,
+            ..
         } = environment;
         let listener = bind_listener(transport.as_ref(), options.listen_address).await?;
         let listen_address = listener.local_addr().map_err(|source| Error::Listen {
@@ -123,6 +130,7 @@ impl StoreServer {
             arbiter: Mutex::default(),
             arbiter_due: Notify::new(),
             clock,
+            store_time: StoreTime::new(wall_clock),
             watch_permits: Arc::new(Semaphore::new(WATCH_STREAMS_MAX)),
             connections: ConnectionLimiter::of_store("gRPC", options.connections_max),
             calls,
@@ -163,6 +171,7 @@ impl StoreServer {
                 .await
         });
         tasks.spawn(arbiter_driver::run(context.clone()));
+        tasks.spawn(clock_requests::run(context.clone()));
         let (shared, stop) = (context.clone(), context.stop.clone());
         tasks.spawn(async move {
             let checks = async {

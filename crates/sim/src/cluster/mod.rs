@@ -124,11 +124,12 @@ impl SimCluster {
         let transport = machine_transport(&self.net, id);
         let start_error = machine.start_error.clone();
         let store_id = machine.store_id;
-        let clock = machine.clock.clone();
+        let (clock, wall_clock) = (machine.clock.clone(), machine.clock.clone());
         match &machine.role {
             MachineRole::Store(running) => {
                 let options = store_options(setup, store_id, id, machine.data_dir());
                 let environment = seqsvr_store::StoreEnvironment {
+                    wall_clock: Arc::new(move || wall_clock.peek_wall()),
                     clock: Arc::new(move || clock.read_as_store()),
                     transport,
                     core: None,

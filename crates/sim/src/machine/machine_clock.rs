@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use seqsvr_core::lease::ClockReading;
+use seqsvr_store::clock::WallReading;
 
 use super::clock_set::ClockSet;
 
 const NS_PER_MS: u64 = 1_000_000;
+/// Unix time at which the wall clocks of all machines begin: some day of 2026.
+const START_UNIX_NS: u64 = 1_795_000_000_000_000_000;
 
 /// Clocks of a machine, with a planned stop of its process at a clock read. Clones share them.
 #[derive(Clone)]
@@ -107,6 +110,15 @@ impl MachineClock {
     pub fn peek_as_alloc(&self) -> ClockReading {
         let now = self.0.now_ms.load(Relaxed) * NS_PER_MS;
         self.0.clocks.lock().alloc_reading(now)
+    }
+
+    /// Returns the wall clock; does not count as a clock read.
+    pub fn peek_wall(&self) -> WallReading {
+        let boot_ns = self.peek_as_alloc().main_ns;
+        WallReading {
+            unix_ns: START_UNIX_NS + boot_ns,
+            boot_ns,
+        }
     }
 
     /// Returns the clock that timers follow, ns.

@@ -87,6 +87,11 @@ impl store_server::Store for StoreService {
         .await
     }
 
+    async fn clock(&self, _: Request<v1::ClockRequest>) -> GrpcResult<v1::ClockResponse> {
+        let unix_ns = self.0.store_time.read_clock().unix_ns;
+        Ok(Response::new(v1::ClockResponse { unix_ns }))
+    }
+
     async fn read(&self, request: Request<v1::ReadRequest>) -> GrpcResult<v1::ReadResponse> {
         self.serve_cluster(request, |request, _| read::read_confirmed(&self.0, request))
             .await

@@ -70,6 +70,7 @@ fn all_paths() -> Vec<String> {
 fn store_roles(path: &str) -> &'static [Role] {
     match path {
         "/seqsvr.v1.Store/Init" => &[Admin],
+        "/seqsvr.v1.Store/Clock" => &[Store],
         "/seqsvr.v1.Store/Describe"
         | "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ClusterStatus"

@@ -1,0 +1,175 @@
+//! Store time in one term of a leader: from readings of clocks to a time that never falls.
+//!
+//! Invariant: within a term the time never falls, and it begins at the time of the state or above.
+//! A step back of the clocks slows it to half their speed until they have caught up, so grants
+//! continue. A step forward is followed if it is small or if a majority of the clocks agrees.
+//!
+//! Schedule that breaks it: the leader's clock is 30 s fast, and the next leader's is right. If the
+//! next one used its own time, new ids would lie 30 s below those of before.
+
+use super::clock_agreement::AgreedTime;
+use super::{WallReading, ns_since};
+
+const NS_PER_S: u64 = 1_000_000_000;
+/// Step ahead of BOOTTIME that is followed without a majority: clocks are disciplined in steps.
+pub(crate) const STEP_FOLLOWED_NS: u64 = 600 * NS_PER_S;
+/// Most time for which a cluster may have been off, by its clocks, that needs no operator.
+pub(crate) const OFF_TIME_MAX_NS: u64 = 30 * 86_400 * NS_PER_S;
+
+/// Why the clocks are not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SuspectClocks {
+    /// What they agree on, Unix time in nanoseconds.
+    pub(crate) agreed_ns: u64,
+    /// Whether there is no time at all until an operator accepts theirs.
+    pub(crate) stops_grants: bool,
+}
+
+/// Store time as one leader advances it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeLine {
+    /// Time at the last reading; `unix_ns` is store time.
+    last: WallReading,
+    suspect: Option<SuspectClocks>,
+}
+
+impl TimeLine {
+    /// Begins a term. `state_ns` is the time in the state, if there was one before.
+    pub(crate) fn begin(state_ns: Option<u64>, now: WallReading, agreed: AgreedTime) -> TimeLine {
+        let was_off_too_long =
+            state_ns.is_some_and(|state| agreed.unix_ns > state.saturating_add(OFF_TIME_MAX_NS));
+        let (unix_ns, suspect) = match (state_ns, was_off_too_long) {
+            (Some(state_ns), true) => {
+                let suspect = SuspectClocks {
+                    agreed_ns: agreed.unix_ns,
+                    stops_grants: true,
+                };
+                (state_ns, Some(suspect))
+            }
+            (state_ns, _) => (agreed.unix_ns.max(state_ns.unwrap_or(0)), None),
+        };
+        TimeLine {
+            last: WallReading { unix_ns, ..now },
+            suspect,
+        }
+    }
+
+    /// Advances to now. Returns store time, in nanoseconds.
+    pub(crate) fn advance(&mut self, now: WallReading, agreed: AgreedTime) -> u64 {
+        let elapsed = ns_since(self.last, now);
+        let continued = self.last.unix_ns.saturating_add(elapsed);
+        let stopped = self.suspect.filter(|suspect| suspect.stops_grants);
+        let (unix_ns, suspect) = match agreed.unix_ns.checked_sub(continued) {
+            _ if stopped.is_some() => (self.last.unix_ns, stopped),
+            Some(step) if step <= STEP_FOLLOWED_NS || agreed.is_confirmed => (agreed.unix_ns, None),
+            Some(_) => {
+                let suspect = SuspectClocks {
+                    agreed_ns: agreed.unix_ns,
+                    stops_grants: false,
+                };
+                (continued, Some(suspect))
+            }
+            None => (agreed.unix_ns.max(self.last.unix_ns + elapsed / 2), None),
+        };
+        self.last = WallReading {
+            unix_ns,
+            boot_ns: now.boot_ns.max(self.last.boot_ns),
+        };
+        self.suspect = suspect;
+        self.last.unix_ns
+    }
+
+    /// Returns why the clocks are not followed, if they are not.
+    pub(crate) fn suspect(&self) -> Option<SuspectClocks> {
+        self.suspect
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Some day of 2026.
+    const DAY: u64 = 1_795_000_000 * NS_PER_S;
+    const HOUR: u64 = 3_600 * NS_PER_S;
+
+    fn at(boot_ns: u64) -> WallReading {
+        WallReading {
+            unix_ns: 0,
+            boot_ns,
+        }
+    }
+
+    fn agreed(unix_ns: u64, is_confirmed: bool) -> AgreedTime {
+        AgreedTime {
+            unix_ns,
+            is_confirmed,
+        }
+    }
+
+    proptest! {
+        /// Schedule: terms of leaders with any clocks, read at any times.
+        #[test]
+        fn store_time_never_falls(
+            terms in prop::collection::vec(
+                prop::collection::vec((0..2 * HOUR, 0..2 * DAY, any::<bool>()), 1..20),
+                1..5,
+            ),
+        ) {
+            let (mut state, mut boot) = (None, 0);
+            for readings in terms {
+                let (_, first, is_confirmed) = readings[0];
+                let mut line = TimeLine::begin(state, at(boot), agreed(first, is_confirmed));
+                for (passed, unix_ns, is_confirmed) in readings {
+                    boot += passed;
+                    let now = line.advance(at(boot), agreed(unix_ns, is_confirmed));
+                    prop_assert!(now >= state.unwrap_or(0));
+                    state = Some(now);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn step_back_is_absorbed_at_half_speed() {
+        let mut line = TimeLine::begin(Some(DAY), at(0), agreed(DAY, true));
+        for (passed, right) in [(0, DAY - HOUR), (HOUR, DAY), (2 * HOUR, DAY + HOUR)] {
+            let now = line.advance(at(passed), agreed(right, true));
+            assert_eq!(now, DAY + passed / 2);
+        }
+        let now = line.advance(at(3 * HOUR), agreed(DAY + 2 * HOUR, true));
+        assert_eq!((now, line.suspect()), (DAY + 2 * HOUR, None));
+    }
+
+    #[test]
+    fn step_ahead_needs_a_majority() {
+        let small = STEP_FOLLOWED_NS;
+        for (step, is_confirmed, follows) in [
+            (small, false, true),
+            (small + 1, false, false),
+            (HOUR, true, true),
+        ] {
+            let mut line = TimeLine::begin(Some(DAY), at(0), agreed(DAY, true));
+            let clocks = agreed(DAY + HOUR + step, is_confirmed);
+            let now = line.advance(at(HOUR), clocks);
+            let expected = if follows { step } else { 0 };
+            assert_eq!(now, DAY + HOUR + expected, "{step} {is_confirmed}");
+            let suspect = line.suspect();
+            assert_eq!(suspect.is_none(), follows);
+            assert!(suspect.is_none_or(|suspect| !suspect.stops_grants));
+        }
+    }
+
+    #[test]
+    fn cluster_that_was_off_for_long_waits_for_an_operator() {
+        let far = agreed(DAY + OFF_TIME_MAX_NS + 1, true);
+        let mut line = TimeLine::begin(Some(DAY), at(0), far);
+        assert_eq!(line.advance(at(HOUR), far), DAY);
+        assert!(line.suspect().is_some_and(|suspect| suspect.stops_grants));
+        let near = agreed(DAY + OFF_TIME_MAX_NS, false);
+        assert_eq!(TimeLine::begin(Some(DAY), at(0), near).suspect(), None);
+        assert_eq!(TimeLine::begin(None, at(0), far).suspect(), None);
+    }
+}
