@@ -1,5 +1,6 @@
 //! Wire types to core types and back. All input from the wire is checked here, once.
 
+mod family;
 mod key;
 mod namespace;
 mod section;

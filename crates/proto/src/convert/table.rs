@@ -2,10 +2,11 @@
 //!
 //! An owner whose address is not `host:port` is left out, so its slots have no owner here. A table
 //! that is rejected as a whole would stop all slots for one bad session, which a store of an older
-//! build let in.
+//! build let in. A family that this build cannot read is left out for the same reason.
 
 use std::collections::HashMap;
 
+use seqsvr_core::family::Family;
 use seqsvr_core::ids::{ClusterId, Epoch, SessionId};
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::routing_table::{Route, RoutingDelta, SlotOwner};
@@ -22,6 +23,7 @@ impl From<&RoutingDelta> for v1::RoutingTable {
             version: delta.version,
             slot_count: delta.slot_count,
             namespaces: delta.namespaces.iter().map(v1::Namespace::from).collect(),
+            families: delta.families.iter().map(v1::Family::from).collect(),
             ..v1::RoutingTable::default()
         };
         let mut refs: HashMap<SessionId, u32> = HashMap::new();
@@ -90,7 +92,11 @@ impl TryFrom<&v1::RoutingTable> for RoutingDelta {
                 .iter()
                 .map(Namespace::try_from)
                 .collect::<Result<_, _>>()?,
-            families: Vec::new(),
+            families: table
+                .families
+                .iter()
+                .filter_map(|family| Family::try_from(family).ok())
+                .collect(),
             routes,
         })
     }
@@ -111,7 +117,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use seqsvr_core::command::{Batch, Command, OpenSession};
+    use seqsvr_core::family::{FamilyLimits, FamilySpec, IdsCommand};
     use seqsvr_core::ids::{Nonce, Slot};
+    use seqsvr_core::layout::TickScale;
     use seqsvr_core::state::State;
 
     use super::*;
@@ -140,8 +148,18 @@ mod tests {
             Command::OpenSession(open),
             assign(0),
             assign(5),
+            Command::SetLevel { level: 3 },
+            Command::Ids(IdsCommand::CreateFamily {
+                spec: FamilySpec::new(
+                    "orders",
+                    "0:1,time:41,worker:10,seq:12".parse().unwrap(),
+                    TickScale::new(1_767_225_600_000, 1).unwrap(),
+                ),
+                limits: FamilyLimits::DEFAULT,
+            }),
         ];
         state.apply(1, &Batch { commands }, &mut BTreeSet::new());
+        assert_eq!(state.families().count(), 1);
         for base in 0..=state.table_version() {
             let delta = state.delta_since(base).unwrap();
             assert_eq!(

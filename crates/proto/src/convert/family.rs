@@ -1,0 +1,173 @@
+//! Families of ids.
+
+use seqsvr_core::family::{
+    Family, FamilyLimits, FamilySpec, LanePolicy, TickStart, WorkerReuse, validate_family,
+};
+use seqsvr_core::ids::{FamilyId, WorkerId};
+use seqsvr_core::layout::TickScale;
+
+use super::DecodeError;
+use crate::v1;
+use crate::v1::family::SequenceStart;
+
+impl From<&Family> for v1::Family {
+    fn from(family: &Family) -> v1::Family {
+        let Family {
+            id,
+            spec,
+            limits,
+            version,
+        } = family;
+        let reserved = spec.reserved.iter();
+        v1::Family {
+            id: id.0,
+            name: spec.name.clone(),
+            layout: spec.layout.to_string(),
+            epoch_ms: spec.scale.epoch_ms(),
+            unit_ms: spec.scale.unit_ms(),
+            dc: spec.dc,
+            first_worker: spec.first_worker.0,
+            last_worker: spec.last_worker.0,
+            reserved: reserved
+                .flat_map(|(first, last)| [first.0, last.0])
+                .collect(),
+            lanes_once: spec.lane_policy == LanePolicy::Once,
+            reuse_never: spec.reuse == WorkerReuse::Never,
+            sticky: spec.sticky,
+            seq_min: spec.seq_min,
+            seq_max: spec.seq_max,
+            window_ms: limits.window_ms,
+            window_max_ms: limits.window_max_ms,
+            ahead_ms: limits.ahead_ms,
+            sequence_start: match limits.sequence_start {
+                TickStart::Zero => None,
+                TickStart::Random { below } => Some(SequenceStart::RandomBelow(below)),
+                TickStart::Carry => Some(SequenceStart::Carry(true)),
+            },
+            workers_per_holder: limits.workers_per_holder,
+            frozen: limits.frozen,
+            version: *version,
+        }
+    }
+}
+
+impl TryFrom<&v1::Family> for Family {
+    type Error = DecodeError;
+
+    fn try_from(family: &v1::Family) -> Result<Family, DecodeError> {
+        let outside = || DecodeError("family outside its bounds");
+        let (pairs, []) = family.reserved.as_chunks() else {
+            return Err(DecodeError("family: a reserved range without its end"));
+        };
+        let range = |[first, last]: &[u32; 2]| (WorkerId(*first), WorkerId(*last));
+        let spec = FamilySpec {
+            name: family.name.clone(),
+            layout: family.layout.parse().map_err(|_| outside())?,
+            scale: TickScale::new(family.epoch_ms, family.unit_ms).map_err(|_| outside())?,
+            dc: family.dc,
+            first_worker: WorkerId(family.first_worker),
+            last_worker: WorkerId(family.last_worker),
+            reserved: pairs.iter().map(range).collect(),
+            lane_policy: match family.lanes_once {
+                true => LanePolicy::Once,
+                false => LanePolicy::Reuse,
+            },
+            reuse: match family.reuse_never {
+                true => WorkerReuse::Never,
+                false => WorkerReuse::Oldest,
+            },
+            sticky: family.sticky,
+            seq_min: family.seq_min,
+            seq_max: family.seq_max,
+        };
+        let limits = FamilyLimits {
+            window_ms: family.window_ms,
+            window_max_ms: family.window_max_ms,
+            ahead_ms: family.ahead_ms,
+            sequence_start: match family.sequence_start {
+                Some(SequenceStart::RandomBelow(below)) => TickStart::Random { below },
+                Some(SequenceStart::Carry(true)) => TickStart::Carry,
+                Some(SequenceStart::Carry(false)) | None => TickStart::Zero,
+            },
+            workers_per_holder: family.workers_per_holder,
+            frozen: family.frozen,
+        };
+        validate_family(&spec, &limits).map_err(|_| outside())?;
+        Ok(Family {
+            id: FamilyId(family.id),
+            spec,
+            limits,
+            version: family.version,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn family_survives_the_wire() {
+        let scale = TickScale::new(1_767_225_600_000, 10).unwrap();
+        let layout = "0:1,time:39,lane:2,dc:3,worker:7,seq:8".parse().unwrap();
+        let mut spec = FamilySpec::new("orders", layout, scale);
+        let plain = Family {
+            id: FamilyId(3),
+            spec: spec.clone(),
+            limits: FamilyLimits::DEFAULT,
+            version: 9,
+        };
+        spec.dc = 5;
+        spec.first_worker = WorkerId(2);
+        spec.last_worker = WorkerId(99);
+        spec.reserved = vec![(WorkerId(7), WorkerId(8)), (WorkerId(20), WorkerId(20))];
+        spec.lane_policy = LanePolicy::Once;
+        spec.reuse = WorkerReuse::Never;
+        (spec.seq_min, spec.seq_max) = (5, 200);
+        let limits = FamilyLimits {
+            window_ms: 20_000,
+            window_max_ms: 30_000,
+            ahead_ms: 2_000,
+            sequence_start: TickStart::Random { below: 100 },
+            workers_per_holder: 3,
+            frozen: true,
+        };
+        let full = Family {
+            spec,
+            limits,
+            ..plain.clone()
+        };
+        let mut carries = plain.clone();
+        carries.limits.sequence_start = TickStart::Carry;
+        carries.spec.sticky = true;
+        for family in [plain, full, carries] {
+            assert_eq!(Family::try_from(&v1::Family::from(&family)), Ok(family));
+        }
+    }
+
+    #[test]
+    fn malformed_family_is_rejected() {
+        let scale = TickScale::new(0, 1).unwrap();
+        let spec = FamilySpec::new("f", "time:41,worker:3,seq:9".parse().unwrap(), scale);
+        let family = v1::Family::from(&Family {
+            id: FamilyId(1),
+            spec,
+            limits: FamilyLimits::DEFAULT,
+            version: 1,
+        });
+        assert!(Family::try_from(&family).is_ok());
+        let changes: [fn(&mut v1::Family); 6] = [
+            |f| f.layout = "time:41".to_owned(),
+            |f| f.unit_ms = 0,
+            |f| f.last_worker = 8,
+            |f| f.reserved = vec![1],
+            |f| f.reserved = vec![3, 1],
+            |f| f.ahead_ms = f.window_ms,
+        ];
+        for change in changes {
+            let mut bad = family.clone();
+            change(&mut bad);
+            assert!(Family::try_from(&bad).is_err(), "{bad:?}");
+        }
+    }
+}
