@@ -1,6 +1,8 @@
 //! Calls for operators, through any server: an AllocSvr forwards them to the store. Under TLS it
 //! names the server to call instead, for all but the status.
 
+mod ids;
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -23,7 +23,11 @@ pub use error::{Error, ErrorKind};
 pub use namespace_handle::NamespaceHandle;
 pub use options::ClientOptions;
 pub use raise_to_call::RaiseToCall;
+pub use seqsvr_core::family::{
+    Family, FamilyChange, FamilyLimits, FamilySpec, LanePolicy, TickStart, WorkerReuse,
+};
 pub use seqsvr_core::geometry::Geometry;
+pub use seqsvr_core::ids::WorkerId;
 pub use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceLimits, NamespaceSpec};
 pub use seqsvr_core::progression::Progression;
 pub use seqsvr_proto::key::KeyBuf as Key;

@@ -27,7 +27,7 @@ use crate::clock::ArbiterClock;
 use crate::proposer::{ProposalError, Proposer};
 use crate::read_index::{ConfirmedRequest, ReadIndexBatcher, ReadIndexError};
 use crate::rpc_errors;
-use crate::store_time::{LeaderView, StoreTime};
+use crate::store_time::{LeaderView, StoreTime, needs_time};
 
 /// Most Watch streams at a time; the store rejects more.
 pub(crate) const WATCH_STREAMS_MAX: usize = 8_192;
@@ -151,6 +151,7 @@ impl StoreContext {
     pub(crate) async fn propose(&self, command: Command) -> Result<Reply, RpcError> {
         self.require_leader()?;
         self.check_level(&command)?;
+        self.check_time(&command).await?;
         let reply = self.proposer.propose_one(command).await;
         match reply.map_err(rpc_errors::from_proposal_error)? {
             Reply::Rejected(refusal) => Err(rpc_errors::from_refusal(&refusal)),
@@ -168,6 +169,20 @@ impl StoreContext {
                 &IdsRejection::LevelTooLow(level).into(),
             )),
         }
+    }
+
+    /// Waits for store time, if the command needs it. Each is checked before it shares an entry.
+    ///
+    /// # Errors
+    /// The clocks are suspect, or this store does not lead any more.
+    pub(crate) async fn check_time(&self, command: &Command) -> Result<(), RpcError> {
+        if !needs_time(command) {
+            return Ok(());
+        }
+        let view = self.leader_view();
+        let view = view.ok_or_else(|| rpc_errors::not_leader(self.leader_address()))?;
+        let settled = self.store_time.settle(&view).await;
+        settled.map_err(rpc_errors::no_time)
     }
 
     /// Returns the slots this session should move now, and how many are planned for it in all

@@ -3,6 +3,7 @@
 use seqsvr_core::command::{CommandRejection, Reply};
 use seqsvr_core::family::IdsRejection;
 use seqsvr_core::ids::SessionId;
+use seqsvr_core::layout::format_utc_ms;
 use seqsvr_core::server_address::{check_server_address, is_unspecified_address};
 use seqsvr_core::state::SessionRow;
 use seqsvr_proto::error::RpcError;
@@ -11,6 +12,7 @@ use tonic::Code;
 
 use crate::proposer::ProposalError;
 use crate::read_index::ReadIndexError;
+use crate::store_time::{NS_PER_MS, NoTime};
 
 /// Delay after which a caller rejected by a full queue may retry.
 const FULL_RETRY_AFTER_MS: u32 = 50;
@@ -128,6 +130,24 @@ pub(crate) fn from_refusal(refusal: &CommandRejection) -> RpcError {
         | CommandRejection::StaleGeneration { .. } => Reason::Rejected,
     };
     RpcError::new(reason, refusal.to_string())
+}
+
+/// Returns the answer to a command while there is no store time.
+pub(crate) fn no_time(why: NoTime) -> RpcError {
+    match why {
+        NoTime::Settling => {
+            let text =
+                "the new leader has not read the clocks of the other stores yet; retry".to_owned();
+            RpcError::new(Reason::ClockSuspect, text).with_retry_after_ms(FULL_RETRY_AFTER_MS)
+        }
+        NoTime::Suspect(suspect) => {
+            let text = format!(
+                "the clocks of the stores show {}, more than 30 days after the last time of the cluster; correct them, or run `seqsvr id clock accept` if they are right",
+                format_utc_ms(suspect.agreed_ns / NS_PER_MS)
+            );
+            RpcError::new(Reason::ClockSuspect, text)
+        }
+    }
 }
 
 fn from_id_rejection(rejection: &IdsRejection) -> RpcError {

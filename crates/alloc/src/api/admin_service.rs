@@ -2,6 +2,8 @@
 //! NodeStatus is answered by this process. Under TLS changes are not relayed: their caller is sent
 //! to the leader, or to the AllocSvr, and calls it with a certificate of its own.
 
+mod relay;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,21 +11,22 @@ use seqsvr_net::{SharedCall, caller_of};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
-    AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse, AlterNamespaceRequest,
-    BackupChunk, BackupRequest, ClusterStatusRequest, ClusterStatusResponse,
-    CreateNamespaceRequest, DrainRequest, DrainResponse, ListNamespacesRequest,
-    ListNamespacesResponse, MembersResponse, Namespace, NodeStatusRequest, NodeStatusResponse,
-    Reason, RemoveMemberRequest, TransferLeaderRequest,
+    AcceptClockRequest, AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse,
+    AlterFamilyRequest, AlterNamespaceRequest, BackupChunk, BackupRequest, ClockStatusRequest,
+    ClockStatusResponse, ClusterStatusRequest, ClusterStatusResponse, CreateFamilyRequest,
+    CreateNamespaceRequest, DrainRequest, DrainResponse, Family, ListFamiliesRequest,
+    ListFamiliesResponse, ListNamespacesRequest, ListNamespacesResponse, ListWorkersRequest,
+    ListWorkersResponse, MembersResponse, Namespace, NodeStatusRequest, NodeStatusResponse,
+    RaiseFamilyRequest, RaiseFamilyResponse, Reason, RemoveMemberRequest, RevokeWorkerRequest,
+    RevokeWorkerResponse, SetClockRequest, TransferLeaderRequest,
 };
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
-use tonic::metadata::MetadataMap;
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use crate::api::collector::AllocCollector;
-use crate::api::relay_client::{RelayClient, relay_client};
+use crate::api::relay_client::RelayClient;
 use crate::api::slot_operations::SlotOperations;
-use crate::batch::request_context::requested_deadline;
 use crate::lease::address_check::named_incarnation;
 use crate::shared_parts::SharedParts;
 use crate::store_client::store_group::StoreGroupClient;
@@ -72,114 +75,6 @@ impl AdminService {
             walk_permit: Arc::new(Semaphore::new(1)),
             collector,
         }
-    }
-
-    /// Relays a call to the StoreSvr leader.
-    async fn relay<R, T, Fut>(
-        &self,
-        request: Request<R>,
-        send: impl Fn(RelayClient, R) -> Fut,
-    ) -> Result<Response<T>, Status>
-    where
-        R: Clone,
-        Fut: Future<Output = Result<Response<T>, Status>>,
-    {
-        let requested = requested_deadline(Instant::now(), request.metadata());
-        let relay = self.relay_within(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, request, send);
-        self.answer_by(requested, relay).await
-    }
-
-    /// Relays a status call, whose answer its callers share. Each waits for its own time only: the
-    /// call itself may take longer, so that no caller cuts the others short.
-    async fn relay_shared<R, T, Fut>(
-        &self,
-        shared: &SharedCall<T>,
-        request: Request<R>,
-        send: impl Fn(RelayClient, R) -> Fut,
-    ) -> Result<Response<T>, Status>
-    where
-        R: Clone,
-        T: Clone,
-        Fut: Future<Output = Result<Response<T>, Status>>,
-    {
-        let requested = requested_deadline(Instant::now(), request.metadata());
-        let relay = self.relay_within(RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, request, send);
-        // Boxed, since a wait within a wait makes a large future.
-        let relay = Box::pin(relay);
-        let call = shared.call(async { Ok(relay.await?.into_inner()) });
-        self.answer_by(requested, call).await.map(Response::new)
-    }
-
-    /// Waits for a call, and answers that no store leads if the caller's time ends before.
-    async fn answer_by<T>(
-        &self,
-        requested: Instant,
-        call: impl Future<Output = Result<T, Status>>,
-    ) -> Result<T, Status> {
-        match timeout_at(requested, call).await {
-            Ok(answer) => answer,
-            Err(_) => Err(self.stores.no_leader_error("").into()),
-        }
-    }
-
-    /// Sends a caller with a certificate to the leader: see [`AdminService::redirect`].
-    async fn redirect_certified<R>(&self, request: &Request<R>) -> Result<(), Status> {
-        match is_certified(request)? {
-            true => Err(self.redirect(request.metadata()).await),
-            false => Ok(()),
-        }
-    }
-
-    /// Returns the answer to a change whose caller has a certificate: the address of the leader.
-    ///
-    /// Invariant: no process makes a change with a certificate that is not its caller's. Schedule
-    /// that breaks it: the key of an AllocSvr is stolen. If stores took changes from AllocSvrs,
-    /// because those relay them, its holder could remove members.
-    async fn redirect(&self, metadata: &MetadataMap) -> Status {
-        let mut request = Request::new(ClusterStatusRequest {});
-        *request.metadata_mut() = metadata.clone();
-        let status = match self.cluster_status(request).await {
-            Ok(status) => status.into_inner(),
-            Err(unknown) => return unknown,
-        };
-        let Some(leader) = status.stores.into_iter().find(|store| store.leader) else {
-            return self.stores.no_leader_error("").into();
-        };
-        let text = format!(
-            "an AllocSvr relays no change of a caller with a certificate: send it to the leading store, {}",
-            leader.address
-        );
-        let answer = RpcError::new(Reason::NotLeader, text);
-        answer.with_leader(Some(leader.address)).into()
-    }
-
-    async fn relay_within<R, T, Fut>(
-        &self,
-        timeout: Duration,
-        attempt_timeout: Duration,
-        request: Request<R>,
-        send: impl Fn(RelayClient, R) -> Fut,
-    ) -> Result<Response<T>, Status>
-    where
-        R: Clone,
-        Fut: Future<Output = Result<Response<T>, Status>>,
-    {
-        let deadline = Instant::now() + timeout;
-        let request = request.into_inner();
-        let send_once = |channel| {
-            send(
-                relay_client(&self.shared.own_cluster, channel),
-                request.clone(),
-            )
-        };
-        // Before that, the first store that answers would act, of any cluster.
-        let decided_by = deadline.min(Instant::now() + RELAY_TIMEOUT);
-        self.shared
-            .own_cluster
-            .wait_until_decided_by(decided_by)
-            .await?;
-        let answer = self.stores.call(deadline, attempt_timeout, send_once).await;
-        Ok(Response::new(answer?))
     }
 }
 
@@ -308,6 +203,102 @@ impl Admin for AdminService {
         .await
     }
 
+    async fn create_family(
+        &self,
+        request: Request<CreateFamilyRequest>,
+    ) -> Result<Response<Family>, Status> {
+        self.redirect_certified(&request).await?;
+        self.relay(request, |mut store, request| async move {
+            store.create_family(request).await
+        })
+        .await
+    }
+
+    async fn alter_family(
+        &self,
+        request: Request<AlterFamilyRequest>,
+    ) -> Result<Response<Family>, Status> {
+        self.redirect_certified(&request).await?;
+        self.relay(request, |mut store, request| async move {
+            store.alter_family(request).await
+        })
+        .await
+    }
+
+    async fn list_families(
+        &self,
+        request: Request<ListFamiliesRequest>,
+    ) -> Result<Response<ListFamiliesResponse>, Status> {
+        self.relay(request, |mut store, request| async move {
+            store.list_families(request).await
+        })
+        .await
+    }
+
+    async fn raise_family(
+        &self,
+        request: Request<RaiseFamilyRequest>,
+    ) -> Result<Response<RaiseFamilyResponse>, Status> {
+        self.redirect_certified(&request).await?;
+        self.relay(request, |mut store, request| async move {
+            store.raise_family(request).await
+        })
+        .await
+    }
+
+    async fn list_workers(
+        &self,
+        request: Request<ListWorkersRequest>,
+    ) -> Result<Response<ListWorkersResponse>, Status> {
+        self.relay(request, |mut store, request| async move {
+            store.list_workers(request).await
+        })
+        .await
+    }
+
+    async fn revoke_worker(
+        &self,
+        request: Request<RevokeWorkerRequest>,
+    ) -> Result<Response<RevokeWorkerResponse>, Status> {
+        self.redirect_certified(&request).await?;
+        self.relay(request, |mut store, request| async move {
+            store.revoke_worker(request).await
+        })
+        .await
+    }
+
+    async fn clock_status(
+        &self,
+        request: Request<ClockStatusRequest>,
+    ) -> Result<Response<ClockStatusResponse>, Status> {
+        self.relay(request, |mut store, request| async move {
+            store.clock_status(request).await
+        })
+        .await
+    }
+
+    async fn accept_clock(
+        &self,
+        request: Request<AcceptClockRequest>,
+    ) -> Result<Response<ClockStatusResponse>, Status> {
+        self.redirect_certified(&request).await?;
+        self.relay(request, |mut store, request| async move {
+            store.accept_clock(request).await
+        })
+        .await
+    }
+
+    async fn set_clock(
+        &self,
+        request: Request<SetClockRequest>,
+    ) -> Result<Response<ClockStatusResponse>, Status> {
+        self.redirect_certified(&request).await?;
+        self.relay(request, |mut store, request| async move {
+            store.set_clock(request).await
+        })
+        .await
+    }
+
     async fn node_status(
         &self,
         request: Request<NodeStatusRequest>,
@@ -339,56 +330,4 @@ impl Admin for AdminService {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::pending;
-    use std::net::SocketAddr;
-
-    use futures::FutureExt;
-    use futures::future::join_all;
-
-    use super::*;
-    use crate::{AllocEnvironment, AllocServer, Options};
-
-    /// Maximum time of a process to meet itself: more than a few attempts.
-    const MEET_TIMEOUT: Duration = Duration::from_secs(20);
-
-    /// Schedule: callers request the status faster than one walk over all sections ends. The
-    /// process still meets itself at its address.
-    #[tokio::test]
-    async fn status_requests_wait_for_one_walk_in_bounded_number() {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let options = Options::new("a1", any, vec!["127.0.0.1:1".into()]);
-        let alloc = AllocServer::start_in(options, AllocEnvironment::system()).await;
-        let alloc = alloc.unwrap();
-        let admin = alloc.components.admin.clone();
-        let request_status = || admin.node_status(Request::new(NodeStatusRequest {}));
-
-        let walk = Box::pin(admin.node_status.call(pending()));
-        let (walk, mut waiting) = (poll_once(walk), Vec::new());
-        let refused = loop {
-            assert!(waiting.len() < 10_000, "no bound");
-            match poll_once(Box::pin(request_status())) {
-                Ok(answer) => break answer,
-                Err(waits) => waiting.push(waits),
-            }
-        };
-        let refused = RpcError::from_status(&refused.unwrap_err());
-        assert_eq!(refused.reason(), Reason::Overloaded);
-        assert!(refused.detail.retry_after_ms > 0, "no hint: {refused}");
-        tokio::time::timeout(
-            MEET_TIMEOUT,
-            alloc.components.address_check.wait_until_met(),
-        )
-        .await
-        .expect("callers keep the process from itself");
-        drop(walk);
-        for answer in join_all(waiting).await {
-            assert_eq!(answer.unwrap().into_inner().role, "alloc");
-        }
-    }
-
-    /// Polls a future once. Returns its output, or the future if it waits.
-    fn poll_once<F: Future + Unpin>(mut future: F) -> Result<F::Output, F> {
-        (&mut future).now_or_never().ok_or(future)
-    }
-}
+mod tests;

@@ -91,6 +91,15 @@ rpc!(AdminClient, drain, DrainRequest -> DrainResponse, |_| None);
 rpc!(AdminClient, add_member, AddMemberRequest -> MembersResponse, |_| None);
 rpc!(AdminClient, remove_member, RemoveMemberRequest -> MembersResponse, |_| None);
 rpc!(AdminClient, transfer_leader, TransferLeaderRequest -> MembersResponse, |_| None);
+rpc!(AdminClient, create_family, CreateFamilyRequest -> Family, |_| None);
+rpc!(AdminClient, alter_family, AlterFamilyRequest -> Family, |_| None);
+rpc!(AdminClient, list_families, ListFamiliesRequest -> ListFamiliesResponse, |_| None);
+rpc!(AdminClient, raise_family, RaiseFamilyRequest -> RaiseFamilyResponse, |_| None);
+rpc!(AdminClient, list_workers, ListWorkersRequest -> ListWorkersResponse, |_| None);
+rpc!(AdminClient, revoke_worker, RevokeWorkerRequest -> RevokeWorkerResponse, |_| None);
+rpc!(AdminClient, clock_status, ClockStatusRequest -> ClockStatusResponse, |_| None);
+rpc!(AdminClient, accept_clock, AcceptClockRequest -> ClockStatusResponse, |_| None);
+rpc!(AdminClient, set_clock, SetClockRequest -> ClockStatusResponse, |_| None);
 rpc!(AdminClient, node_status, NodeStatusRequest -> NodeStatusResponse, |_| None);
 
 /// The answer is a stream, which is read outside the time of an attempt.

@@ -33,16 +33,25 @@ pub(crate) async fn run(context: Arc<StoreContext>) {
     let requesting = async {
         let (mut channels, mut logged) = (Channels::new(), None);
         loop {
-            sleep(REQUEST_INTERVAL).await;
+            let is_requested = tokio::select! {
+                () = context.store_time.wait_for_request() => true,
+                () = sleep(REQUEST_INTERVAL) => false,
+            };
             let has_families = context
                 .node
                 .with_state(|state| state.families().next().is_some());
-            match context.leader_view().filter(|_| has_families) {
+            match context
+                .leader_view()
+                .filter(|_| has_families || is_requested)
+            {
                 Some(view) => {
                     request_clocks(&context, &view, &mut channels).await;
                     follow_time(&context, &view, &mut logged).await;
                 }
-                None => (channels, logged) = (Channels::new(), None),
+                None => {
+                    context.store_time.leave_term();
+                    (channels, logged) = (Channels::new(), None);
+                }
             }
         }
     };

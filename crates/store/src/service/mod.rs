@@ -3,6 +3,8 @@
 
 mod admin;
 mod backup;
+mod clock;
+mod families;
 mod init;
 mod keep_alive;
 mod members;

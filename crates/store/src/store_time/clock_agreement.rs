@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 
 use super::{WallReading, ns_since};
 
-/// Maximum age of an answer that counts.
+/// Maximum age of an answer by which a store takes part in a majority.
 const ANSWER_AGE_MAX_NS: u64 = 5_000_000_000;
+/// Maximum age of an answer that is still compared with those of a majority: a store that is down
+/// leaves the decision to no single clock.
+const COMPARED_AGE_MAX_NS: u64 = 3_600_000_000_000;
 /// Maximum age of the last agreement of a majority that still holds.
 const AGREEMENT_AGE_MAX_NS: u64 = 60_000_000_000;
 
@@ -19,8 +22,10 @@ const AGREEMENT_AGE_MAX_NS: u64 = 60_000_000_000;
 pub(crate) struct AgreedTime {
     /// Unix time, nanoseconds.
     pub(crate) unix_ns: u64,
-    /// Whether answers of a majority of the voters decide it, with more than one clock.
+    /// Whether clocks of a majority of the voters decide it, with more than one clock.
     pub(crate) is_confirmed: bool,
+    /// Whether this clock is the only one of the cluster.
+    pub(crate) is_only: bool,
 }
 
 /// Wall clocks of the other stores, as the leader reads them.
@@ -42,7 +47,12 @@ impl ClockAgreement {
     pub(crate) fn offsets_ns(&self, own: WallReading) -> BTreeMap<u64, i64> {
         let fresh = self.answers.iter().filter_map(|(store, answer)| {
             let there = continued(*answer, own, ANSWER_AGE_MAX_NS)?;
-            Some((*store, there.cast_signed() - own.unix_ns.cast_signed()))
+            let offset = i128::from(there) - i128::from(own.unix_ns);
+            // A clock that is 292 years off is as bad as any further one.
+            Some((
+                *store,
+                offset.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+            ))
         });
         fresh.collect()
     }
@@ -50,16 +60,22 @@ impl ClockAgreement {
     /// Returns the agreed time. `voters` are the ids of all voters, `own_id` is this store's.
     pub(crate) fn agree(&mut self, own: WallReading, own_id: u64, voters: &[u64]) -> AgreedTime {
         self.answers.retain(|store, _| voters.contains(store));
-        let others = voters.iter().filter(|voter| **voter != own_id);
-        let others = others.filter_map(|voter| {
-            let answer = self.answers.get(voter)?;
-            continued(*answer, own, ANSWER_AGE_MAX_NS)
-        });
-        let mut clocks: Vec<u64> = others.chain([own.unix_ns]).collect();
-        if clocks.len() > 1 && clocks.len() > voters.len() / 2 {
+        let others = self.answers.iter().filter(|(store, _)| **store != own_id);
+        let (mut clocks, mut answered) = (vec![own.unix_ns], 1);
+        for (_, answer) in others {
+            let Some(unix_ns) = continued(*answer, own, COMPARED_AGE_MAX_NS) else {
+                continue;
+            };
+            clocks.push(unix_ns);
+            answered += usize::from(continued(*answer, own, ANSWER_AGE_MAX_NS).is_some());
+        }
+        let is_only = voters.len() <= 1;
+        let majority = voters.len() / 2 + 1;
+        if answered >= majority && !is_only {
             clocks.sort_unstable();
-            // Of an even number the lower one: a clock that is ahead moves nothing.
-            let median = clocks[(clocks.len() - 1) / 2];
+            // The latest time that a majority of the voters has reached: the median of all of them,
+            // if those that are not compared are behind.
+            let median = clocks[clocks.len() - majority];
             self.last_confirmed = Some(WallReading {
                 unix_ns: median,
                 ..own
@@ -67,6 +83,7 @@ impl ClockAgreement {
             return AgreedTime {
                 unix_ns: median,
                 is_confirmed: true,
+                is_only,
             };
         }
         let last = self.last_confirmed;
@@ -74,6 +91,7 @@ impl ClockAgreement {
         AgreedTime {
             unix_ns: last.unwrap_or(own.unix_ns),
             is_confirmed: false,
+            is_only,
         }
     }
 }
@@ -124,15 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn answers_count_for_five_seconds_and_their_agreement_for_a_minute() {
+    fn majority_answers_within_five_seconds_and_holds_for_a_minute() {
         let mut agreement = ClockAgreement::default();
         let voters = [1, 2, 3];
         let own = |passed: u64| reading(DAY + YEAR + passed, passed);
-        let alone = AgreedTime {
-            unix_ns: DAY + YEAR,
-            is_confirmed: false,
-        };
-        assert_eq!(agreement.agree(own(0), 1, &voters), alone);
+        let first = agreement.agree(own(0), 1, &voters);
+        assert_eq!((first.unix_ns, first.is_confirmed), (DAY + YEAR, false));
         agreement.record(2, reading(DAY, 0));
         // That of a store that is no voter.
         agreement.record(9, reading(DAY + YEAR, 0));
@@ -141,20 +156,41 @@ mod tests {
             (5_000_000_001, false),
             (65_000_000_000, false),
         ] {
-            let unix_ns = DAY + passed;
-            let expected = AgreedTime {
-                unix_ns,
-                is_confirmed,
-            };
-            assert_eq!(agreement.agree(own(passed), 1, &voters), expected);
+            let agreed = agreement.agree(own(passed), 1, &voters);
+            let expected = (DAY + passed, is_confirmed);
+            assert_eq!((agreed.unix_ns, agreed.is_confirmed), expected);
         }
         let agreed = agreement.agree(own(65_000_000_001), 1, &voters);
         assert_eq!(agreed.unix_ns, DAY + YEAR + 65_000_000_001);
     }
 
+    /// Schedule: one of three stores is down, and of the two others one is an hour behind. Or two
+    /// of five are down, and of the three others two are an hour ahead.
+    #[test]
+    fn liars_need_a_majority_of_all_voters() {
+        const HOUR: u64 = 3_600_000_000_000;
+        let mut agreement = ClockAgreement::default();
+        agreement.record(3, reading(DAY, 0));
+        let later = |passed: u64| reading(DAY + passed, passed);
+        agreement.record(2, reading(DAY + HOUR / 2 - HOUR, HOUR / 2));
+        let agreed = agreement.agree(later(HOUR / 2), 1, &[1, 2, 3]);
+        assert_eq!(
+            (agreed.unix_ns, agreed.is_confirmed),
+            (DAY + HOUR / 2, true)
+        );
+
+        let mut agreement = ClockAgreement::default();
+        for liar in [2, 3] {
+            agreement.record(liar, reading(DAY + HOUR, 0));
+        }
+        let agreed = agreement.agree(later(0), 1, &[1, 2, 3, 4, 5]);
+        assert_eq!((agreed.unix_ns, agreed.is_confirmed), (DAY, true));
+    }
+
     #[test]
     fn the_only_store_is_not_confirmed() {
         let mut agreement = ClockAgreement::default();
-        assert!(!agreement.agree(reading(DAY, 0), 1, &[1]).is_confirmed);
+        let agreed = agreement.agree(reading(DAY, 0), 1, &[1]);
+        assert!(agreed.is_only && !agreed.is_confirmed);
     }
 }

@@ -9,11 +9,14 @@ mod clock_agreement;
 mod time_line;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command};
 use seqsvr_core::family::IdsCommand;
 use seqsvr_core::state::TimeRow;
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use crate::clock::{WallClock, WallReading};
 use crate::store_time::clock_agreement::{AgreedTime, ClockAgreement};
@@ -21,9 +24,13 @@ use crate::store_time::time_line::TimeLine;
 
 pub(crate) use time_line::SuspectClocks;
 
-const NS_PER_MS: u64 = 1_000_000;
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
 /// Maximum wait of a new leader for the clocks of the others; after it, its own decides.
 const SETTLE_MAX_NS: u64 = 1_000_000_000;
+/// Attempts of a command to read the time of a new term, and the pause between two: together longer
+/// than that wait.
+const SETTLE_ATTEMPTS: u32 = 30;
+const SETTLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What a leader knows of its term.
 #[derive(Clone, Debug)]
@@ -41,13 +48,15 @@ pub(crate) enum NoTime {
     /// This leader has not read the clocks of the other stores yet.
     Settling,
     /// The clocks and the time in the state are too far apart.
-    Suspect,
+    Suspect(SuspectClocks),
 }
 
 /// Store time of this process, while it leads.
 pub(crate) struct StoreTime {
     clock: WallClock,
     keeper: Mutex<TimeKeeper>,
+    /// Requests the clocks of the other stores at once.
+    request_due: Notify,
 }
 
 #[derive(Default)]
@@ -71,6 +80,7 @@ impl StoreTime {
         StoreTime {
             clock,
             keeper: Mutex::default(),
+            request_due: Notify::new(),
         }
     }
 
@@ -107,15 +117,52 @@ impl StoreTime {
         };
         let unix_ns = line.advance(now, agreed);
         match line.suspect() {
-            Some(suspect) if suspect.stops_grants => Err(NoTime::Suspect),
+            Some(suspect) if suspect.stops_grants => Err(NoTime::Suspect(suspect)),
             _ => Ok(unix_ns / NS_PER_MS),
         }
+    }
+
+    /// Forgets the term that has ended.
+    pub(crate) fn leave_term(&self) {
+        self.keeper.lock().term = None;
+    }
+
+    /// Waits until a command needs the time and the clocks of the other stores are not read yet.
+    pub(crate) async fn wait_for_request(&self) {
+        self.request_due.notified().await;
+    }
+
+    /// Waits for the store time of a term that has just begun.
+    ///
+    /// # Errors
+    /// The clocks are suspect, or the term has ended.
+    pub(crate) async fn settle(&self, view: &LeaderView) -> Result<(), NoTime> {
+        for _ in 0..SETTLE_ATTEMPTS {
+            match self.read(view) {
+                Err(NoTime::Settling) => {
+                    self.request_due.notify_one();
+                    sleep(SETTLE_INTERVAL).await;
+                }
+                read => return read.map(drop),
+            }
+        }
+        Err(NoTime::Settling)
     }
 
     /// Returns why the clocks are not followed, if they are not.
     pub(crate) fn suspect(&self) -> Option<SuspectClocks> {
         let keeper = self.keeper.lock();
         keeper.term.as_ref()?.line?.suspect()
+    }
+
+    /// Follows the clocks at the request of an operator. Returns store time after it.
+    pub(crate) fn accept(&self, view: &LeaderView) -> u64 {
+        let (mut keeper, now) = (self.keeper.lock(), self.read_clock());
+        let agreed = keeper.agreement.agree(now, view.own_id, &view.voters);
+        let line = &mut keeper.enter_term(view, now).line;
+        let line = line.get_or_insert_with(|| begin_line(view, now, agreed));
+        line.accept(now, agreed);
+        line.advance(now, agreed) / NS_PER_MS
     }
 
     /// Puts store time at the head of an entry whose commands need it. Returns whether it did; the
@@ -128,7 +175,7 @@ impl StoreTime {
         if !batch.commands.iter().any(needs_time) {
             return false;
         }
-        // Without a time the commands apply at that of the state, which is safe.
+        // A command was checked before. Without a time it applies at that of the state.
         let reading = view().and_then(|view| Some((self.read(&view).ok()?, view.time.resets)));
         let Some((now_ms, resets)) = reading else {
             return false;
@@ -140,13 +187,15 @@ impl StoreTime {
 }
 
 impl TimeKeeper {
+    /// Returns the time of this term, or of a later one: a view may be read before a set-back and
+    /// used after it.
     fn enter_term(&mut self, view: &LeaderView, now: WallReading) -> &mut TermTime {
-        let is_same =
-            |known: &TermTime| (known.term, known.resets) == (view.term, view.time.resets);
-        if !self.term.as_ref().is_some_and(is_same) {
+        let is_current =
+            |known: &TermTime| (known.term, known.resets) >= (view.term, view.time.resets);
+        if !self.term.as_ref().is_some_and(is_current) {
             self.term = None;
         }
-        self.term.get_or_insert_with(|| TermTime {
+        self.term.get_or_insert(TermTime {
             term: view.term,
             resets: view.time.resets,
             began: now,
@@ -162,7 +211,7 @@ fn begin_line(view: &LeaderView, now: WallReading, agreed: AgreedTime) -> TimeLi
 }
 
 /// Returns whether a command does something else at another time.
-fn needs_time(command: &Command) -> bool {
+pub(crate) fn needs_time(command: &Command) -> bool {
     matches!(
         command,
         Command::Ids(

@@ -2,7 +2,8 @@
 //!
 //! Invariant: within a term the time never falls, and it begins at the time of the state or above.
 //! A step back of the clocks slows it to half their speed until they have caught up, so grants
-//! continue. A step forward is followed if it is small or if a majority of the clocks agrees.
+//! continue. A step ahead, also that at the beginning of a term, is followed if a majority of the
+//! clocks agrees; otherwise by 10 minutes in sum.
 //!
 //! Schedule that breaks it: the leader's clock is 30 s fast, and the next leader's is right. If the
 //! next one used its own time, new ids would lie 30 s below those of before.
@@ -31,26 +32,34 @@ pub(crate) struct TimeLine {
     /// Time at the last reading; `unix_ns` is store time.
     last: WallReading,
     suspect: Option<SuspectClocks>,
+    /// Sum of the steps ahead that no majority has confirmed since it confirmed one.
+    unconfirmed_ns: u64,
 }
 
 impl TimeLine {
     /// Begins a term. `state_ns` is the time in the state, if there was one before.
+    ///
+    /// A clock that no other confirms begins nothing: the term begins at the state's time, and
+    /// [`advance`](TimeLine::advance) follows that clock as far as it follows any.
     pub(crate) fn begin(state_ns: Option<u64>, now: WallReading, agreed: AgreedTime) -> TimeLine {
-        let was_off_too_long =
-            state_ns.is_some_and(|state| agreed.unix_ns > state.saturating_add(OFF_TIME_MAX_NS));
-        let (unix_ns, suspect) = match (state_ns, was_off_too_long) {
-            (Some(state_ns), true) => {
+        let state = state_ns.unwrap_or(agreed.unix_ns);
+        let line = |unix_ns, suspect| TimeLine {
+            last: WallReading { unix_ns, ..now },
+            suspect,
+            unconfirmed_ns: 0,
+        };
+        if !agreed.is_confirmed && !agreed.is_only {
+            return line(state, None);
+        }
+        match agreed.unix_ns > state.saturating_add(OFF_TIME_MAX_NS) {
+            true => {
                 let suspect = SuspectClocks {
                     agreed_ns: agreed.unix_ns,
                     stops_grants: true,
                 };
-                (state_ns, Some(suspect))
+                line(state, Some(suspect))
             }
-            (state_ns, _) => (agreed.unix_ns.max(state_ns.unwrap_or(0)), None),
-        };
-        TimeLine {
-            last: WallReading { unix_ns, ..now },
-            suspect,
+            false => line(agreed.unix_ns.max(state), None),
         }
     }
 
@@ -58,10 +67,15 @@ impl TimeLine {
     pub(crate) fn advance(&mut self, now: WallReading, agreed: AgreedTime) -> u64 {
         let elapsed = ns_since(self.last, now);
         let continued = self.last.unix_ns.saturating_add(elapsed);
-        let stopped = self.suspect.filter(|suspect| suspect.stops_grants);
+        let is_far = agreed.unix_ns > self.last.unix_ns.saturating_add(OFF_TIME_MAX_NS);
+        let stopped = self
+            .suspect
+            .filter(|suspect| suspect.stops_grants && is_far);
         let (unix_ns, suspect) = match agreed.unix_ns.checked_sub(continued) {
             _ if stopped.is_some() => (self.last.unix_ns, stopped),
-            Some(step) if step <= STEP_FOLLOWED_NS || agreed.is_confirmed => (agreed.unix_ns, None),
+            Some(step) if agreed.is_confirmed || self.follows_alone(step, agreed) => {
+                (agreed.unix_ns, None)
+            }
             Some(_) => {
                 let suspect = SuspectClocks {
                     agreed_ns: agreed.unix_ns,
@@ -69,14 +83,46 @@ impl TimeLine {
                 };
                 (continued, Some(suspect))
             }
-            None => (agreed.unix_ns.max(self.last.unix_ns + elapsed / 2), None),
+            None => {
+                let slowed = self.last.unix_ns.saturating_add(elapsed / 2);
+                (agreed.unix_ns.max(slowed), None)
+            }
         };
+        if agreed.is_confirmed {
+            self.unconfirmed_ns = 0;
+        }
         self.last = WallReading {
             unix_ns,
             boot_ns: now.boot_ns.max(self.last.boot_ns),
         };
         self.suspect = suspect;
         self.last.unix_ns
+    }
+
+    /// Returns whether a step ahead is followed that no majority confirms. A clock that goes ahead
+    /// again and again counts once.
+    fn follows_alone(&mut self, step_ns: u64, agreed: AgreedTime) -> bool {
+        let before = if agreed.is_only {
+            0
+        } else {
+            self.unconfirmed_ns
+        };
+        let sum_ns = before.saturating_add(step_ns);
+        let follows = sum_ns <= STEP_FOLLOWED_NS;
+        if follows {
+            self.unconfirmed_ns = sum_ns;
+        }
+        follows
+    }
+
+    /// Follows the clocks, at the request of an operator.
+    pub(crate) fn accept(&mut self, now: WallReading, agreed: AgreedTime) {
+        let unix_ns = agreed.unix_ns.max(self.last.unix_ns);
+        *self = TimeLine {
+            last: WallReading { unix_ns, ..now },
+            suspect: None,
+            unconfirmed_ns: 0,
+        };
     }
 
     /// Returns why the clocks are not followed, if they are not.
@@ -106,6 +152,7 @@ mod tests {
         AgreedTime {
             unix_ns,
             is_confirmed,
+            is_only: false,
         }
     }
 
@@ -144,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn step_ahead_needs_a_majority() {
+    fn step_ahead_needs_a_majority_or_an_operator() {
         let small = STEP_FOLLOWED_NS;
         for (step, is_confirmed, follows) in [
             (small, false, true),
@@ -159,6 +206,46 @@ mod tests {
             let suspect = line.suspect();
             assert_eq!(suspect.is_none(), follows);
             assert!(suspect.is_none_or(|suspect| !suspect.stops_grants));
+            line.accept(at(HOUR), clocks);
+            assert_eq!(line.advance(at(HOUR), clocks), DAY + HOUR + step);
+            assert_eq!(line.suspect(), None);
+        }
+    }
+
+    /// Schedule: a store whose clock is a day ahead is elected, and no other answers in time.
+    #[test]
+    fn unconfirmed_clock_begins_at_the_time_of_the_state() {
+        let mut line = TimeLine::begin(Some(DAY), at(0), agreed(DAY + 24 * HOUR, false));
+        assert_eq!(
+            line.advance(at(HOUR), agreed(DAY + 25 * HOUR, false)),
+            DAY + HOUR
+        );
+        assert!(line.suspect().is_some());
+        assert_eq!(
+            line.advance(at(HOUR), agreed(DAY + 2 * HOUR, true)),
+            DAY + 2 * HOUR
+        );
+        assert_eq!(line.suspect(), None);
+    }
+
+    /// The only clock of a cluster decides where a term begins.
+    #[test]
+    fn only_clock_begins_a_term() {
+        let only = AgreedTime {
+            is_only: true,
+            ..agreed(DAY + 24 * HOUR, false)
+        };
+        let mut line = TimeLine::begin(Some(DAY), at(0), only);
+        assert_eq!(line.advance(at(0), only), DAY + 24 * HOUR);
+    }
+
+    #[test]
+    fn unconfirmed_steps_count_in_sum() {
+        let mut line = TimeLine::begin(Some(DAY), at(0), agreed(DAY, true));
+        let half = STEP_FOLLOWED_NS / 2;
+        for (step, follows) in [(half, true), (2 * half, true), (2 * half + 1, false)] {
+            line.advance(at(0), agreed(DAY + step, false));
+            assert_eq!(line.suspect().is_none(), follows);
         }
     }
 
@@ -168,8 +255,15 @@ mod tests {
         let mut line = TimeLine::begin(Some(DAY), at(0), far);
         assert_eq!(line.advance(at(HOUR), far), DAY);
         assert!(line.suspect().is_some_and(|suspect| suspect.stops_grants));
-        let near = agreed(DAY + OFF_TIME_MAX_NS, false);
+        line.accept(at(HOUR), far);
+        assert_eq!(line.advance(at(HOUR), far), far.unix_ns);
+        let near = agreed(DAY + OFF_TIME_MAX_NS, true);
         assert_eq!(TimeLine::begin(Some(DAY), at(0), near).suspect(), None);
         assert_eq!(TimeLine::begin(None, at(0), far).suspect(), None);
+
+        // The stop ends once the clocks are put right.
+        let mut line = TimeLine::begin(Some(DAY), at(0), far);
+        assert_eq!(line.advance(at(HOUR), agreed(DAY + HOUR, true)), DAY + HOUR);
+        assert_eq!(line.suspect(), None);
     }
 }

@@ -74,7 +74,10 @@ fn store_roles(path: &str) -> &'static [Role] {
         "/seqsvr.v1.Store/Describe"
         | "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ClusterStatus"
-        | "/seqsvr.v1.Admin/NodeStatus" => &[Store, Alloc, Admin],
+        | "/seqsvr.v1.Admin/NodeStatus"
+        | "/seqsvr.v1.Admin/ListFamilies"
+        | "/seqsvr.v1.Admin/ListWorkers"
+        | "/seqsvr.v1.Admin/ClockStatus" => &[Store, Alloc, Admin],
         _ if path.starts_with("/seqsvr.v1.Raft/") => &[Store],
         _ if path.starts_with("/seqsvr.v1.Store/") => &[Alloc],
         _ if path.starts_with("/seqsvr.v1.Admin/") => &[Admin],
@@ -88,7 +91,10 @@ fn alloc_roles(path: &str) -> &'static [Role] {
     match path {
         "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ClusterStatus"
-        | "/seqsvr.v1.Admin/NodeStatus" => &[Store, Alloc, Admin],
+        | "/seqsvr.v1.Admin/NodeStatus"
+        | "/seqsvr.v1.Admin/ListFamilies"
+        | "/seqsvr.v1.Admin/ListWorkers"
+        | "/seqsvr.v1.Admin/ClockStatus" => &[Store, Alloc, Admin],
         _ if path.starts_with("/seqsvr.v1.Admin/") => &[Admin],
         _ if path.starts_with("/seqsvr.v1.Sequence/") => &[Client, Alloc, Admin],
         _ if path.starts_with("/grpc.") => &Role::ALL,

@@ -3,6 +3,7 @@
 mod access;
 mod admin_relay;
 mod dashboard;
+mod families;
 mod grpc_standards;
 mod http;
 mod pipe;
