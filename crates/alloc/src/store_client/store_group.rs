@@ -309,6 +309,8 @@ fn should_retry(fault: &RpcError) -> bool {
             fault.code,
             tonic::Code::InvalidArgument | tonic::Code::Unimplemented
         ),
+        // The leader answered. Its caller decides how long to wait for the time.
+        Reason::ClockSuspect | Reason::TooFarAhead => false,
         _ => fault.code == tonic::Code::Unavailable,
     }
 }

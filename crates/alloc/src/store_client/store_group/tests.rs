@@ -161,3 +161,21 @@ async fn store_connection_outlives_background_runtime() {
     drop(give_back);
     background.shutdown_background();
 }
+
+/// Schedule: the clocks of the stores are suspect. If the answer counted as that of a store that
+/// does not lead, callers would read that no store leads.
+#[test]
+fn answer_of_the_leader_about_the_time_is_final() {
+    for (reason, retries) in [
+        (Reason::ClockSuspect, false),
+        (Reason::TooFarAhead, false),
+        (Reason::NotLeader, true),
+        (Reason::Unreachable, true),
+    ] {
+        assert_eq!(
+            should_retry(&RpcError::new(reason, "")),
+            retries,
+            "{reason:?}"
+        );
+    }
+}
