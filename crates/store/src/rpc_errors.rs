@@ -163,7 +163,7 @@ fn from_id_rejection(rejection: &IdsRejection) -> RpcError {
         IdsRejection::TimeExhausted { .. } | IdsRejection::LanesUsedUp { .. } => {
             Reason::TimeExhausted
         }
-        IdsRejection::FamilyExists(_) => {
+        IdsRejection::FamilyExists { .. } => {
             code = Some(Code::AlreadyExists);
             Reason::Rejected
         }

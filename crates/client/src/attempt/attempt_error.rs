@@ -196,7 +196,7 @@ impl AttemptError {
         }
         let text = match fault.message.as_str() {
             "" => format!(
-                "status {:?} without a text: no server of this version answers so; check the address",
+                "status {:?} without a text: no server of this version answers so; check the address, or upgrade the server",
                 fault.code
             ),
             text => text.to_owned(),

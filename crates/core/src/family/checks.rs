@@ -63,7 +63,7 @@ fn check_workers(spec: &FamilySpec) -> Result<(), String> {
     let (first, last) = (spec.first_worker, spec.last_worker);
     check_field("the last worker", last.0, spec.layout.bits_of("worker"))?;
     ensure(first <= last, || {
-        format!("the first worker {first} is above the last, {last}: write for example 0..={last}")
+        format!("the first worker {first} is above the last, {last}: write for example 0-{last}")
     })?;
     ensure(spec.reserved.len() <= RESERVED_RANGES_MAX, || {
         let count = spec.reserved.len();
@@ -75,8 +75,8 @@ fn check_workers(spec: &FamilySpec) -> Result<(), String> {
     for (from, to) in spec.reserved.iter().copied() {
         ensure(least <= from && from <= to && to <= last, || {
             format!(
-                "the reserved workers {from} to {to} are no range of {first} to {last} above the \
-                 range before: give ascending ranges within the workers of the family"
+                "the reserved workers {from} to {to} do not lie within {first} to {last}, or overlap \
+                 with others: give ranges of workers of the family, each worker once"
             )
         })?;
         least = WorkerId(to.0 + 1);

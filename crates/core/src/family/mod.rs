@@ -133,6 +133,37 @@ pub struct FamilyChange {
     pub frozen: Option<bool>,
 }
 
+impl Family {
+    /// Returns the names of the settings that another spec and other limits have otherwise.
+    pub fn settings_unlike(&self, spec: &FamilySpec, limits: &FamilyLimits) -> Vec<&'static str> {
+        let (a, b, c, d) = (&self.spec, spec, &self.limits, limits);
+        let workers = |spec: &FamilySpec| (spec.first_worker, spec.last_worker);
+        let numbers = |spec: &FamilySpec| (spec.seq_min, spec.seq_max);
+        let settings = [
+            ("layout", a.layout == b.layout),
+            ("epoch or unit", a.scale == b.scale),
+            ("dc", a.dc == b.dc),
+            ("workers", workers(a) == workers(b)),
+            ("reserve", a.reserved == b.reserved),
+            ("lanes", a.lane_policy == b.lane_policy),
+            ("reuse", a.reuse == b.reuse),
+            ("sticky", a.sticky == b.sticky),
+            ("numbers of a tick", numbers(a) == numbers(b)),
+            ("window", c.window_ms == d.window_ms),
+            ("window-max", c.window_max_ms == d.window_max_ms),
+            ("ahead", c.ahead_ms == d.ahead_ms),
+            ("seq-start", c.sequence_start == d.sequence_start),
+            (
+                "workers-per-holder",
+                c.workers_per_holder == d.workers_per_holder,
+            ),
+            ("frozen", c.frozen == d.frozen),
+        ];
+        let unlike = settings.into_iter().filter(|(_, is_same)| !is_same);
+        unlike.map(|(name, _)| name).collect()
+    }
+}
+
 impl FamilyChange {
     /// Returns the limits after this change.
     pub fn apply_to(&self, limits: &FamilyLimits) -> FamilyLimits {

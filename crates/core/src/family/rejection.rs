@@ -11,15 +11,22 @@ use crate::layout::format_utc_ms;
 pub enum IdsRejection {
     /// The cluster is below the format level of ids.
     #[error(
-        "the cluster is at format level {0} and has no ids below 3: upgrade every store, then retry"
+        "the cluster is at format level {0}, and families of ids need level 3: upgrade the stores that run an older build, then the level rises by itself"
     )]
     LevelTooLow(u32),
     /// No such family.
     #[error("no family has the id {0}")]
     FamilyNotFound(FamilyId),
     /// The name belongs to a family with another spec or other limits.
-    #[error("family {0:?} already exists with other settings")]
-    FamilyExists(String),
+    #[error(
+        "family {family:?} already exists with other settings ({settings}): choose another name, or repeat its settings"
+    )]
+    FamilyExists {
+        /// Name of the family.
+        family: String,
+        /// Names of the settings that differ.
+        settings: String,
+    },
     /// There are as many families as there may be; none can be removed.
     #[error(
         "a cluster has at most {max} families, and none can be removed: use one that exists",

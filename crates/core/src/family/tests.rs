@@ -52,7 +52,7 @@ fn family_that_cannot_work_is_rejected() {
                 ..snowflake()
             },
             limits,
-            "no range of 0 to 1023",
+            "do not lie within 0 to 1023",
         ),
         (
             FamilySpec {

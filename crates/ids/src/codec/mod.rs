@@ -198,7 +198,7 @@ impl IdCodec {
         let is = id >> bit & 1;
         InputError(format!(
             "{id} is no id of the layout: bit {bit} of 0 to 63 is {is}, and it is {} in all ids of \
-             the layout; use for example another preset, such as twitter",
+             the layout; use the preset or the family of its maker",
             1 - is
         ))
     }

@@ -1,12 +1,14 @@
 //! Requests of operators about store time and the clocks that it follows.
 //!
-//! Invariant: store time is set back only where no family is stopped by it, or by force. Schedule:
-//! the clocks of all stores were an hour ahead, and grants were given. They are put right, and an
-//! operator sets store time back: a family without lanes grants nothing for an hour.
+//! Invariant: store time is set back only where no family is stopped by it, and ahead only by
+//! force. Schedule: the clocks of all stores were an hour ahead, and grants were given. They are
+//! put right, and an operator sets store time back: a family without lanes grants nothing for an
+//! hour. Or an operator mistypes the year, and store time is a year ahead.
 
 use seqsvr_core::command::Command;
 use seqsvr_core::family::IdsCommand;
 use seqsvr_core::ids::WorkerId;
+use seqsvr_core::layout::format_utc_ms;
 use seqsvr_core::state::State;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
@@ -21,12 +23,14 @@ pub(super) async fn clock_status(
     let view = confirmed_view(context).await?;
     let read = context.store_time.read(&view);
     let suspect = context.store_time.suspect();
-    let offsets = context.store_time.clock_offsets_ns().into_iter();
-    let clocks = offsets.chain([(view.own_id, 0)]);
-    let clocks = clocks.map(|(store, offset_ns)| v1::StoreClock {
-        store,
-        offset_ms: offset_ns / NS_PER_MS.cast_signed(),
-    });
+    let mut offsets = context.store_time.clock_offsets_ns();
+    offsets.insert(view.own_id, 0);
+    let clocks = offsets
+        .into_iter()
+        .map(|(store, offset_ns)| v1::StoreClock {
+            store,
+            offset_ms: offset_ns / NS_PER_MS.cast_signed(),
+        });
     Ok(v1::ClockStatusResponse {
         store_time_ms: read.unwrap_or(view.time.high_ms),
         resets: view.time.resets,
@@ -54,6 +58,15 @@ pub(super) async fn set_clock(
 ) -> Result<v1::ClockStatusResponse, RpcError> {
     let view = confirmed_view(context).await?;
     let now_ms = request.unix_ms;
+    let present_ms = present_ms(context, &view);
+    if !request.force && now_ms > present_ms {
+        let text = format!(
+            "{} is after store time, {}: set an earlier time, run `seqsvr id clock accept` if the clocks of the stores are right, or pass --force",
+            format_utc_ms(now_ms),
+            format_utc_ms(present_ms)
+        );
+        return Err(RpcError::new(Reason::Rejected, text));
+    }
     let stopped = context
         .node
         .with_state(|state| stopped_families(state, now_ms));
@@ -68,6 +81,12 @@ pub(super) async fn set_clock(
     let command = IdsCommand::SetTime { now_ms, resets };
     context.propose(Command::Ids(command)).await?;
     clock_status(context).await
+}
+
+/// Returns store time now. That in the state is as old as the last command that needed it.
+pub(super) fn present_ms(context: &StoreContext, view: &LeaderView) -> u64 {
+    let read = context.store_time.read(view);
+    read.unwrap_or(view.time.high_ms)
 }
 
 /// Returns the families without lanes whose grants lie beyond this time, each with the seconds for

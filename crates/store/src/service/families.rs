@@ -9,6 +9,7 @@ use seqsvr_proto::v1::{self, Reason};
 
 use crate::context::StoreContext;
 use crate::rpc_errors;
+use crate::service::clock::present_ms;
 
 /// Most workers of one page.
 const WORKERS_PER_PAGE: usize = 1_000;
@@ -58,9 +59,10 @@ pub(super) async fn list_families(
     context: &StoreContext,
 ) -> Result<v1::ListFamiliesResponse, RpcError> {
     context.confirm_leadership().await?;
+    let store_time_ms = store_time_ms(context);
     Ok(context.node.with_state(|state| v1::ListFamiliesResponse {
         families: state.families().map(family_status).collect(),
-        store_time_ms: state.store_time().high_ms,
+        store_time_ms,
     }))
 }
 
@@ -93,6 +95,7 @@ pub(super) async fn list_workers(
     request: v1::ListWorkersRequest,
 ) -> Result<v1::ListWorkersResponse, RpcError> {
     context.confirm_leadership().await?;
+    let store_time_ms = store_time_ms(context);
     context.node.with_state(|state| {
         let row = find_family(state, &request.family)?;
         let mut page = state.workers(row.family.id, WorkerId(request.first));
@@ -105,9 +108,14 @@ pub(super) async fn list_workers(
             workers,
             has_more: page.next().is_some(),
             family: Some(v1::Family::from(&row.family)),
-            store_time_ms: state.store_time().high_ms,
+            store_time_ms,
         })
     })
+}
+
+fn store_time_ms(context: &StoreContext) -> u64 {
+    let view = context.leader_view();
+    view.map_or(0, |view| present_ms(context, &view))
 }
 
 fn worker_status(worker: WorkerId, row: &WorkerRow) -> v1::WorkerStatus {

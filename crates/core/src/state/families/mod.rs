@@ -108,10 +108,14 @@ impl State {
         validate_family(spec, limits).map_err(CommandRejection::Invalid)?;
         if let Some(found) = self.find_family(&spec.name) {
             // A retry after a lost answer, or a second operator with the same request.
-            return match (&found.family.spec, &found.family.limits) == (spec, limits) {
-                true => Ok(Reply::Family(found.family.id)),
-                false => Err(IdsRejection::FamilyExists(spec.name.clone()).into()),
-            };
+            if (&found.family.spec, &found.family.limits) == (spec, limits) {
+                return Ok(Reply::Family(found.family.id));
+            }
+            return Err(IdsRejection::FamilyExists {
+                family: spec.name.clone(),
+                settings: found.family.settings_unlike(spec, limits).join(", "),
+            }
+            .into());
         }
         if self.families.len() >= FAMILIES_MAX {
             return Err(IdsRejection::TooManyFamilies.into());

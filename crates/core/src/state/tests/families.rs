@@ -392,8 +392,6 @@ fn families_need_format_level_3() {
     if let IdsCommand::CreateFamily { limits, .. } = &mut other {
         limits.frozen = true;
     }
-    assert_eq!(
-        rejected(state.ids(other)),
-        IdsRejection::FamilyExists("f0".into())
-    );
+    let exists = rejected(state.ids(other)).to_string();
+    assert!(exists.contains("other settings (frozen):"), "{exists}");
 }
