@@ -26,10 +26,14 @@ pub(crate) use bench::BenchArgs;
 use cert::CERT_HELP;
 pub(crate) use cert::{CertCommand, InitCertArgs, ShowCertArgs, UserCertArgs};
 use common::GLOBAL_HEADING;
-pub(crate) use common::{ClientArgs, read_transport};
+pub(crate) use common::{ClientArgs, ListArgs, read_transport};
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use http::StoreHttpArgs;
-pub(crate) use ids::{DecodeArgs, IdCommand, IdStatsArgs, NewIdArgs, OpaqueArgs, PolicyFlag};
+pub(crate) use ids::{
+    AlterFamilyArgs, ClockArgs, ClockChange, CreateFamilyArgs, DecodeArgs, IdCommand, IdStatsArgs,
+    LanesFlag, NewIdArgs, OpaqueArgs, PolicyFlag, RaiseFamilyArgs, ReuseFlag, RevokeWorkerArgs,
+    WorkersArgs,
+};
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
@@ -132,7 +136,7 @@ pub(crate) enum CliCommand {
     Bench(BenchArgs),
     /// Check a recorded history of calls for duplicates and order.
     Check(CheckArgs),
-    /// Make and count ids that carry the time. No cluster is needed.
+    /// Make and count ids that carry the time, and manage the families of a cluster.
     #[command(subcommand)]
     Id(IdCommand),
     /// Hide the order and volume of numbers by a key. No server is needed.

@@ -1,5 +1,6 @@
-//! Commands about ids, which need no server.
+//! Commands about ids: those that need no server, and those of families.
 
+mod families;
 mod new;
 mod opaque;
 

@@ -1,5 +1,6 @@
-//! The command line of ids that carry the time. These commands call no server.
+//! The command line of ids that carry the time.
 
+mod families;
 mod new;
 mod scheme_flags;
 
@@ -8,15 +9,40 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use seqsvr_ids::text::IdForm;
 
+pub(crate) use families::{
+    AlterFamilyArgs, ClockArgs, ClockChange, CreateFamilyArgs, LanesFlag, RaiseFamilyArgs,
+    ReuseFlag, RevokeWorkerArgs, WorkersArgs,
+};
 pub(crate) use new::{NewIdArgs, PolicyFlag};
 use scheme_flags::SchemeFlags;
 
+use super::common::ListArgs;
+
 #[derive(Subcommand)]
 pub(crate) enum IdCommand {
-    /// Make ids: UUIDs, GUIDs, stamps, or ids of a preset.
+    /// Make ids without a server: UUIDs, GUIDs, stamps, or ids of a preset.
     New(NewIdArgs),
     /// Count the ids of a file by time and worker, and find duplicates.
     Stats(IdStatsArgs),
+    /// Create a family of ids, whose workers the cluster grants.
+    ///
+    /// Without --preset and --layout it has the layout of the preset snowflake. A repeat with the
+    /// same settings changes nothing.
+    Create(Box<CreateFamilyArgs>),
+    /// List all families.
+    List(ListArgs),
+    /// Change limits of a family.
+    Alter(AlterFamilyArgs),
+    /// Make every later grant of a family begin above an id or a time.
+    RaiseTo(RaiseFamilyArgs),
+    /// List the workers of a family that were granted, with their holders.
+    Workers(WorkersArgs),
+    /// Take a worker from its holder, which may use up its grant.
+    ///
+    /// No other holder gets the ticks of that grant.
+    Revoke(RevokeWorkerArgs),
+    /// Print store time and the clocks that it follows, or correct it.
+    Clock(ClockArgs),
 }
 
 const DECODE_HELP: &str = "\

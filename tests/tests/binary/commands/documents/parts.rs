@@ -50,13 +50,14 @@ for seq in {4095..3996}; do
     echo $(( (1767225610500 - 1288834974657) << 22 | 3 << 17 | 7 << 12 | seq )),bob
 done; } >ids.txt"];
 
-pub(super) const PARTS: [Part; 16] = [
+pub(super) const PARTS: [Part; 17] = [
     part("README.md", "", &[]),
     part("README.md", "## Five processes", &[]),
     part("docs/guide/grpc.md", "", DEV),
     part("docs/guide/http.md", "", &[]),
     part("docs/guide/id-presets.md", "", &[]),
     part("docs/guide/ids.md", "", IDS_FILE),
+    part("docs/guide/ids.md", "## Families", DEV),
     part("docs/guide/numbers.md", "", TWO_ALLOCS),
     part("docs/guide/quick-start.md", "", &[]),
     part("docs/guide/redis.md", "", &[]),

@@ -1,0 +1,293 @@
+//! `id create|list|alter|raise-to|workers|revoke`.
+
+use seqsvr_client::{
+    Family, FamilyLimits, FamilySpec, LanePolicy, TickStart, WorkerId, WorkerReuse,
+};
+use seqsvr_core::layout::format_utc_ms;
+use seqsvr_ids::presets::{IdScheme, find_preset};
+use seqsvr_proto::v1::{self, WorkerStatus};
+use serde_json::{Value, json};
+
+use super::now;
+use crate::cli::{self, LanesFlag, ReuseFlag};
+use crate::commands::cli_client::CliClient;
+use crate::output::exit_code::BadInput;
+use crate::output::stdout;
+
+const MS_PER_YEAR: u64 = 31_556_952_000;
+/// Preset of a family without a layout.
+const DEFAULT_PRESET: &str = "snowflake";
+
+pub(crate) async fn create(args: cli::CreateFamilyArgs) -> anyhow::Result<()> {
+    let spec = build_spec(&args)?;
+    check_time(&spec, args.years_min)?;
+    let limits = args.limits.to_change().apply_to(&FamilyLimits::DEFAULT);
+    let client = CliClient::connect(&args.client)?;
+    let family = client.sdk.admin().create_family(&spec, limits).await?;
+    Ok(stdout::print_line(family_line(&family))?)
+}
+
+fn build_spec(args: &cli::CreateFamilyArgs) -> anyhow::Result<FamilySpec> {
+    let given = args.scheme.scheme()?;
+    // What it says beside the layout holds for any other layout too.
+    let preset = find_preset(args.scheme.preset.as_deref().unwrap_or(DEFAULT_PRESET))?;
+    let scheme = given.map_or_else(|| preset.scheme(None), Ok)?;
+    let mut spec = FamilySpec::new(&args.name, scheme.layout().clone(), scheme.scale());
+    spec.seq_min = preset.seq_min;
+    spec.dc = args.dc;
+    let range = |(first, last)| (WorkerId(first), WorkerId(last));
+    if let Some(workers) = args.workers {
+        (spec.first_worker, spec.last_worker) = range(workers);
+    }
+    spec.reserved = args.reserve.iter().copied().map(range).collect();
+    spec.reserved.sort_unstable();
+    spec.lane_policy = match args.lanes {
+        Some(LanesFlag::Once) => LanePolicy::Once,
+        None if preset.name == "rollbacks" => LanePolicy::Once,
+        _ => LanePolicy::Reuse,
+    };
+    spec.reuse = match args.reuse {
+        ReuseFlag::Oldest => WorkerReuse::Oldest,
+        ReuseFlag::Never => WorkerReuse::Never,
+    };
+    spec.sticky = args.sticky;
+    Ok(spec)
+}
+
+/// Rejects a layout whose time has not begun, is over, or ends in fewer years.
+fn check_time(spec: &FamilySpec, years_min: u64) -> anyhow::Result<()> {
+    let now_ms = now().as_millis() as u64;
+    spec.layout.check_life(spec.scale, now_ms)?;
+    let (begin_ms, end_ms) = (spec.scale.epoch_ms(), spec.layout.end_ms(spec.scale));
+    if begin_ms > now_ms {
+        let begin = format_utc_ms(begin_ms);
+        return Err(BadInput(format!(
+            "the epoch {begin} is after the time now: there are no ids before it; give an earlier one, such as 2026-01-01"
+        ))
+        .into());
+    }
+    if end_ms < now_ms.saturating_add(years_min * MS_PER_YEAR) {
+        let end = format_utc_ms(end_ms);
+        return Err(BadInput(format!(
+            "the time of the layout ends on {end}, in less than {years_min} years: no family is ever moved to another layout; give a later --epoch, time more bits, or lower --years-min"
+        ))
+        .into());
+    }
+    Ok(())
+}
+
+pub(crate) async fn alter(args: cli::AlterFamilyArgs) -> anyhow::Result<()> {
+    let mut change = args.limits.to_change();
+    change.frozen = args.frozen;
+    let client = CliClient::connect(&args.client)?;
+    let family = client.sdk.admin().alter_family(&args.name, change).await?;
+    Ok(stdout::print_line(family_line(&family))?)
+}
+
+pub(crate) async fn list(args: cli::ListArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let listed = client.sdk.admin().list_families().await?;
+    for status in &listed.families {
+        let family = read_family(status.family.as_ref())?;
+        match (args.json, status.floor) {
+            (true, _) => stdout::print_json(family_json(&family, status))?,
+            (false, 0) => stdout::print_line(family_line(&family))?,
+            (false, floor) => {
+                let floor = format_utc_ms(family.spec.scale.unix_ms_of(floor));
+                stdout::print_line(format_args!("{}; floor {floor}", family_line(&family)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn raise(args: cli::RaiseFamilyArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let (admin, name) = (client.sdk.admin(), &args.name);
+    // The answer has the family, and here no worker.
+    let listed = admin.list_workers(name, WorkerId(u32::MAX)).await?;
+    let FamilySpec { layout, scale, .. } = read_family(listed.family.as_ref())?.spec;
+    let tick = match (args.id, args.time) {
+        (Some(id), _) => {
+            let reading = IdScheme::new(layout, scale).read(id);
+            let reading = reading.map_err(|e| BadInput(format!("family {name:?}: {e}")))?;
+            reading.parts.tick + 1
+        }
+        // The first tick that begins then or later.
+        (None, time) => {
+            let since_epoch = time.unwrap_or(0).saturating_sub(scale.epoch_ms());
+            since_epoch.div_ceil(scale.unit_ms())
+        }
+    };
+    let floor = admin.raise_family(name, tick, args.force).await?;
+    let from = format_utc_ms(scale.unix_ms_of(floor));
+    Ok(stdout::print_line(format_args!(
+        "{name}: no later grant begins before {from}"
+    ))?)
+}
+
+pub(crate) async fn print_workers(args: cli::WorkersArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.list.client)?;
+    let admin = client.sdk.admin();
+    let is_json = args.list.json;
+    let (mut first, mut has_head) = (WorkerId(0), is_json);
+    loop {
+        let page = admin.list_workers(&args.name, first).await?;
+        let family = read_family(page.family.as_ref())?;
+        if !has_head {
+            print_worker_row("worker", "epoch", "granted until", "left", "holder")?;
+            has_head = true;
+        }
+        for worker in &page.workers {
+            match is_json {
+                true => stdout::print_json(worker_json(&family, worker))?,
+                false => print_worker(&family, worker, page.store_time_ms)?,
+            }
+        }
+        match page.workers.last() {
+            Some(last) if page.has_more => first = WorkerId(last.worker + 1),
+            _ => return Ok(()),
+        }
+    }
+}
+
+pub(crate) async fn revoke(args: cli::RevokeWorkerArgs) -> anyhow::Result<()> {
+    let client = CliClient::connect(&args.client)?;
+    let (name, worker) = (&args.name, WorkerId(args.worker));
+    let until_ms = client.sdk.admin().revoke_worker(name, worker).await?;
+    let until = format_utc_ms(until_ms);
+    Ok(stdout::print_line(format_args!(
+        "{name}: worker {worker} is revoked; its last holder may make ids until {until}"
+    ))?)
+}
+
+fn read_family(family: Option<&v1::Family>) -> anyhow::Result<Family> {
+    let read = family.and_then(|family| Family::try_from(family).ok());
+    read.ok_or_else(|| {
+        anyhow::anyhow!(
+            "the server sent a family that this version cannot read: use the version of the server"
+        )
+    })
+}
+
+fn family_line(family: &Family) -> String {
+    let Family {
+        id, spec, limits, ..
+    } = family;
+    let (workers, capacity, unit_ms) = (spec.worker_count(), spec.capacity(), spec.scale.unit_ms());
+    let mut line = format!(
+        "{} (id {id}): {}; ticks of {unit_ms} ms from {} to {}; {workers} workers of {} to {}, {capacity} ids a tick each, {} ids a second in all; window {} s, ahead {} s",
+        spec.name,
+        spec.layout,
+        format_utc_ms(spec.scale.epoch_ms()),
+        format_utc_ms(spec.layout.end_ms(spec.scale)),
+        spec.first_worker,
+        spec.last_worker,
+        // Workers have 22 bits and numbers of a tick 30.
+        workers * capacity * 1_000 / unit_ms,
+        f64::from(limits.window_ms) / 1e3,
+        f64::from(limits.ahead_ms) / 1e3,
+    );
+    match spec.ticks_of_ms(limits.ahead_ms) * capacity {
+        0 => {}
+        burst => line += &format!(" (bursts of {burst} ids a worker)"),
+    }
+    if spec.layout.bits_of("dc") > 0 {
+        line += &format!("; dc {}", spec.dc);
+    }
+    if spec.lanes() > 1 {
+        let policy = match spec.lane_policy {
+            LanePolicy::Reuse => "",
+            LanePolicy::Once => ", each used once",
+        };
+        line += &format!("; {} lanes{policy}", spec.lanes());
+    }
+    if limits.sequence_start != TickStart::Zero {
+        line += &format!("; seq-start {}", start_text(limits.sequence_start));
+    }
+    let is_reused = spec.reuse == WorkerReuse::Oldest;
+    for (word, is_shown) in [
+        ("sticky", spec.sticky),
+        ("each worker granted once", !is_reused),
+        ("frozen", limits.frozen),
+        ("not ordered by time", !is_time_ordered(spec)),
+    ] {
+        if is_shown {
+            line += "; ";
+            line += word;
+        }
+    }
+    line
+}
+
+/// Returns whether nothing that differs between holders lies above the time.
+fn is_time_ordered(spec: &FamilySpec) -> bool {
+    let fields = spec.layout.fields_with_shifts();
+    let mut above = fields.take_while(|(field, _)| field.kind.name() != "time");
+    above.all(|(field, _)| field.kind.is_fixed() || field.bits == 0)
+}
+
+fn start_text(start: TickStart) -> String {
+    match start {
+        TickStart::Zero => "zero".to_owned(),
+        TickStart::Random { below } => format!("random:{below}"),
+        TickStart::Carry => "carry".to_owned(),
+    }
+}
+
+fn family_json(family: &Family, status: &v1::FamilyStatus) -> Value {
+    let Family {
+        id, spec, limits, ..
+    } = family;
+    let reserved = spec.reserved.iter().map(|(first, last)| [first.0, last.0]);
+    json!({
+        "id": id.0, "name": spec.name, "layout": spec.layout.to_string(),
+        "epoch_ms": spec.scale.epoch_ms(), "unit_ms": spec.scale.unit_ms(),
+        "end_ms": spec.layout.end_ms(spec.scale), "dc": spec.dc,
+        "first_worker": spec.first_worker.0, "last_worker": spec.last_worker.0,
+        "reserved": reserved.collect::<Vec<_>>(), "workers": spec.worker_count(),
+        "ids_per_tick": spec.capacity(), "lanes": spec.lanes(),
+        "lanes_once": spec.lane_policy == LanePolicy::Once,
+        "reuse": spec.reuse == WorkerReuse::Oldest, "sticky": spec.sticky,
+        "window_ms": limits.window_ms, "window_max_ms": limits.window_max_ms,
+        "ahead_ms": limits.ahead_ms, "seq_start": start_text(limits.sequence_start),
+        "workers_per_holder": limits.workers_per_holder, "frozen": limits.frozen,
+        "floor_ms": spec.scale.unix_ms_of(status.floor), "next_worker": status.next_worker,
+    })
+}
+
+fn print_worker(family: &Family, worker: &WorkerStatus, store_time_ms: u64) -> anyhow::Result<()> {
+    let until_ms = family.spec.scale.unix_ms_of(worker.until);
+    let left_ms = until_ms.saturating_sub(store_time_ms);
+    let left = match left_ms {
+        0 => "-".to_owned(),
+        ms => format!("{:.1} s", ms as f64 / 1e3),
+    };
+    let holder = match worker.held {
+        true => worker.holder.clone(),
+        false => format!("- (last {})", worker.holder),
+    };
+    let (number, epoch) = (worker.worker.to_string(), worker.epoch.to_string());
+    print_worker_row(&number, &epoch, &format_utc_ms(until_ms), &left, &holder)
+}
+
+fn print_worker_row(
+    worker: &str,
+    epoch: &str,
+    until: &str,
+    left: &str,
+    holder: &str,
+) -> anyhow::Result<()> {
+    Ok(stdout::print_line(format_args!(
+        "{worker:>7}  {epoch:>6}  {until:24}  {left:>9}  {holder}"
+    ))?)
+}
+
+fn worker_json(family: &Family, worker: &WorkerStatus) -> Value {
+    let scale = family.spec.scale;
+    json!({
+        "worker": worker.worker, "epoch": worker.epoch, "holder": worker.holder,
+        "held": worker.held, "lane": worker.lane, "from_ms": scale.unix_ms_of(worker.from),
+        "until_ms": scale.unix_ms_of(worker.until), "taken_ms": worker.taken_ms,
+    })
+}
