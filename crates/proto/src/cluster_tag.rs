@@ -118,6 +118,8 @@ impl_cluster_tagged!(
     CloseSessionResponse,
     MoveSlotRequest,
     MoveSlotResponse,
+    WorkersRequest,
+    WorkersResponse,
     ReadRequest,
     ReadResponse,
 );

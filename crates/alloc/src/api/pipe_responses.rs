@@ -129,6 +129,9 @@ impl PipeResponses {
         let frame = match request.operation {
             Some(pipe_request::Operation::Next(next)) => BatchRequest::from(next),
             Some(pipe_request::Operation::Current(current)) => BatchRequest::from(current),
+            Some(pipe_request::Operation::Ids(_)) => {
+                return Err(RpcError::new(Reason::Invalid, "STUB: no ids yet"));
+            }
             None => {
                 let text = "the frame has no operation; set `next` or `current`";
                 return Err(RpcError::new(Reason::Invalid, text));
@@ -305,7 +308,7 @@ fn attach_routes(table: &RoutingTableCell, answer: &mut PipeResponse, known: u64
     let routes = match &mut answer.answer {
         Some(pipe_response::Answer::Next(next)) => &mut next.routes,
         Some(pipe_response::Answer::Current(current)) => &mut current.routes,
-        Some(pipe_response::Answer::Rejected(_)) | None => return,
+        Some(pipe_response::Answer::Rejected(_) | pipe_response::Answer::Ids(_)) | None => return,
     };
     *routes = table.routes_since(known);
 }

@@ -281,7 +281,9 @@ impl PipeWorker {
                 self.recorder
                     .record_answers(items, answers, call.begin, now, tally)?;
             }
-            Some(pipe_response::Answer::Current(_)) | None => return Ok(None),
+            Some(pipe_response::Answer::Current(_) | pipe_response::Answer::Ids(_)) | None => {
+                return Ok(None);
+            }
         }
         call.items_left = call.items_left.saturating_sub(items.keys.len());
         Ok((call.items_left == 0).then(|| {

@@ -263,7 +263,7 @@ impl PipeConnection {
         let routes = match &mut answer {
             pipe_response::Answer::Next(next) => next.routes.take(),
             pipe_response::Answer::Current(current) => current.routes.take(),
-            pipe_response::Answer::Rejected(_) => None,
+            pipe_response::Answer::Rejected(_) | pipe_response::Answer::Ids(_) => None,
         };
         let unanswered = flight.unanswered_items();
         let observer = observer.upgrade();

@@ -92,6 +92,10 @@ impl store_server::Store for StoreService {
         Ok(Response::new(v1::ClockResponse { unix_ns }))
     }
 
+    async fn workers(&self, _: Request<v1::WorkersRequest>) -> GrpcResult<v1::WorkersResponse> {
+        Err(Status::unimplemented("STUB"))
+    }
+
     async fn read(&self, request: Request<v1::ReadRequest>) -> GrpcResult<v1::ReadResponse> {
         self.serve_cluster(request, |request, _| read::read_confirmed(&self.0, request))
             .await
