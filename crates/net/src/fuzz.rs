@@ -34,7 +34,7 @@ fn check(frames: bool, message: &[u8], kept: usize) {
         true => PipeRequest::decode(message).map_or(0, |frame| match frame.operation {
             Some(seqsvr_proto::v1::pipe_request::Operation::Next(next)) => next.keys.len(),
             Some(seqsvr_proto::v1::pipe_request::Operation::Current(current)) => current.keys.len(),
-            None => 0,
+            Some(seqsvr_proto::v1::pipe_request::Operation::Ids(_)) | None => 0,
         }),
         false => {
             let next = NextManyRequest::decode(message).map_or(0, |next| next.keys.len());

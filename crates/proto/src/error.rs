@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 
 use crate::cluster_tag::{ClusterTag, InvalidClusterTag};
 use crate::convert::DecodeError;
-use crate::v1::{ErrorDetail, Reason, RoutingTable};
+use crate::v1::{ErrorDetail, ItemError, Reason, RoutingTable};
 
 /// Returns the innermost cause of a status that this process made itself because no answer came,
 /// such as a broken connection. None: a server sent the status.
@@ -182,6 +182,27 @@ impl RpcError {
             message: status.message().to_owned(),
             detail: Box::new(detail.unwrap_or_default()),
         }
+    }
+
+    /// Returns it as the error of one item of a batch.
+    pub fn to_item_error(&self, index: usize) -> ItemError {
+        ItemError {
+            index: index as u32,
+            code: self.code as i32,
+            reason: self.reason().into(),
+            message: self.message.clone(),
+            retry_after_ms: self.detail.retry_after_ms,
+            confirmed_epoch: self.detail.confirmed_epoch,
+            requested_epoch: self.detail.requested_epoch,
+        }
+    }
+
+    /// Reads the error of one item of a batch.
+    pub fn from_item_error(error: ItemError) -> RpcError {
+        RpcError::new(error.reason(), error.message)
+            .with_code(Code::from(error.code))
+            .with_retry_after_ms(error.retry_after_ms)
+            .with_epochs(error.requested_epoch, error.confirmed_epoch)
     }
 }
 

@@ -10,6 +10,8 @@ pub const NUMBERS_MAX: u64 = 10_000_000;
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most commands of one Submit.
 pub const SUBMIT_COMMANDS_MAX: usize = 1_000;
+/// Most commands of one Workers, and most renewals of one RenewWorkers.
+pub const WORKER_COMMANDS_MAX: usize = 1_000;
 /// Most sections or slots of one Read.
 pub const READ_ROWS_MAX: usize = 10_000;
 /// Most connections of one server at a time, unless configured.

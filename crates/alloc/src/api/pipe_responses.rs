@@ -30,7 +30,7 @@ use tonic::{Request, Status, Streaming};
 use crate::api::sequence_parts::SequenceParts;
 use crate::batch::request::{BatchOperation, BatchRequest};
 use crate::batch::request_context::response_deadline;
-use crate::batch::response::{BatchResponse, to_item_error};
+use crate::batch::response::BatchResponse;
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
 use crate::session::routing_table_cell::RoutingTableCell;
@@ -343,7 +343,7 @@ fn answered_indexes(missed: &[u32], all: usize) -> Vec<u32> {
 fn rejected_response(id: u64, fault: &RpcError) -> PipeResponse {
     PipeResponse {
         id,
-        answer: Some(pipe_response::Answer::Rejected(to_item_error(0, fault))),
+        answer: Some(pipe_response::Answer::Rejected(fault.to_item_error(0))),
         ..PipeResponse::default()
     }
 }

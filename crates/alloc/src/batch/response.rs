@@ -75,7 +75,7 @@ impl BatchResponse {
                 (*value, 0, CurrentKind::Unspecified, epoch.0)
             }
             Err(fault) => {
-                self.errors.push(to_item_error(self.values.len(), fault));
+                self.errors.push(fault.to_item_error(self.values.len()));
                 (0, 0, CurrentKind::Unspecified, 0)
             }
         };
@@ -159,17 +159,4 @@ fn interleave<T: Copy>(fast_answers: Vec<T>, missed: &[u32], missed_answers: &[T
     };
     all.extend((0..n).filter_map(next));
     all
-}
-
-/// Converts the error of an item to its message.
-pub(crate) fn to_item_error(index: usize, fault: &RpcError) -> ItemError {
-    ItemError {
-        index: index as u32,
-        code: fault.code as i32,
-        reason: fault.reason().into(),
-        message: fault.message.clone(),
-        retry_after_ms: fault.detail.retry_after_ms,
-        confirmed_epoch: fault.detail.confirmed_epoch,
-        requested_epoch: fault.detail.requested_epoch,
-    }
 }

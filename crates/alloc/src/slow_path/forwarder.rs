@@ -368,11 +368,7 @@ fn answers_from_columns(
 fn set_item_errors(results: &mut [Result<ItemAnswer, RpcError>], errors: Vec<ItemError>) {
     for error in errors {
         if let Some(result) = results.get_mut(error.index as usize) {
-            let code = tonic::Code::from(error.code);
-            *result = Err(RpcError::new(error.reason(), error.message)
-                .with_code(code)
-                .with_retry_after_ms(error.retry_after_ms)
-                .with_epochs(error.requested_epoch, error.confirmed_epoch));
+            *result = Err(RpcError::from_item_error(error));
         }
     }
 }

@@ -79,7 +79,7 @@ impl Sequence for FakeAlloc {
                 self.take_numbers(&request.namespace, key.as_ref(), count)
             };
             let (first, last, epoch) = taken.unwrap_or_else(|fault| {
-                reply.errors.push(item_error(i, &fault));
+                reply.errors.push(fault.to_item_error(i));
                 (0, 0, 0)
             });
             reply.firsts.push(first);
@@ -243,7 +243,7 @@ impl FakeAlloc {
                             firsts: vec![0],
                             lasts: vec![0],
                             epochs: vec![0],
-                            errors: vec![item_error(0, &fault)],
+                            errors: vec![fault.to_item_error(0)],
                             routes: fault.detail.routes,
                             cluster_tag: 0,
                         }
@@ -256,6 +256,7 @@ impl FakeAlloc {
                     .unwrap()
                     .into_inner(),
             ),
+            pipe_request::Operation::Ids(_) => panic!("it makes no ids"),
             pipe_request::Operation::Current(many) => {
                 let reply = self.current_many(Request::new(many)).await.unwrap();
                 Answer::Current(reply.into_inner())
@@ -306,17 +307,5 @@ fn to_single_request(many: &v1::NextManyRequest) -> v1::NextRequest {
         table_version: many.table_version,
         forwarded: many.forwarded,
         cluster_tag: 0,
-    }
-}
-
-fn item_error(index: usize, fault: &RpcError) -> v1::ItemError {
-    v1::ItemError {
-        index: index as u32,
-        code: fault.code as i32,
-        reason: fault.detail.reason,
-        message: fault.message.clone(),
-        retry_after_ms: fault.detail.retry_after_ms,
-        confirmed_epoch: fault.detail.confirmed_epoch,
-        requested_epoch: fault.detail.requested_epoch,
     }
 }

@@ -5,6 +5,7 @@ mod key;
 mod namespace;
 mod section;
 mod table;
+mod worker;
 
 use bytes::Bytes;
 use seqsvr_core::ids::Slot;
@@ -12,6 +13,7 @@ use seqsvr_core::ids::Slot;
 pub use key::{RequestKey, namespace_name};
 pub use namespace::namespace_spec_from;
 pub use section::{command_from, high_water_mark_from, section_reply_from};
+pub use worker::worker_command_from;
 
 /// Message that does not have the form that the contract requires; the text says which part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,57 @@
+//! Commands of workers.
+
+use seqsvr_core::family::{AcquireWorker, IdsCommand, validate_holder};
+use seqsvr_core::ids::{FamilyId, Nonce, WorkerEpoch, WorkerId, WorkerKey};
+use seqsvr_core::namespace::NAME_MAX;
+
+use super::{DecodeError, u128_from};
+use crate::v1::WorkerCommand;
+use crate::v1::worker_command::Command;
+
+/// Returns a worker command as the state takes it. `family_id` gives the id of the family that it
+/// names. A name that is too long for a family is rejected before: an error would repeat it.
+pub fn worker_command_from<E: From<DecodeError>>(
+    wire: &WorkerCommand,
+    family_id: impl FnOnce(&str) -> Result<FamilyId, E>,
+) -> Result<IdsCommand, E> {
+    let command = wire.command.as_ref();
+    let command = command.ok_or(DecodeError("empty worker command"))?;
+    let name = match command {
+        Command::Acquire(acquire) => &acquire.family,
+        Command::Renew(renewal) => &renewal.family,
+        Command::Release(release) => &release.family,
+    };
+    if name.len() > NAME_MAX {
+        return Err(DecodeError("a family's name has at most 64 characters").into());
+    }
+    let key = |family, worker| WorkerKey {
+        family,
+        worker: WorkerId(worker),
+    };
+    Ok(match command {
+        Command::Acquire(acquire) => {
+            if validate_holder(&acquire.holder).is_err() {
+                let text = "a holder's name has 1 to 128 printable ASCII characters";
+                return Err(DecodeError(text).into());
+            }
+            let nonce = u128_from(&acquire.nonce, "the nonce of an acquisition has 16 bytes")?;
+            IdsCommand::AcquireWorker(AcquireWorker {
+                family: family_id(name)?,
+                holder: acquire.holder.clone(),
+                nonce: Nonce(nonce),
+                worker: acquire.worker.map(WorkerId),
+                window_ms: acquire.window_ms,
+            })
+        }
+        Command::Renew(renewal) => IdsCommand::RenewWorker {
+            worker: key(family_id(name)?, renewal.worker),
+            epoch: WorkerEpoch(renewal.epoch),
+            window_ms: renewal.window_ms,
+        },
+        Command::Release(release) => IdsCommand::ReleaseWorker {
+            worker: key(family_id(name)?, release.worker),
+            epoch: WorkerEpoch(release.epoch),
+            used: release.used,
+        },
+    })
+}
