@@ -40,8 +40,8 @@ const REFLECTED_SERVICES: [&str; 6] = [
 ];
 
 /// Answer to other calls.
-pub(crate) const OTHER_CALLS: &str =
-    "this is a StoreSvr, which has no such call; call an AllocSvr for seqsvr.v1.Sequence";
+pub(crate) const OTHER_CALLS: &str = "this is a StoreSvr, which has no such call; call an AllocSvr for seqsvr.v1.Sequence and \
+     seqsvr.v1.Ids";
 
 /// Stores, of Raft.
 const STORES: Roles = Roles::new(&[Role::Store]);
@@ -68,6 +68,7 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         | "/seqsvr.v1.Store/CloseSession"
         | "/seqsvr.v1.Store/MoveSlot"
         | "/seqsvr.v1.Store/Submit"
+        | "/seqsvr.v1.Store/Workers"
         | "/seqsvr.v1.Store/Read" => (Unary, ALLOCS),
         "/seqsvr.v1.Store/Watch" => (ResponseStream, ALLOCS),
         "/seqsvr.v1.Store/Init" => return Some(CallRule::of_change(Unary, ADMINS)),
@@ -213,7 +214,7 @@ mod tests {
         let files = FileDescriptorSet::decode(seqsvr_proto::DESCRIPTORS).unwrap();
         let services = files.file.iter().flat_map(|file| &file.service);
         let mut methods = 0;
-        for service in services.filter(|service| service.name() != "Sequence") {
+        for service in services.filter(|service| !["Sequence", "Ids"].contains(&service.name())) {
             for method in &service.method {
                 let path = format!("/seqsvr.v1.{}/{}", service.name(), method.name());
                 let shape = match (method.client_streaming(), method.server_streaming()) {

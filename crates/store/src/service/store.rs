@@ -7,8 +7,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::{
-    GrpcResult, StoreService, init, keep_alive, move_slot, read, session, submit, to_grpc_result,
-    watch,
+    GrpcResult, StoreService, families, init, keep_alive, move_slot, read, session, submit,
+    to_grpc_result, watch,
 };
 
 #[tonic::async_trait]
@@ -92,8 +92,14 @@ impl store_server::Store for StoreService {
         Ok(Response::new(v1::ClockResponse { unix_ns }))
     }
 
-    async fn workers(&self, _: Request<v1::WorkersRequest>) -> GrpcResult<v1::WorkersResponse> {
-        Err(Status::unimplemented("STUB"))
+    async fn workers(
+        &self,
+        request: Request<v1::WorkersRequest>,
+    ) -> GrpcResult<v1::WorkersResponse> {
+        self.serve_cluster(request, |request, _| {
+            families::serve_workers(&self.0, request)
+        })
+        .await
     }
 
     async fn read(&self, request: Request<v1::ReadRequest>) -> GrpcResult<v1::ReadResponse> {
