@@ -184,6 +184,7 @@ impl AllocServer {
         background.spawn_tracked(components.section_reader.run(stopping.clone()));
         background.spawn_tracked(components.evictor.run(self.lease_keeper.clone()));
         background.spawn_tracked(components.command_queue.run(stopping.clone()));
+        background.spawn_tracked(components.worker_relay.run(stopping.clone()));
         background.spawn_tracked(components.load_sampler.run(stopping.clone()));
     }
 

@@ -20,13 +20,14 @@
 //!
 //! ```text
 //! 7  alloc_server   AllocServer builds all (components), runs their tasks and shuts down
-//! 6  api            SequenceService, PipeResponses, AdminService, SlotOperations, GrpcServer,
-//!                   AllocCollector
+//! 6  api            SequenceService, PipeResponses, IdsService, AdminService, SlotOperations,
+//!                   GrpcServer, AllocCollector
 //! 5  slow_path      SlowPath, Forwarder, WaitLimiter
 //!    lease          LeaseKeeper renews, TableWatcher follows the routing table
 //! 4  fast_path      FastPath
 //!    slots          SlotMover hands slots over; close_session ends the session
 //! 3  sections       SectionMap, SectionLifecycle, Refiller, Evictor, TableUpdater
+//!    ids            WorkerRelay
 //! 2  session        CurrentSession, RoutingTableCell, RenewalSignal, ServingCheck, StateDir
 //!    store_client   StoreGroupClient, CommandQueue, OwnershipVerifier, SectionReader
 //!    batch          requests and answers in columns
@@ -47,6 +48,7 @@ mod batch;
 mod clock;
 mod error;
 mod fast_path;
+mod ids;
 mod lease;
 mod metrics;
 mod options;

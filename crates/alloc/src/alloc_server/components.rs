@@ -10,9 +10,11 @@ use tokio::runtime::Handle;
 use crate::api::admin_service::AdminService;
 use crate::api::collector::AllocCollector;
 use crate::api::grpc_server::{BUFFERED_BYTES_MAX, GrpcServer, OTHER_CALLS, call_rule};
+use crate::api::ids_service::IdsService;
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::slot_operations::SlotOperations;
 use crate::fast_path::FastPath;
+use crate::ids::worker_relay::WorkerRelay;
 use crate::lease::address_check::AddressCheck;
 use crate::lease::lease_keeper::LeaseKeeper;
 use crate::lease::table_watcher::TableWatcher;
@@ -44,6 +46,7 @@ pub(crate) struct AllocComponents {
     pub(crate) sections: Arc<SectionMap>,
     pub(crate) slot_mover: Arc<SlotMover>,
     pub(crate) sequence: Arc<SequenceParts>,
+    pub(crate) worker_relay: WorkerRelay,
     pub(crate) admin: AdminService,
     pub(crate) collector: AllocCollector,
     pub(crate) address_check: Arc<AddressCheck>,
@@ -59,6 +62,7 @@ pub(super) struct AllocTasks {
     pub(super) section_reader: Arc<SectionReader>,
     pub(super) evictor: Evictor,
     pub(super) command_queue: CommandQueue,
+    pub(super) worker_relay: WorkerRelay,
     pub(super) load_sampler: LoadSampler,
 }
 
@@ -75,6 +79,8 @@ impl AllocComponents {
         let stores = lease_stores.on_own_connections();
         let relay_stores = lease_stores.for_relayed_calls();
         let command_queue = CommandQueue::new(stores.clone());
+        let worker_relay =
+            WorkerRelay::new(shared.own_cluster.clone(), lease_stores.for_relayed_calls());
 
         // Sections.
         let sections = Arc::new(SectionMap::new(shared.random.draw()));
@@ -154,6 +160,7 @@ impl AllocComponents {
             stores,
             sections,
             slot_mover,
+            worker_relay,
             admin,
             collector,
         }
@@ -195,6 +202,9 @@ impl AllocComponents {
             },
             grpc_server: GrpcServer {
                 sequence: self.sequence.clone(),
+                ids: IdsService {
+                    worker_relay: self.worker_relay.clone(),
+                },
                 admin: self.admin.clone(),
                 connections: self.collector.connections.clone(),
                 calls: self.collector.calls.clone(),
@@ -211,6 +221,7 @@ impl AllocComponents {
                 budget: options.memory_budget,
             },
             command_queue: self.slot_mover.command_queue.clone(),
+            worker_relay: self.worker_relay.clone(),
             load_sampler: LoadSampler {
                 counters: self.shared.counters.clone(),
                 call_metrics: self.shared.call_metrics.clone(),

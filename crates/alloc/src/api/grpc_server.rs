@@ -10,6 +10,7 @@ use seqsvr_net::{
 };
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
+use seqsvr_proto::v1::ids_server::IdsServer;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
@@ -18,6 +19,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::api::admin_service::AdminService;
+use crate::api::ids_service::{IDS_REQUEST_BYTES_MAX, IdsService};
 use crate::api::relay_client::ClusterTagCheck;
 use crate::api::routes_service::RoutesService;
 use crate::api::sequence_parts::SequenceParts;
@@ -39,10 +41,11 @@ pub(crate) const BUFFERED_BYTES_MAX: usize = 512 << 20;
 /// Interval at which the health service checks the lease.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 /// Services whose health is reported; "" is the whole server.
-const HEALTH_SERVICES: [&str; 3] = ["", "seqsvr.v1.Sequence", "seqsvr.v1.Admin"];
+const HEALTH_SERVICES: [&str; 4] = ["", "seqsvr.v1.Sequence", "seqsvr.v1.Ids", "seqsvr.v1.Admin"];
 /// Services that reflection lists.
-const REFLECTED_SERVICES: [&str; 5] = [
+const REFLECTED_SERVICES: [&str; 6] = [
     "seqsvr.v1.Sequence",
+    "seqsvr.v1.Ids",
     "seqsvr.v1.Admin",
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
@@ -53,7 +56,7 @@ const REFLECTED_SERVICES: [&str; 5] = [
 pub(crate) const OTHER_CALLS: &str = "this is an AllocSvr, which has no such call; call a StoreSvr for seqsvr.v1.Store and \
      seqsvr.v1.Raft";
 
-/// Those who take numbers: callers, AllocSvrs that forward, operators.
+/// Those who take numbers and ids: callers, AllocSvrs that forward, operators.
 const CALLERS: Roles = Roles::new(&[Role::Client, Role::Alloc, Role::Admin]);
 /// Operators.
 const ADMINS: Roles = Roles::new(&[Role::Admin]);
@@ -71,6 +74,10 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         | "/seqsvr.v1.Sequence/RaiseTo"
         | "/seqsvr.v1.Sequence/Routes" => (Sequence, CALLERS),
         "/seqsvr.v1.Sequence/Pipe" => (Pipe, CALLERS),
+        "/seqsvr.v1.Ids/NextIds"
+        | "/seqsvr.v1.Ids/AcquireWorker"
+        | "/seqsvr.v1.Ids/RenewWorkers"
+        | "/seqsvr.v1.Ids/ReleaseWorker" => (Unary, CALLERS),
         "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ListFamilies"
         | "/seqsvr.v1.Admin/ListWorkers"
@@ -100,6 +107,7 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
 /// gRPC server of one AllocSvr.
 pub(crate) struct GrpcServer {
     pub(crate) sequence: Arc<SequenceParts>,
+    pub(crate) ids: IdsService,
     pub(crate) admin: AdminService,
     pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) calls: CallLimiter,
@@ -146,8 +154,13 @@ impl GrpcServer {
         let check = ClusterTagCheck(self.sequence.shared.own_cluster.clone());
         let operators =
             AdminServer::new(self.admin).max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX);
-        let operators = InterceptedService::new(operators, check);
+        let operators = InterceptedService::new(operators, check.clone());
+        let ids_max = self.message_max.min(IDS_REQUEST_BYTES_MAX);
+        let ids = IdsServer::new(self.ids)
+            .max_decoding_message_size(ids_max)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let routes = Routes::new(sequence)
+            .add_service(InterceptedService::new(ids, check))
             .add_service(operators)
             .add_service(health.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
             .add_service(reflection_v1.max_decoding_message_size(CONTROL_REQUEST_BYTES_MAX))
@@ -214,14 +227,16 @@ mod tests {
         let files = FileDescriptorSet::decode(seqsvr_proto::DESCRIPTORS).unwrap();
         let services = files.file.iter().flat_map(|file| &file.service);
         let mut methods = 0;
-        for service in services.filter(|service| ["Sequence", "Admin"].contains(&service.name())) {
+        for service in
+            services.filter(|service| ["Sequence", "Ids", "Admin"].contains(&service.name()))
+        {
             for method in &service.method {
                 let path = format!("/seqsvr.v1.{}/{}", service.name(), method.name());
                 let streams = (method.client_streaming(), method.server_streaming());
                 let shape = match (service.name(), streams) {
                     ("Sequence", (false, false)) => CallShape::Sequence,
                     ("Sequence", (true, true)) => CallShape::Pipe,
-                    ("Admin", (false, false)) => CallShape::Unary,
+                    ("Ids" | "Admin", (false, false)) => CallShape::Unary,
                     ("Admin", (false, true)) => CallShape::ResponseStream,
                     _ => panic!("{path} has no shape"),
                 };

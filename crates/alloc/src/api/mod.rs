@@ -3,6 +3,7 @@
 pub(crate) mod admin_service;
 pub(crate) mod collector;
 pub(crate) mod grpc_server;
+pub(crate) mod ids_service;
 pub(crate) mod pipe_responses;
 pub(crate) mod relay_client;
 pub(crate) mod routes_service;

@@ -167,32 +167,44 @@ impl CommandQueue {
                 |mut store, request| async move { store.submit(request).await },
             )
             .await;
-        match answer {
-            Ok(response) if response.replies.len() == waiters.len() => {
-                for (waiter, reply) in waiters.into_iter().zip(response.replies) {
-                    let reply = reply.reply.ok_or_else(|| {
-                        RpcError::new(Reason::Unspecified, "the store sent an empty reply")
-                    });
-                    // A waiter that gave up needs no answer.
-                    let _ = waiter.send(reply);
-                }
+        let replies = answer.map(|response| {
+            let replies = response.replies.into_iter();
+            let reply = |reply: v1::SectionReply| reply.reply.ok_or_else(empty_reply);
+            replies.map(reply).collect()
+        });
+        answer_waiters(waiters, replies);
+    }
+}
+
+/// Sends each waiter its reply, or all of them the fault of the batch.
+pub(crate) fn answer_waiters<T>(
+    waiters: Vec<oneshot::Sender<Result<T, RpcError>>>,
+    replies: Result<Vec<Result<T, RpcError>>, RpcError>,
+) {
+    let replies = replies.and_then(|replies| {
+        let mismatch = "internal error: the store returned another number of replies than commands";
+        let is_complete = replies.len() == waiters.len();
+        let mismatch = || RpcError::new(Reason::Unspecified, mismatch);
+        is_complete.then_some(replies).ok_or_else(mismatch)
+    });
+    // A waiter that gave up needs no answer.
+    match replies {
+        Ok(replies) => {
+            for (waiter, reply) in waiters.into_iter().zip(replies) {
+                let _ = waiter.send(reply);
             }
-            Ok(_) => fail_all(
-                waiters,
-                &RpcError::new(
-                    Reason::Unspecified,
-                    "internal error: the store returned another number of replies than commands",
-                ),
-            ),
-            Err(fault) => fail_all(waiters, &fault),
+        }
+        Err(fault) => {
+            for waiter in waiters {
+                let _ = waiter.send(Err(fault.clone()));
+            }
         }
     }
 }
 
-fn fail_all(waiters: Vec<oneshot::Sender<Result<Reply, RpcError>>>, fault: &RpcError) {
-    for waiter in waiters {
-        let _ = waiter.send(Err(fault.clone()));
-    }
+/// Returns the error for a reply without content.
+pub(crate) fn empty_reply() -> RpcError {
+    RpcError::new(Reason::Unspecified, "the store sent an empty reply")
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Calls to the StoreSvr group: finds the leader, and retries within a time limit.
 //!
 //! Invariant: a renewal waits behind no call of another kind. Renewals and the Watch have
-//! connections of their own, and so have the commands of this process and the calls that it relays.
-//! Schedule that breaks it: a caller floods this process with status calls. All of them are streams
-//! of the connection on which the renewal waits for its turn, beyond the end of the lease. The
-//! connections of renewals also belong to the runtime of the lease, where no call waits.
+//! connections of their own, and so have the commands of this process, the calls that it relays,
+//! and those of workers. Schedule that breaks it: a caller floods this process with status calls.
+//! All of them are streams of the connection on which the renewal waits for its turn, beyond the
+//! end of the lease. The connections of renewals also belong to the runtime of the lease, where no
+//! call waits.
 //!
 //! Every request sent through here is idempotent or fenced (DESIGN section 4), so a retry after a
 //! lost answer is harmless.

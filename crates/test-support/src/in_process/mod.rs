@@ -23,7 +23,8 @@ pub use in_process_cluster::{InProcessCluster, LEASE, SLOTS, new_runtime};
 pub use loopback::{any_port, http_url};
 pub use memory_net::MemoryNet;
 pub use requests::{
-    create_namespace, dense_namespace, expect_rejection, mark_forwarded, next_request,
+    create_family, create_namespace, dense_namespace, expect_rejection, mark_forwarded,
+    next_request,
 };
 pub use test_clock::TestClock;
 pub use with_cluster::run_with_cluster;

@@ -97,6 +97,7 @@ fn alloc_roles(path: &str) -> &'static [Role] {
         | "/seqsvr.v1.Admin/ClockStatus" => &[Store, Alloc, Admin],
         _ if path.starts_with("/seqsvr.v1.Admin/") => &[Admin],
         _ if path.starts_with("/seqsvr.v1.Sequence/") => &[Client, Alloc, Admin],
+        _ if path.starts_with("/seqsvr.v1.Ids/") => &[Client, Alloc, Admin],
         _ if path.starts_with("/grpc.") => &Role::ALL,
         _ => &[],
     }

@@ -6,7 +6,7 @@ use seqsvr_client::{
     ErrorKind, FamilyChange, FamilyLimits, FamilySpec, Reason, TickStart, WorkerId,
 };
 use seqsvr_core::layout::TickScale;
-use seqsvr_test_support::in_process::{InProcessCluster, LEASE, new_client};
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, create_family, new_client};
 use seqsvr_test_support::wait::wait_until;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -34,17 +34,7 @@ async fn families_are_made_listed_altered_and_raised() {
     let spec = FamilySpec::new("orders", layout, TickScale::new(EPOCH_MS, 1).unwrap());
     let limits = FamilyLimits::DEFAULT;
 
-    // The stores raise the format level once all of them support it.
-    let made = wait_until("format level 3", TEST_TIMEOUT, async || {
-        match admin.create_family(&spec, limits).await {
-            Ok(made) => Some(made),
-            Err(error) => {
-                assert_eq!(error.reason(), Reason::LevelTooLow, "{error}");
-                None
-            }
-        }
-    })
-    .await;
+    let made = create_family(&admin, &spec).await;
     assert_eq!((made.spec.clone(), made.limits), (spec.clone(), limits));
     let again = admin.create_family(&spec, limits).await.unwrap();
     assert_eq!(again.id, made.id);

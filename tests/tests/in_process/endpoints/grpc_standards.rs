@@ -98,7 +98,7 @@ async fn reflection_and_health_report_the_true_state() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let (alloc, clock, link) = start_controlled_alloc(&cluster, "a1").await;
     let (store, a1) = (cluster.addresses[0], alloc.local_addr());
-    let of_alloc = ["seqsvr.v1.Admin", "seqsvr.v1.Sequence"];
+    let of_alloc = ["seqsvr.v1.Admin", "seqsvr.v1.Ids", "seqsvr.v1.Sequence"];
     let of_store = ["seqsvr.v1.Admin", "seqsvr.v1.Raft", "seqsvr.v1.Store"];
     assert_eq!(listed_services(a1).await, of_alloc.map(String::from).into());
     assert_eq!(

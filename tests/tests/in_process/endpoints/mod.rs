@@ -10,3 +10,4 @@ mod pipe;
 mod redis;
 mod routing;
 mod transport;
+mod workers;

@@ -1,0 +1,92 @@
+//! The `Ids` service. Calls of workers are relayed to the leading store.
+
+use futures::future::join_all;
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::WORKER_COMMANDS_MAX;
+use seqsvr_proto::v1::ids_server::Ids;
+use seqsvr_proto::v1::worker_result::Result as Outcome;
+use seqsvr_proto::v1::{
+    AcquireWorkerRequest, NextIdsRequest, NextIdsResponse, Reason, ReleaseWorkerRequest,
+    ReleaseWorkerResponse, RenewWorkersRequest, RenewWorkersResponse, WorkerGrant, WorkerResult,
+};
+use tokio::time::{Instant, timeout_at};
+use tonic::{Request, Response, Status};
+
+use crate::batch::request_context::requested_deadline;
+use crate::ids::worker_relay::WorkerRelay;
+
+/// Largest request in bytes: 1,000 renewals with long names take 90,000.
+pub(crate) const IDS_REQUEST_BYTES_MAX: usize = 128 << 10;
+
+/// `Ids` service of an AllocSvr.
+pub(crate) struct IdsService {
+    pub(crate) worker_relay: WorkerRelay,
+}
+
+impl IdsService {
+    /// Waits for a worker call, at most until its caller's deadline.
+    async fn answer_by<T>(
+        &self,
+        deadline: Instant,
+        call: impl Future<Output = Result<T, RpcError>>,
+    ) -> Result<T, RpcError> {
+        let answered = timeout_at(deadline, call).await;
+        answered.unwrap_or_else(|_| Err(self.worker_relay.no_answer_error()))
+    }
+}
+
+#[tonic::async_trait]
+impl Ids for IdsService {
+    async fn next_ids(
+        &self,
+        _: Request<NextIdsRequest>,
+    ) -> Result<Response<NextIdsResponse>, Status> {
+        Err(RpcError::new(Reason::Invalid, "STUB: no ids yet").into())
+    }
+
+    async fn acquire_worker(
+        &self,
+        request: Request<AcquireWorkerRequest>,
+    ) -> Result<Response<WorkerGrant>, Status> {
+        let deadline = requested_deadline(Instant::now(), request.metadata());
+        let acquire = self.worker_relay.acquire(request.into_inner());
+        Ok(Response::new(self.answer_by(deadline, acquire).await?))
+    }
+
+    async fn renew_workers(
+        &self,
+        request: Request<RenewWorkersRequest>,
+    ) -> Result<Response<RenewWorkersResponse>, Status> {
+        let deadline = requested_deadline(Instant::now(), request.metadata());
+        let renewals = request.into_inner().renewals;
+        let count = renewals.len();
+        if count == 0 || count > WORKER_COMMANDS_MAX {
+            let text =
+                format!("one RenewWorkers has 1 to {WORKER_COMMANDS_MAX} renewals, not {count}");
+            return Err(RpcError::new(Reason::LimitExceeded, text).into());
+        }
+        let renewals = renewals.into_iter().enumerate();
+        let results = renewals.map(async |(index, renewal)| {
+            let renewed = self.answer_by(deadline, self.worker_relay.renew(renewal));
+            let result = match renewed.await {
+                Ok(grant) => Outcome::Grant(grant),
+                Err(fault) => Outcome::Error(fault.to_item_error(index)),
+            };
+            WorkerResult {
+                result: Some(result),
+            }
+        });
+        let results = join_all(results).await;
+        Ok(Response::new(RenewWorkersResponse { results }))
+    }
+
+    async fn release_worker(
+        &self,
+        request: Request<ReleaseWorkerRequest>,
+    ) -> Result<Response<ReleaseWorkerResponse>, Status> {
+        let deadline = requested_deadline(Instant::now(), request.metadata());
+        let release = self.worker_relay.release(request.into_inner());
+        self.answer_by(deadline, release).await?;
+        Ok(Response::new(ReleaseWorkerResponse {}))
+    }
+}

@@ -1,0 +1,3 @@
+//! Ids of families.
+
+pub(crate) mod worker_relay;
