@@ -67,6 +67,13 @@ impl IdLayout {
         self.fields.iter().any(|field| field.kind.is_inverted())
     }
 
+    /// Returns whether an id of a later tick is always greater, or always smaller if ids fall with
+    /// time: nothing that varies lies above the time.
+    pub fn is_ordered_by_time(&self) -> bool {
+        let mut above = self.fields.iter().take_while(|f| f.kind.name() != "time");
+        above.all(|field| field.kind.is_fixed() || field.bits == 0)
+    }
+
     /// Returns the Unix time in milliseconds at which the ticks of this layout are used up.
     pub fn end_ms(&self, scale: TickScale) -> u64 {
         scale.unix_ms_of(1 << self.bits_of("time"))

@@ -139,6 +139,20 @@ impl IdCodec {
         }
     }
 
+    /// Returns the least and the greatest id of a tick.
+    ///
+    /// # Errors
+    /// The tick has more bits than the time.
+    pub fn tick_bounds(&self, tick: u64) -> Result<(u64, u64), InputError> {
+        let id = self.encode(&IdParts {
+            tick,
+            ..IdParts::default()
+        })?;
+        let time = self.spans[0];
+        let kept = self.fixed_mask | time.mask << time.shift;
+        Ok((id & kept, id | !kept))
+    }
+
     /// Returns the greatest value of each part: 0 if the layout has no such field.
     pub fn max_parts(&self) -> IdParts {
         self.split(u64::MAX)

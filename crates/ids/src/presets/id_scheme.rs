@@ -1,5 +1,7 @@
 //! A layout together with its epoch and unit: all that an id needs to be read.
 
+use std::ops::{Range, RangeInclusive};
+
 use seqsvr_core::layout::{FieldKind, IdLayout, TickScale};
 
 use crate::InputError;
@@ -56,6 +58,41 @@ impl IdScheme {
         let parts = self.codec.decode(id)?;
         let time_ms = self.scale.unix_ms_of(parts.tick);
         Ok(IdReading { parts, time_ms })
+    }
+
+    /// Returns the least and the greatest id with a tick of this time, from `from` up to but not
+    /// including `to`, as Unix times in milliseconds. No id with another tick lies between them. A
+    /// tick counts as a whole, and time without ticks does not count.
+    ///
+    /// # Errors
+    /// Ids of this layout are not in the order of time, or the time has no tick.
+    pub fn range_of_time(&self, time_ms: Range<u64>) -> Result<RangeInclusive<u64>, InputError> {
+        let layout = &self.layout;
+        if !layout.is_ordered_by_time() {
+            return Err(InputError(format!(
+                "the ids of {layout} are not ordered by time: a field above the time varies; decode \
+                 each id, or use a layout that begins with the time, such as \
+                 0:1,time:41,worker:10,seq:12"
+            )));
+        }
+        let last_tick = self.codec.max_parts().tick;
+        let first = self.scale.tick_at(time_ms.start).unwrap_or(0);
+        let last = time_ms.end.checked_sub(1);
+        let last = last.and_then(|last_ms| self.scale.tick_at(last_ms));
+        let (Some(last), true) = (last, time_ms.start < time_ms.end && first <= last_tick) else {
+            let Range { start, end } = time_ms;
+            let [from, until] = [0, last_tick + 1].map(|tick| self.scale.unix_ms_of(tick));
+            return Err(InputError(format!(
+                "no id is of a time from {start} to {end}: give two Unix times in milliseconds, the \
+                 later one second, within {from} to {until}"
+            )));
+        };
+        let (least, greatest) = self.codec.tick_bounds(first)?;
+        let (last_least, last_greatest) = self.codec.tick_bounds(last.min(last_tick))?;
+        Ok(match layout.is_inverted() {
+            false => least..=last_greatest,
+            true => last_least..=greatest,
+        })
     }
 
     /// Reads an id that [`read`](IdScheme::read) rejects because its maker did not check the time:
