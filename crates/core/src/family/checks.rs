@@ -9,6 +9,8 @@ use crate::namespace::validate_name;
 
 /// Most bits of time and sequence: a generator counts in one word.
 const POSITION_BITS_MAX: u32 = 63;
+/// Most names that an error lists. Above it, it says that there are others.
+const NAMES_SHOWN_MAX: usize = 16;
 
 /// Returns the error of a failed check.
 fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
@@ -134,4 +136,17 @@ pub fn validate_holder(name: &str) -> Result<(), String> {
         (1..=HOLDER_NAME_MAX).contains(&name.len()) && is_printable,
         || format!("holder name {name:?}: use 1 to {HOLDER_NAME_MAX} printable ASCII characters"),
     )
+}
+
+/// Returns the text of the error that no family has a name; `known` are the names that there are.
+pub fn no_family_text<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = known.take(NAMES_SHOWN_MAX + 1).collect();
+    if names.len() > NAMES_SHOWN_MAX {
+        names[NAMES_SHOWN_MAX] = "others";
+    }
+    let known = match names.is_empty() {
+        true => "there is none yet".to_owned(),
+        false => format!("there are {}", names.join(", ")),
+    };
+    format!("no family is named {name:?}: {known}; make it with `seqsvr id create {name}`")
 }

@@ -9,7 +9,7 @@ mod rejection;
 
 use serde::{Deserialize, Serialize};
 
-pub use checks::{validate_family, validate_holder, validate_limits};
+pub use checks::{no_family_text, validate_family, validate_holder, validate_limits};
 pub use command::{AcquireWorker, IdsCommand, WorkerGrant};
 pub use rejection::IdsRejection;
 

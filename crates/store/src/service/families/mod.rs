@@ -3,7 +3,7 @@
 mod workers;
 
 use seqsvr_core::command::{Command, Reply};
-use seqsvr_core::family::{Family, FamilyChange, IdsCommand, TickStart};
+use seqsvr_core::family::{Family, FamilyChange, IdsCommand, TickStart, no_family_text};
 use seqsvr_core::ids::{WorkerEpoch, WorkerId, WorkerKey};
 use seqsvr_core::state::{FamilyRow, State, WorkerRow};
 use seqsvr_proto::error::RpcError;
@@ -17,9 +17,6 @@ pub(super) use workers::serve_workers;
 
 /// Most workers of one page.
 const WORKERS_PER_PAGE: usize = 1_000;
-/// Most families that an error names. All 256 would not fit into the headers of an answer.
-const FAMILIES_NAMED_MAX: usize = 10;
-
 pub(super) async fn create_family(
     context: &StoreContext,
     request: v1::CreateFamilyRequest,
@@ -183,15 +180,7 @@ fn with_family<T>(
 /// Returns the family of this name.
 pub(super) fn find_family<'a>(state: &'a State, name: &str) -> Result<&'a FamilyRow, RpcError> {
     state.find_family(name).ok_or_else(|| {
-        let mut rest = state.families().map(|row| row.family.spec.name.as_str());
-        let names: Vec<&str> = rest.by_ref().take(FAMILIES_NAMED_MAX).collect();
-        let known = match (names.is_empty(), rest.count()) {
-            (true, _) => "there is none yet".to_owned(),
-            (false, 0) => format!("there are {}", names.join(", ")),
-            (false, more) => format!("there are {} and {more} more", names.join(", ")),
-        };
-        let text =
-            format!("there is no family {name:?}: {known}; make it with `seqsvr id create {name}`");
-        RpcError::new(Reason::FamilyNotFound, text)
+        let names = state.families().map(|row| row.family.spec.name.as_str());
+        RpcError::new(Reason::FamilyNotFound, no_family_text(name, names))
     })
 }
