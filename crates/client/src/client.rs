@@ -14,6 +14,7 @@ use crate::call::retry_budget::RetryBudget;
 use crate::call::table_fetch::get_table;
 use crate::client_core::ClientCore;
 use crate::error::Error;
+use crate::ids::FamilyHandle;
 use crate::namespace_handle::NamespaceHandle;
 use crate::options::ClientOptions;
 use crate::routing::server_set::ServerSet;
@@ -100,6 +101,15 @@ impl Client {
     /// other keys.
     pub fn default_namespace(&self) -> NamespaceHandle {
         self.namespace("")
+    }
+
+    /// Returns the handle of a family of ids. The layout comes with the routing table of this
+    /// client, which fetches a newer one if its own lacks the family. An empty name is `snowflake`.
+    ///
+    /// # Errors
+    /// The cluster has no such family, or no server answered before the deadline.
+    pub async fn family(&self, name: &str) -> Result<FamilyHandle, Error> {
+        FamilyHandle::find(self.context.clone(), name).await
     }
 
     /// Returns the routing table of this client, which fetches one if it has none.

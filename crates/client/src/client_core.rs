@@ -12,6 +12,7 @@ use crate::attempt::attempt_error::AttemptError;
 use crate::attempt::retry_decision::RetryDecision;
 use crate::attempt::wait_status::WaitStatus;
 use crate::pipe::{FRAME_ITEMS_MAX, PipeConnection, PipeObserver, PipePool};
+use crate::routing::family_cache::FamilyCache;
 use crate::routing::jump_check::{JumpCheck, JumpVerdict};
 use crate::routing::locate::{RouteOwner, route_owner};
 use crate::routing::server_set::ServerSet;
@@ -32,6 +33,9 @@ pub(crate) struct ClientCore {
     pub(crate) pipes: PipePool,
     pub(crate) servers: ServerSet,
     pub(crate) table: TableCache<ArcSwapOption<PipeConnection>>,
+    pub(crate) families: FamilyCache,
+    /// Pipe to the server that gave the last ids. Calls for ids stay there while it answers.
+    pub(crate) ids_pipe: ArcSwapOption<PipeConnection>,
     pub(crate) jump_check: JumpCheck,
     pub(crate) wait_status: WaitStatus,
     /// Maximum items of one frame.
@@ -59,6 +63,8 @@ impl ClientCore {
             channels,
             servers,
             table: TableCache::default(),
+            families: FamilyCache::default(),
+            ids_pipe: ArcSwapOption::empty(),
             jump_check: JumpCheck::default(),
             wait_status: WaitStatus::new(),
             frame_items_max,

@@ -40,6 +40,8 @@ pub enum ErrorKind {
     InvalidInput,
     /// The cluster has no such namespace.
     NamespaceNotFound,
+    /// The cluster has no such family of ids.
+    FamilyNotFound,
     /// The sequence has reached its last number, 2^63 - 1.
     SequenceExhausted,
     /// The floor is above every number that the cluster has given out.
@@ -65,6 +67,7 @@ impl ErrorKind {
     fn new(code: Code, reason: Reason) -> ErrorKind {
         match reason {
             Reason::NamespaceNotFound => return ErrorKind::NamespaceNotFound,
+            Reason::FamilyNotFound => return ErrorKind::FamilyNotFound,
             Reason::SequenceExhausted => return ErrorKind::SequenceExhausted,
             Reason::FloorAhead => return ErrorKind::FloorAhead,
             Reason::JumpTooLarge => return ErrorKind::RaiseAboveLimit,

@@ -14,7 +14,7 @@ use crate::attempt::attempt_error::AttemptError;
 use crate::call::retry_budget::RetryBudget;
 use crate::client_core::{ClientCore, OwnerTable};
 use crate::pipe::{
-    CallResults, FrameItem, FrameKey, ItemResult, PipeConnection, RawAnswer, SubmitError,
+    CallIds, CallResults, FrameItem, FrameKey, ItemResult, PipeConnection, RawAnswer, SubmitError,
 };
 
 /// Maximum pipes opened for one attempt: the server may close each just before it accepts the
@@ -55,6 +55,22 @@ pub(crate) async fn attempt_items(
         },
     )
     .await
+}
+
+/// Sends a call for ids, at most as many as a frame holds, and waits for them.
+pub(crate) async fn attempt_ids(
+    core: &Arc<ClientCore>,
+    address: &str,
+    frame_key: &FrameKey<'_>,
+    count: usize,
+    least_id: Option<u64>,
+    budget: &mut RetryBudget,
+) -> Result<CallIds, AttemptError> {
+    let answered = attempt_through_pipe(core, address, count, budget, |pipe, deadline| {
+        pipe.submit_ids(frame_key, count, least_id, deadline)
+    })
+    .await;
+    answered.and_then(CallResults::into_ids)
 }
 
 async fn attempt_through_pipe<T>(

@@ -41,8 +41,8 @@ pub(crate) struct RetryBudget {
     immediate_retries: u32,
     /// Server that the next attempt avoids.
     avoided: Option<String>,
-    /// Tables fetched only because a namespace was missing.
-    pub(crate) namespace_lookups: u32,
+    /// Tables fetched only because a namespace or family was missing.
+    pub(crate) lookups: u32,
     wait_token: Option<Arc<WaitToken>>,
     /// The last failure that says why.
     last_explained: Option<AttemptError>,
@@ -59,7 +59,7 @@ impl RetryBudget {
             backoff: BACKOFF_FIRST,
             immediate_retries: 0,
             avoided: None,
-            namespace_lookups: 0,
+            lookups: 0,
             wait_token: None,
             last_explained: None,
         }
@@ -135,6 +135,11 @@ impl RetryBudget {
             Reason::NoLease | Reason::NotOwner | Reason::StaleEpoch
         );
         self.avoided = (cannot_serve && !failure.rerouted).then(|| address.to_owned());
+    }
+
+    /// Records a server that the next attempt avoids, if any.
+    pub(crate) fn avoid(&mut self, address: Option<&str>) {
+        self.avoided = address.map(str::to_owned);
     }
 
     /// Returns the server that the next attempt avoids, if there is another one.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::time::{sleep, timeout};
 
@@ -14,16 +15,26 @@ use crate::call::retry_budget::RetryBudget;
 use crate::call::unary_attempt::attempt_unary;
 use crate::client_core::{ClientCore, OwnerTable};
 
-/// Maximum fetches for a namespace that the table lacks, since the namespace may be new. After them
-/// the namespace counts as unknown.
-const NAMESPACE_LOOKUPS_MAX: u32 = 3;
+/// Maximum fetches for a namespace or family that the table lacks, since it may be new. After them
+/// it counts as unknown.
+const LOOKUPS_MAX: u32 = 3;
 /// Pause between two of these fetches.
-const NAMESPACE_LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
+const LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns a table that has these namespaces, if any server has them.
 pub(crate) async fn get_table(
     core: &ClientCore,
     namespaces: &[&str],
+    budget: &mut RetryBudget,
+) -> Result<Arc<OwnerTable>, AttemptError> {
+    let has = |table: &RoutingTable| namespaces.iter().all(|n| table.namespace(n).is_some());
+    get_table_with(core, has, budget).await
+}
+
+/// Returns a table of which `has_all` is true, if any server has one.
+pub(crate) async fn get_table_with(
+    core: &ClientCore,
+    has_all: impl Fn(&RoutingTable) -> bool,
     budget: &mut RetryBudget,
 ) -> Result<Arc<OwnerTable>, AttemptError> {
     let missed_update = core.table.take_missed_update();
@@ -40,17 +51,12 @@ pub(crate) async fn get_table(
             }
         })?,
     };
-    let lacks = |snapshot: &OwnerTable| {
-        namespaces
-            .iter()
-            .any(|n| snapshot.table.namespace(n).is_none())
-    };
-    while lacks(&snapshot) && budget.namespace_lookups < NAMESPACE_LOOKUPS_MAX {
-        if budget.namespace_lookups > 0 {
-            sleep(NAMESPACE_LOOKUP_INTERVAL.min(budget.time_left())).await;
+    while !has_all(&snapshot.table) && budget.lookups < LOOKUPS_MAX {
+        if budget.lookups > 0 {
+            sleep(LOOKUP_INTERVAL.min(budget.time_left())).await;
         }
         snapshot = fetch_table(core, snapshot.table.version(), budget).await?;
-        budget.namespace_lookups += 1;
+        budget.lookups += 1;
     }
     Ok(snapshot)
 }

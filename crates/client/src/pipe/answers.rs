@@ -24,6 +24,17 @@ pub(crate) enum CallResults {
     /// A range of the columns of a frame that was answered together without a failed item.
     Columns(Arc<AnswerColumns>, Range<usize>),
     PerItem(std::vec::IntoIter<ItemResult>),
+    /// The same failure of this many items.
+    Failed(Box<AttemptError>, usize),
+}
+
+/// Ids of one call.
+pub(crate) struct CallIds(Arc<AnswerColumns>, Range<usize>);
+
+impl CallIds {
+    pub(crate) fn as_slice(&self) -> &[u64] {
+        &self.0.values[self.1.clone()]
+    }
 }
 
 impl CallResults {
@@ -31,7 +42,18 @@ impl CallResults {
     pub(crate) fn all_answers(&self) -> Option<impl Iterator<Item = RawAnswer>> {
         match self {
             CallResults::Columns(columns, at) => Some(at.clone().map(|at| columns.answer_at(at))),
-            CallResults::PerItem(_) => None,
+            CallResults::PerItem(_) | CallResults::Failed(..) => None,
+        }
+    }
+
+    /// Returns the ids of a call for ids, or why there are none.
+    pub(crate) fn into_ids(self) -> Result<CallIds, AttemptError> {
+        match self {
+            CallResults::Columns(columns, range) => Ok(CallIds(columns, range)),
+            mut others => match others.find_map(Result::err) {
+                Some(failure) => Err(*failure),
+                None => Err(AttemptError::pipe_lost("the AllocSvr")),
+            },
         }
     }
 }
@@ -44,6 +66,10 @@ impl Iterator for CallResults {
         match self {
             CallResults::Columns(columns, at) => Some(Ok(columns.answer_at(at.next()?))),
             CallResults::PerItem(entries) => entries.next(),
+            CallResults::Failed(failure, items) => {
+                *items = items.checked_sub(1)?;
+                Some(Err(failure.clone()))
+            }
         }
     }
 }
@@ -83,7 +109,26 @@ impl From<v1::CurrentManyResponse> for AnswerColumns {
     }
 }
 
+impl From<v1::NextIdsResponse> for AnswerColumns {
+    fn from(next: v1::NextIdsResponse) -> AnswerColumns {
+        AnswerColumns {
+            values: next.ids,
+            lasts: Vec::new(),
+            kinds: Vec::new(),
+            // Ids have no epoch of a slot.
+            epochs: vec![0],
+            errors: Vec::new(),
+        }
+    }
+}
+
 impl AnswerColumns {
+    /// Returns whether the values rise, the first of them from `least` on.
+    pub(super) fn rise_from(&self, least: u64) -> bool {
+        self.values.first().is_none_or(|first| *first >= least)
+            && self.values.is_sorted_by(|a, b| a < b)
+    }
+
     /// Returns whether the columns answer `items` items. `with_lasts`: some item requests other
     /// than one number; `with_kinds`: the items request the current number.
     pub(super) fn has_shape(&self, items: usize, with_lasts: bool, with_kinds: bool) -> bool {

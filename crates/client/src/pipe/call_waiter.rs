@@ -118,6 +118,17 @@ impl CallWaiter {
 
     /// Fails those of its items that were not answered.
     pub(super) fn fail_all(&mut self, failure: &AttemptError) {
+        if let ReplySlot::Batch {
+            sender,
+            items,
+            unanswered,
+            ..
+        } = &mut self.reply
+            && unanswered == items
+        {
+            let failure = Box::new(failure.clone());
+            return send_results(sender, CallResults::Failed(failure, *items));
+        }
         for index in 0..self.item_count() {
             if self.is_answered() {
                 return;

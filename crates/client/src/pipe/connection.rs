@@ -14,7 +14,7 @@ use crate::attempt::attempt_error::AttemptError;
 use crate::pipe::answers::{CallResults, ItemResult};
 use crate::pipe::call_waiter::CallWaiter;
 use crate::pipe::frame_builder::FrameBuilder;
-use crate::pipe::frame_key::{FrameItem, FrameKey};
+use crate::pipe::frame_key::{FRAME_IDS_MAX, FrameItem, FrameKey, PipeOperation};
 use crate::pipe::in_flight::InFlightFrame;
 use crate::pipe::observer::PipeObserver;
 
@@ -42,7 +42,7 @@ pub(super) struct PipeQueue {
     pub(super) unsent: VecDeque<FrameBuilder>,
     pub(super) in_flight: HashMap<u64, InFlightFrame>,
     pub(super) next_frame_id: u64,
-    /// Items and callers of the last sent frame: an estimate for the next one.
+    /// Keys and callers of the last sent frame: an estimate for the next one.
     pub(super) typical_size: (usize, usize),
     /// Items in `unsent` and in `in_flight`.
     item_count: usize,
@@ -126,7 +126,9 @@ impl PipeConnection {
         let (sender, receiver) = oneshot::channel();
         let waiter = CallWaiter::single(sender, deadline);
         let weight = u64::from(item.count);
-        self.enqueue(frame_key, weight, std::iter::once(item), waiter)?;
+        self.enqueue(frame_key, 1, weight, |frame| {
+            frame.push_call(std::iter::once(item), weight, waiter);
+        })?;
         Ok(receiver)
     }
 
@@ -140,18 +142,40 @@ impl PipeConnection {
     ) -> Result<oneshot::Receiver<CallResults>, SubmitError> {
         let (sender, receiver) = oneshot::channel();
         let waiter = CallWaiter::batch(sender, frame_items.len(), deadline);
-        self.enqueue(frame_key, weight, frame_items, waiter)?;
+        self.enqueue(frame_key, frame_items.len(), weight, |frame| {
+            frame.push_call(frame_items, weight, waiter);
+        })?;
         Ok(receiver)
     }
 
-    fn enqueue<'p>(
+    /// Adds a call for ids, at most as many as a frame holds; they come together. `least_id` is the
+    /// least that they may be, if they rise.
+    pub(crate) fn submit_ids(
         &self,
         frame_key: &FrameKey<'_>,
+        count: usize,
+        least_id: Option<u64>,
+        deadline: AttemptDeadline,
+    ) -> Result<oneshot::Receiver<CallResults>, SubmitError> {
+        let (sender, receiver) = oneshot::channel();
+        let waiter = CallWaiter::batch(sender, count, deadline);
+        self.enqueue(frame_key, count, count as u64, |frame| {
+            frame.push_ids(count, least_id, waiter);
+        })?;
+        Ok(receiver)
+    }
+
+    fn enqueue(
+        &self,
+        frame_key: &FrameKey<'_>,
+        items: usize,
         weight: u64,
-        frame_items: impl ExactSizeIterator<Item = FrameItem<'p>> + Clone,
-        waiter: CallWaiter,
+        push: impl FnOnce(&mut FrameBuilder),
     ) -> Result<(), SubmitError> {
-        let items = frame_items.len();
+        let items_max = match frame_key.operation {
+            PipeOperation::Ids => FRAME_IDS_MAX,
+            PipeOperation::Next | PipeOperation::Current => self.frame_items_max,
+        };
         let mut queue = self.queue.lock();
         if queue.state != PipeState::Open {
             return Err(SubmitError::Closed);
@@ -163,13 +187,13 @@ impl PipeConnection {
         let (typical_items, typical_callers) = queue.typical_size;
         let newest = queue.unsent.iter_mut().rev().take(MERGE_CANDIDATES_MAX);
         let mut fitting =
-            newest.filter(|frame| frame.may_join(frame_key, items, weight, self.frame_items_max));
+            newest.filter(|frame| frame.may_join(frame_key, items, weight, items_max));
         match fitting.next() {
-            Some(frame) => frame.push_call(frame_items, weight, waiter),
+            Some(frame) => push(frame),
             None => {
                 let mut frame =
                     FrameBuilder::new(frame_key, items.max(typical_items), typical_callers);
-                frame.push_call(frame_items, weight, waiter);
+                push(&mut frame);
                 queue.unsent.push_back(frame);
             }
         }

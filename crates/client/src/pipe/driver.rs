@@ -55,7 +55,7 @@ impl Stream for FrameWriter {
         let Some(frame) = queue.unsent.pop_front() else {
             return Poll::Pending;
         };
-        queue.typical_size = (frame.item_count(), frame.waiters.len());
+        queue.typical_size = (frame.key_count(), frame.waiters.len());
         let id = queue.next_frame_id;
         queue.next_frame_id += 1;
         let (request, flight) = frame.seal(id);

@@ -23,6 +23,8 @@ pub(super) struct FrameBuilder {
     counts: FrameColumn<u32>,
     floors: FrameColumn<u64>,
     epochs: FrameColumn<u64>,
+    /// Least id that the answer may have; None: its ids need not rise, or it has none.
+    least_id: Option<u64>,
     weight: u64,
     pub(super) waiters: Vec<CallWaiter>,
     /// Expiry of the last caller.
@@ -32,10 +34,10 @@ pub(super) struct FrameBuilder {
 impl FrameBuilder {
     /// Creates a frame with capacity for this many items and callers.
     pub(super) fn new(frame_key: &FrameKey<'_>, items: usize, callers: usize) -> FrameBuilder {
-        let (uids, keys) = if frame_key.keyed {
-            (0, items)
-        } else {
-            (items, 0)
+        let (uids, keys) = match (frame_key.operation, frame_key.keyed) {
+            (PipeOperation::Ids, _) => (0, 0),
+            (_, true) => (0, items),
+            (_, false) => (items, 0),
         };
         FrameBuilder {
             operation: frame_key.operation,
@@ -46,9 +48,10 @@ impl FrameBuilder {
             item_count: 0,
             uids: Vec::with_capacity(uids),
             keys: Vec::with_capacity(keys),
-            counts: FrameColumn::Uniform(0),
+            counts: FrameColumn::Uniform(1),
             floors: FrameColumn::Uniform(0),
             epochs: FrameColumn::Uniform(0),
+            least_id: None,
             weight: 0,
             waiters: Vec::with_capacity(callers),
             last_expiry: Instant::now(),
@@ -57,6 +60,11 @@ impl FrameBuilder {
 
     pub(super) fn item_count(&self) -> usize {
         self.item_count
+    }
+
+    /// Returns how many of the items have keys.
+    pub(super) fn key_count(&self) -> usize {
+        self.uids.len() + self.keys.len()
     }
 
     /// Returns whether this many more items with this key fit into the frame.
@@ -113,6 +121,17 @@ impl FrameBuilder {
             self.epochs
                 .push_values(first_index, frame_items.map(|item| item.epoch));
         }
+        self.push_waiter(added, weight, waiter);
+    }
+
+    /// Adds a call for `count` ids, not below `least_id` if they rise, and its caller. All calls of
+    /// a frame are of one family, so that the ids of all rise, or need not.
+    pub(super) fn push_ids(&mut self, count: usize, least_id: Option<u64>, waiter: CallWaiter) {
+        self.least_id = self.least_id.max(least_id);
+        self.push_waiter(count, count as u64, waiter);
+    }
+
+    fn push_waiter(&mut self, added: usize, weight: u64, waiter: CallWaiter) {
         self.item_count += added;
         self.weight += weight;
         self.last_expiry = self.last_expiry.max(waiter.deadline.expires_at);
@@ -137,6 +156,7 @@ impl FrameBuilder {
             self.operation,
             items,
             has_counts,
+            self.least_id,
             self.waiters,
             self.last_expiry,
         );
@@ -163,6 +183,12 @@ impl FrameBuilder {
                 forwarded: false,
                 epochs,
                 cluster_tag: 0,
+            }),
+            PipeOperation::Ids => pipe_request::Operation::Ids(v1::NextIdsRequest {
+                family: self.namespace,
+                count: u32::try_from(items).ok(),
+                runs: false,
+                floor: self.least_id.and_then(|least| least.checked_sub(1)),
             }),
         };
         let request = v1::PipeRequest {
@@ -213,5 +239,47 @@ impl<T: Copy + PartialEq> FrameColumn<T> {
             FrameColumn::Uniform(value) => vec![value; items],
             FrameColumn::PerItem(values) => values,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::attempt::attempt_deadline::AttemptDeadline;
+
+    #[test]
+    fn frame_of_ids_has_the_greatest_floor_and_no_columns() {
+        let frame_key = FrameKey {
+            operation: PipeOperation::Ids,
+            namespace: "orders",
+            keyed: false,
+            strict: false,
+            table_version: 0,
+        };
+        let mut frame = FrameBuilder::new(&frame_key, 1_000, 3);
+        for least_id in [10, 30, 20] {
+            let deadline = AttemptDeadline {
+                expires_at: Instant::now(),
+                timeout: Duration::ZERO,
+            };
+            let waiter = CallWaiter::batch(oneshot::channel().0, 500, deadline);
+            frame.push_ids(500, Some(least_id), waiter);
+        }
+        assert_eq!((frame.key_count(), frame.uids.capacity()), (0, 0));
+        let (request, _) = frame.seal(1);
+        let expected = v1::NextIdsRequest {
+            family: "orders".into(),
+            count: Some(1_500),
+            runs: false,
+            floor: Some(29),
+        };
+        assert_eq!(
+            request.operation,
+            Some(pipe_request::Operation::Ids(expected))
+        );
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct InFlightFrame {
     item_count: usize,
     /// Some item requests other than one number.
     has_counts: bool,
+    /// Least id that the answer may have; None: its ids need not rise, or it has none.
+    least_id: Option<u64>,
     waiters: Vec<CallWaiter>,
     /// Earliest expiry among the callers that still wait.
     next_expiry: Option<Instant>,
@@ -35,6 +37,7 @@ impl InFlightFrame {
         operation: PipeOperation,
         item_count: usize,
         has_counts: bool,
+        least_id: Option<u64>,
         waiters: Vec<CallWaiter>,
         last_expiry: Instant,
     ) -> InFlightFrame {
@@ -42,6 +45,7 @@ impl InFlightFrame {
             operation,
             item_count,
             has_counts,
+            least_id,
             last_expiry,
             next_expiry: waiters
                 .iter()
@@ -103,6 +107,12 @@ impl InFlightFrame {
             pipe_response::Answer::Current(current) if self.operation == PipeOperation::Current => {
                 AnswerColumns::from(current)
             }
+            // Ids come all at once.
+            pipe_response::Answer::Ids(ids)
+                if self.operation == PipeOperation::Ids && items.is_empty() =>
+            {
+                AnswerColumns::from(ids)
+            }
             _ => {
                 self.fail_all(&AttemptError::malformed_reply(
                     address,
@@ -121,6 +131,13 @@ impl InFlightFrame {
             self.fail_all(&AttemptError::malformed_reply(
                 address,
                 "columns differ in length",
+            ));
+            return before;
+        }
+        if self.least_id.is_some_and(|least| !columns.rise_from(least)) {
+            self.fail_all(&AttemptError::malformed_reply(
+                address,
+                "ids do not rise from the floor of the request",
             ));
             return before;
         }
@@ -200,7 +217,8 @@ mod tests {
             waiters.push(CallWaiter::single(sender, after(ms).1));
             receivers.push(receiver);
         }
-        let mut flight = InFlightFrame::new(PipeOperation::Next, 2, false, waiters, after(300).0);
+        let mut flight =
+            InFlightFrame::new(PipeOperation::Next, 2, false, None, waiters, after(300).0);
         assert!(!flight.fail_expired(after(99).0, "a:1"));
         assert!(flight.fail_expired(after(100).0, "a:1"));
         let late = receivers[0].try_recv().unwrap().unwrap_err();

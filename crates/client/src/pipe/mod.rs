@@ -25,8 +25,8 @@ mod in_flight;
 mod observer;
 mod pool;
 
-pub(crate) use answers::{CallResults, ItemResult, RawAnswer};
+pub(crate) use answers::{CallIds, CallResults, ItemResult, RawAnswer};
 pub(crate) use connection::{PipeConnection, SubmitError};
-pub(crate) use frame_key::{FRAME_ITEMS_MAX, FrameItem, FrameKey, PipeOperation};
+pub(crate) use frame_key::{FRAME_IDS_MAX, FRAME_ITEMS_MAX, FrameItem, FrameKey, PipeOperation};
 pub(crate) use observer::PipeObserver;
 pub(crate) use pool::PipePool;

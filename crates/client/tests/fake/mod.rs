@@ -9,6 +9,7 @@
 )]
 
 mod admin;
+pub mod ids;
 mod sequence;
 
 use std::collections::{BTreeSet, HashMap};
@@ -67,6 +68,10 @@ pub struct FakeScript {
     pub second_part: Option<watch::Receiver<bool>>,
     /// Whether it leaves the last number out of answers to frames of several items.
     pub drops_last_number: bool,
+    /// What it does to the ids of its answers.
+    pub alters_ids: Option<fn(&mut Vec<u64>)>,
+    /// Errors with which it rejects the first frames of ids, one a frame.
+    pub ids_errors: Vec<RpcError>,
     /// Whether it ends the Pipe at the next frame, once.
     pub breaks_pipe: bool,
     /// Number of frames after which it announces to the callers of a Pipe that it stops.
@@ -86,6 +91,9 @@ pub struct FakeAlloc {
     pub table: Arc<Mutex<RoutingTable>>,
     pub script: Arc<Mutex<FakeScript>>,
     pub next_requests: Arc<Mutex<Vec<v1::NextRequest>>>,
+    pub ids_requests: Arc<Mutex<Vec<v1::NextIdsRequest>>>,
+    /// Last id that it gave, of any family.
+    pub last_id: Arc<AtomicU64>,
     pub grpc_timeouts: Arc<Mutex<Vec<String>>>,
     pub fetched_bases: Arc<Mutex<Vec<u64>>>,
     pub batch_calls: Arc<AtomicU64>,
@@ -211,6 +219,8 @@ impl FakeAlloc {
             table: Arc::new(Mutex::new(table.clone())),
             script: Arc::default(),
             next_requests: Arc::default(),
+            ids_requests: Arc::default(),
+            last_id: Arc::default(),
             grpc_timeouts: Arc::default(),
             fetched_bases: Arc::default(),
             batch_calls: Arc::default(),

@@ -256,11 +256,11 @@ impl FakeAlloc {
                     .unwrap()
                     .into_inner(),
             ),
-            pipe_request::Operation::Ids(_) => panic!("it makes no ids"),
             pipe_request::Operation::Current(many) => {
                 let reply = self.current_many(Request::new(many)).await.unwrap();
                 Answer::Current(reply.into_inner())
             }
+            pipe_request::Operation::Ids(ids) => self.answer_ids(ids).await,
         };
         v1::PipeResponse {
             id,

@@ -17,6 +17,7 @@ pub(super) use workers::serve_workers;
 
 /// Most workers of one page.
 const WORKERS_PER_PAGE: usize = 1_000;
+
 pub(super) async fn create_family(
     context: &StoreContext,
     request: v1::CreateFamilyRequest,
