@@ -61,6 +61,16 @@ impl WorkerGenerator {
         is_own
     }
 
+    /// Returns the first tick of which no id was handed out; a later call may return a greater one.
+    pub fn unused(&self) -> u64 {
+        let mark = self.positions.mark();
+        let position = mark.map_or(u64::MAX, |mark| mark.position);
+        self.positions
+            .grid
+            .tick_at_or_above(position)
+            .max(self.from)
+    }
+
     /// Ends the generator: no take succeeds any more. Returns the first tick of which no id was
     /// handed out; a later call may return a greater one.
     pub fn seal(&self) -> u64 {
