@@ -1,0 +1,84 @@
+//! What callers of a holder and its keeper share.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use seqsvr_core::family::Family;
+use seqsvr_proto::error::RpcError;
+use tokio::sync::{Notify, watch};
+
+use crate::held_worker::HeldWorker;
+use crate::store_clock::StoreClock;
+
+/// How a process holds workers of a family.
+#[derive(Clone, Debug)]
+pub struct HolderOptions {
+    /// Name of the holder, 1 to 128 printable ASCII characters.
+    pub name: String,
+    /// Workers that it always has, and most workers that it takes on demand.
+    pub workers: RangeInclusive<usize>,
+    /// Worker that it claims; None: any.
+    pub claimed: Option<u32>,
+    /// How far a grant reaches in front of store time; 0: as far as the family says.
+    pub window_ms: u32,
+    /// Time without use after which a worker above the least number is released.
+    pub idle_timeout: Duration,
+}
+
+/// What callers and the keeper share.
+pub(crate) struct HolderState {
+    pub(crate) family: Family,
+    pub(crate) clock: Arc<StoreClock>,
+    epoch_us: u64,
+    unit_us: u64,
+    /// How far ids may be stamped in front of store time.
+    pub(crate) ahead_ticks: AtomicU64,
+    /// Callers take of the first one that has room.
+    pub(crate) workers: ArcSwap<Vec<Arc<HeldWorker>>>,
+    /// Changes whenever more may be taken, or the last failure is another one.
+    pub(crate) changes: watch::Sender<()>,
+    /// Notified when callers find no room in all workers.
+    pub(crate) demand: Notify,
+    /// Why there is no further worker or grant.
+    pub(crate) failure: Mutex<Option<RpcError>>,
+}
+
+impl HolderState {
+    /// Makes the state of a holder without workers.
+    pub(crate) fn new(family: Family, clock: Arc<StoreClock>) -> HolderState {
+        let scale = family.spec.scale;
+        let state = HolderState {
+            epoch_us: scale.epoch_ms() * 1_000,
+            unit_us: scale.unit_ms() * 1_000,
+            ahead_ticks: AtomicU64::new(0),
+            workers: ArcSwap::default(),
+            changes: watch::Sender::new(()),
+            demand: Notify::new(),
+            failure: Mutex::default(),
+            clock,
+            family,
+        };
+        state.set_ahead(state.family.limits.ahead_ms);
+        state
+    }
+
+    /// Returns the present tick.
+    #[inline]
+    pub(crate) fn now_tick(&self) -> u64 {
+        self.clock.now_us().saturating_sub(self.epoch_us) / self.unit_us
+    }
+
+    /// Returns the time that ticks take.
+    pub(crate) fn duration_of(&self, ticks: u64) -> Duration {
+        Duration::from_micros(ticks.saturating_mul(self.unit_us))
+    }
+
+    pub(crate) fn set_ahead(&self, ahead_ms: u32) {
+        let ahead = u64::from(ahead_ms) * 1_000 / self.unit_us;
+        self.ahead_ticks.store(ahead, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,404 @@
+//! The task that acquires, renews and releases the workers of one family.
+//!
+//! Invariants, each with the schedule that breaks it:
+//!
+//! - A holder that has sent a release makes no more ids in that epoch. Schedule: the answer to a
+//!   release is lost, this process continues, and the next holder begins where the release said. So
+//!   a generator is sealed before its release is sent.
+//! - An acquisition begins at most one generator, also if its answer is delivered twice, late or
+//!   for another worker. Schedule: a worker was used up to tick 110, released, and given to another
+//!   process; the old answer [100, 200) begins a fresh generator at 100. So an answer counts for
+//!   the acquisition that waits for it, and never at an epoch that this process has used.
+//! - Ids of a process with one worker rise, also when it loses the worker. Schedule: the ids of the
+//!   lost worker are ahead of the time, and the next worker begins at the time. So the lost one is
+//!   sealed first, and the next one begins at its end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use futures::stream::{FuturesUnordered, StreamExt};
+use seqsvr_core::family::Family;
+use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::{self, Reason};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::held_worker::HeldWorker;
+use crate::holder_state::{HolderOptions, HolderState};
+use crate::worker_calls::WorkerCalls;
+
+/// Least and most time between two attempts of a call that failed.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+/// Time between two acquisitions on demand: so long must callers be short of ids.
+const GROWTH_INTERVAL: Duration = Duration::from_millis(100);
+/// Time for which the demand of a caller counts.
+const DEMAND_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most time for the releases at the end.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Most time between two looks at the workers.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Task that keeps the workers of one family.
+pub(crate) struct Keeper<C> {
+    shared: Arc<HolderState>,
+    calls: Arc<C>,
+    options: HolderOptions,
+    kept: Vec<KeptWorker>,
+    pending: FuturesUnordered<BoxFuture<'static, Answer>>,
+    /// Nonce of the acquisition that has no grant yet.
+    nonce: Option<u128>,
+    is_acquiring: bool,
+    acquire_at: Instant,
+    wanted_until: Instant,
+    /// End of what the workers that are gone have used: the next one begins there.
+    used_until: u64,
+    /// Greatest epoch of each worker that this process has used.
+    used_epochs: HashMap<u32, u64>,
+}
+
+struct KeptWorker {
+    held: Arc<HeldWorker>,
+    /// Its epoch has passed: what is left of the grant is used, and never renewed.
+    is_lost: bool,
+    is_renewing: bool,
+    renew_at: Instant,
+    /// First unused tick when the worker was last seen in use, and that moment.
+    used: (u64, Instant),
+}
+
+/// Answer to a call that was sent at this BOOTTIME.
+enum Answer {
+    Acquired(u64, Result<v1::WorkerGrant, RpcError>),
+    Renewed(u64, Arc<HeldWorker>, Result<v1::WorkerGrant, RpcError>),
+    Released,
+}
+
+impl<C: WorkerCalls> Keeper<C> {
+    pub(crate) fn new(shared: Arc<HolderState>, calls: Arc<C>, options: HolderOptions) -> Self {
+        let now = Instant::now();
+        Keeper {
+            shared,
+            calls,
+            options,
+            kept: Vec::new(),
+            pending: FuturesUnordered::new(),
+            nonce: None,
+            is_acquiring: false,
+            acquire_at: now,
+            wanted_until: now,
+            used_until: 0,
+            used_epochs: HashMap::new(),
+        }
+    }
+
+    /// Keeps the workers until stopped, then releases them.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let shared = self.shared.clone();
+        loop {
+            let wake_at = self.start_due_calls(Instant::now());
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(answer) = self.pending.next() => self.apply(answer),
+                () = shared.demand.notified() => self.note_demand(Instant::now()),
+                () = sleep_until(wake_at) => {}
+            }
+        }
+        let closed = RpcError::new(
+            Reason::Rejected,
+            "this holder was closed; start another one",
+        );
+        let kept = std::mem::take(&mut self.kept);
+        self.publish();
+        self.note_failure(Some(closed));
+        let releases = kept.into_iter().filter_map(|k| self.release(k));
+        let releases: Vec<_> = releases.collect();
+        // What is not released in time passes with its grant.
+        let _ = timeout(RELEASE_TIMEOUT, join_all(releases)).await;
+    }
+
+    /// Notes that callers are short of ids. A grant that has passed is renewed soon: after a
+    /// suspend of the machine, the time of its renewal has not passed.
+    fn note_demand(&mut self, now: Instant) {
+        self.wanted_until = now + DEMAND_TIMEOUT;
+        let now_tick = self.shared.now_tick();
+        for kept in &mut self.kept {
+            if kept.held.until() <= now_tick {
+                kept.renew_at = kept.renew_at.min(now + RETRY_MIN);
+            }
+        }
+    }
+
+    /// Starts the calls that are due; returns when the next one is.
+    fn start_due_calls(&mut self, now: Instant) -> Instant {
+        let mut wake_at = now + CHECK_INTERVAL;
+        let now_tick = self.shared.now_tick();
+        if self.drop_lost(|lost| lost.until() <= now_tick) {
+            self.publish();
+        }
+        for at in (0..self.kept.len()).rev() {
+            let kept = &mut self.kept[at];
+            if kept.is_lost || kept.is_renewing {
+                continue;
+            }
+            if now < kept.renew_at {
+                wake_at = wake_at.min(kept.renew_at);
+                continue;
+            }
+            let unused = kept.held.generator.unused();
+            if unused != kept.used.0 {
+                kept.used = (unused, now);
+            }
+            let is_idle = now - kept.used.1 >= self.options.idle_timeout;
+            if is_idle && self.kept.len() > *self.options.workers.start() {
+                let idle = self.kept.swap_remove(at);
+                self.publish();
+                let release = self.release(idle);
+                self.pending.extend(release);
+            } else {
+                self.renew(at);
+            }
+        }
+        let usable = self.kept.iter().filter(|k| !k.is_lost).count();
+        let is_wanted = usable < *self.options.workers.start()
+            || (now < self.wanted_until && usable < *self.options.workers.end());
+        if is_wanted && !self.is_acquiring {
+            match now < self.acquire_at {
+                true => wake_at = wake_at.min(self.acquire_at),
+                false => self.acquire(),
+            }
+        }
+        wake_at
+    }
+
+    fn acquire(&mut self) {
+        self.is_acquiring = true;
+        let drawn =
+            || u128::from(seqsvr_os::random_u64()) << 64 | u128::from(seqsvr_os::random_u64());
+        // 0 is none.
+        let nonce = *self.nonce.get_or_insert_with(|| drawn().max(1));
+        let request = v1::AcquireWorkerRequest {
+            family: self.shared.family.spec.name.clone(),
+            holder: self.next_name(),
+            nonce: u128_to_bytes(nonce),
+            worker: self.options.claimed,
+            window_ms: self.options.window_ms,
+        };
+        let (calls, sent_us) = (self.calls.clone(), self.shared.clock.boot_us());
+        let call = async move { Answer::Acquired(sent_us, calls.acquire(request).await) };
+        self.pending.push(call.boxed());
+    }
+
+    /// Returns the name under which the next worker is acquired. In a sticky family each has a name
+    /// of its own, by which it is found again.
+    fn next_name(&self) -> String {
+        let name = &self.options.name;
+        match self.kept.len() {
+            others @ 1.. if self.shared.family.spec.sticky => format!("{name}#{}", others + 1),
+            _ => name.clone(),
+        }
+    }
+
+    fn renew(&mut self, at: usize) {
+        let kept = &mut self.kept[at];
+        kept.is_renewing = true;
+        let held = kept.held.clone();
+        let renewal = v1::Renewal {
+            family: self.shared.family.spec.name.clone(),
+            worker: held.worker(),
+            epoch: held.epoch(),
+            window_ms: self.options.window_ms,
+        };
+        let (calls, sent_us) = (self.calls.clone(), self.shared.clock.boot_us());
+        let call = async move { Answer::Renewed(sent_us, held, calls.renew(renewal).await) };
+        self.pending.push(call.boxed());
+    }
+
+    /// Seals a worker; returns the call that releases it, unless it is lost.
+    fn release(&mut self, kept: KeptWorker) -> Option<BoxFuture<'static, Answer>> {
+        let used = kept.held.generator.seal();
+        self.used_until = self.used_until.max(used);
+        if kept.is_lost {
+            return None;
+        }
+        let request = v1::ReleaseWorkerRequest {
+            family: self.shared.family.spec.name.clone(),
+            worker: kept.held.worker(),
+            epoch: kept.held.epoch(),
+            used,
+        };
+        let calls = self.calls.clone();
+        let call = async move {
+            // Without an answer the worker is free once its grant has passed.
+            let _ = calls.release(request).await;
+            Answer::Released
+        };
+        Some(call.boxed())
+    }
+
+    /// Drops the lost workers that `is_over` selects.
+    fn drop_lost(&mut self, is_over: impl Fn(&HeldWorker) -> bool) -> bool {
+        let is_dropped = |k: &mut KeptWorker| k.is_lost && is_over(&k.held);
+        let dropped: Vec<_> = self.kept.extract_if(.., is_dropped).collect();
+        let any = !dropped.is_empty();
+        dropped
+            .into_iter()
+            .for_each(|lost| drop(self.release(lost)));
+        any
+    }
+
+    fn apply(&mut self, answer: Answer) {
+        let now = Instant::now();
+        match answer {
+            Answer::Acquired(sent_us, answer) => {
+                self.is_acquiring = false;
+                self.acquire_at = now + GROWTH_INTERVAL;
+                let installed = answer.and_then(|grant| {
+                    // An answered acquisition is never repeated.
+                    self.nonce = None;
+                    self.install(sent_us, &grant, now)
+                });
+                if let Err(failure) = installed {
+                    // It was granted without an answer, and taken back since.
+                    if failure.reason() == Reason::StaleWorker {
+                        self.nonce = None;
+                    }
+                    self.acquire_at = now + retry_delay(&failure, RETRY_MIN);
+                    self.note_failure(Some(failure));
+                }
+            }
+            Answer::Renewed(sent_us, held, answer) => {
+                let kept = self.kept.iter().position(|k| Arc::ptr_eq(&k.held, &held));
+                if let Some(at) = kept {
+                    self.kept[at].is_renewing = false;
+                    self.apply_renewal(at, sent_us, answer, now);
+                }
+            }
+            Answer::Released => {}
+        }
+    }
+
+    /// Begins the generator of a grant.
+    fn install(
+        &mut self,
+        sent_us: u64,
+        grant: &v1::WorkerGrant,
+        now: Instant,
+    ) -> Result<(), RpcError> {
+        let bad = |what: &dyn std::fmt::Display| {
+            let text = format!("the store answered a grant that cannot be used: {what}");
+            RpcError::new(Reason::Unspecified, text)
+        };
+        let last_used = self.used_epochs.get(&grant.worker);
+        if last_used.is_some_and(|epoch| grant.epoch <= *epoch) {
+            return Err(bad(&"this process has used its epoch"));
+        }
+        let shared = self.shared.clone();
+        let spec = &shared.family.spec;
+        let limits = self.learn(sent_us, grant);
+        let limits = limits.unwrap_or(self.shared.family.limits);
+        // Callers that find them sealed look again, and find the next one.
+        self.drop_lost(|_| true);
+        let begin = self.used_until;
+        let held = HeldWorker::new(spec, limits.sequence_start, grant, begin);
+        let held = Arc::new(held.map_err(|e| bad(&e))?);
+        self.used_epochs.insert(grant.worker, grant.epoch);
+        tracing::debug!(
+            family = spec.name,
+            worker = grant.worker,
+            epoch = grant.epoch,
+            "worker acquired"
+        );
+        self.kept.push(KeptWorker {
+            used: (held.generator.unused(), now),
+            renew_at: now + self.time_left(&held) / 2,
+            held,
+            is_lost: false,
+            is_renewing: false,
+        });
+        self.publish();
+        self.note_failure(None);
+        Ok(())
+    }
+
+    fn apply_renewal(
+        &mut self,
+        at: usize,
+        sent_us: u64,
+        answer: Result<v1::WorkerGrant, RpcError>,
+        now: Instant,
+    ) {
+        let held = self.kept[at].held.clone();
+        let failure = match answer {
+            Ok(grant) if held.widen(&grant) => {
+                self.learn(sent_us, &grant);
+                self.kept[at].renew_at = now + (self.time_left(&held) / 2).max(RETRY_MIN);
+                return self.note_failure(None);
+            }
+            Ok(_) => RpcError::new(Reason::Unspecified, "the answer is about another worker"),
+            Err(failure) => failure,
+        };
+        match failure.reason() {
+            Reason::StaleWorker => {
+                let (worker, epoch) = (held.worker(), held.epoch());
+                let family = &self.shared.family.spec.name;
+                tracing::warn!(family, worker, epoch, %failure, "worker lost; another is acquired");
+                self.kept[at].is_lost = true;
+                self.acquire_at = now;
+            }
+            // Store time was set back: another lane, or another worker, is at its time.
+            Reason::TooFarAhead => {
+                let ahead = self.kept.swap_remove(at);
+                self.publish();
+                let release = self.release(ahead);
+                self.pending.extend(release);
+                self.used_until = 0;
+                self.acquire_at = now;
+            }
+            _ => {
+                let delay = self.time_left(&held) / 8;
+                self.kept[at].renew_at = now + retry_delay(&failure, delay);
+                self.note_failure(Some(failure));
+            }
+        }
+    }
+
+    /// Learns store time and the limits of the family.
+    fn learn(
+        &self,
+        sent_us: u64,
+        grant: &v1::WorkerGrant,
+    ) -> Option<seqsvr_core::family::FamilyLimits> {
+        self.shared.clock.learn(sent_us, grant.store_time_ms);
+        let family = Family::try_from(grant.family.as_ref()?).ok()?;
+        self.shared.set_ahead(family.limits.ahead_ms);
+        Some(family.limits)
+    }
+
+    /// Returns the time until a grant ends.
+    fn time_left(&self, held: &HeldWorker) -> Duration {
+        let ticks = held.until().saturating_sub(self.shared.now_tick());
+        self.shared.duration_of(ticks)
+    }
+
+    fn publish(&self) {
+        let held = self.kept.iter().map(|k| k.held.clone());
+        self.shared.workers.store(Arc::new(held.collect()));
+    }
+
+    /// Sets why callers get no further ids, and wakes those that wait.
+    fn note_failure(&self, failure: Option<RpcError>) {
+        *self.shared.failure.lock() = failure;
+        self.shared.changes.send_replace(());
+    }
+}
+
+/// Returns when to retry a call that failed.
+fn retry_delay(failure: &RpcError, least: Duration) -> Duration {
+    let hint = Duration::from_millis(failure.detail.retry_after_ms.into());
+    hint.max(least).clamp(RETRY_MIN, RETRY_MAX)
+}
