@@ -42,6 +42,7 @@ pub struct AllocServer {
     pub(crate) components: Arc<AllocComponents>,
     lease_keeper: CancellationToken,
     lease_keeper_ended: CancellationToken,
+    relay_stop: CancellationToken,
     /// Held until the server is gone, because its lock stands for the session. Schedule that breaks
     /// it, if only the lease keeper held it: a shutdown stops the keeper and waits for moves; the
     /// next process gets the lock and supersedes a session that still serves.
@@ -128,6 +129,7 @@ impl AllocServer {
             components: Arc::new(components),
             lease_keeper: CancellationToken::new(),
             lease_keeper_ended: CancellationToken::new(),
+            relay_stop: CancellationToken::new(),
             _state_dir: state_dir,
             failed,
         };
@@ -184,7 +186,8 @@ impl AllocServer {
         background.spawn_tracked(components.section_reader.run(stopping.clone()));
         background.spawn_tracked(components.evictor.run(self.lease_keeper.clone()));
         background.spawn_tracked(components.command_queue.run(stopping.clone()));
-        background.spawn_tracked(components.worker_relay.run(stopping.clone()));
+        // A shutdown releases the workers once no call uses them.
+        tokio::spawn(components.worker_relay.run(self.relay_stop.clone()));
         background.spawn_tracked(components.load_sampler.run(stopping.clone()));
     }
 
@@ -239,6 +242,7 @@ impl AllocServer {
             sections,
             slot_mover,
             stores,
+            sequence,
             ..
         } = &*self.components;
         slot_mover
@@ -253,6 +257,8 @@ impl AllocServer {
         if drained.is_err() {
             tracing::warn!(timeout = ?DRAIN_TIMEOUT, "calls or streams are still open; shutdown does not wait for them");
         }
+        sequence.families.close().await;
+        self.relay_stop.cancel();
     }
 }
 

@@ -6,6 +6,10 @@
 pub const ITEMS_MAX: usize = 10_000;
 /// Most numbers one NextMany may take in all.
 pub const NUMBERS_MAX: u64 = 10_000_000;
+/// Most ids of one NextIds.
+pub const IDS_MAX: u32 = 100_000;
+/// Most ids of one NextIds that is answered with runs.
+pub const RUN_IDS_MAX: u32 = 1_000_000;
 /// Largest message accepted, bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most commands of one Submit.

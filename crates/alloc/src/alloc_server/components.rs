@@ -14,6 +14,7 @@ use crate::api::ids_service::IdsService;
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::slot_operations::SlotOperations;
 use crate::fast_path::FastPath;
+use crate::ids::family_holders::FamilyHolders;
 use crate::ids::worker_relay::WorkerRelay;
 use crate::lease::address_check::AddressCheck;
 use crate::lease::lease_keeper::LeaseKeeper;
@@ -125,12 +126,16 @@ impl AllocComponents {
             wait_limiter: WaitLimiter::new(options.queued_items_max.max(batch_items_max)),
         });
 
+        // Ids.
+        let families = Arc::new(FamilyHolders::new(shared.clone(), worker_relay.clone()));
+
         // Metrics and services.
         let collector = AllocCollector {
             shared: shared.clone(),
             sections: sections.clone(),
             slot_mover: slot_mover.clone(),
             slow_path: slow_path.clone(),
+            families: families.clone(),
             connections: ConnectionLimiter::new("gRPC", options.connections_max),
             calls: CallLimiter::new(BUFFERED_BYTES_MAX, call_rule, OTHER_CALLS),
             recent_load: Arc::default(),
@@ -152,6 +157,7 @@ impl AllocComponents {
                 shared: shared.clone(),
                 fast_path,
                 slow_path,
+                families,
                 batch_items_max,
                 changes: collector.calls.changes(),
             }),
@@ -203,6 +209,7 @@ impl AllocComponents {
             grpc_server: GrpcServer {
                 sequence: self.sequence.clone(),
                 ids: IdsService {
+                    sequence: self.sequence.clone(),
                     worker_relay: self.worker_relay.clone(),
                 },
                 admin: self.admin.clone(),

@@ -10,6 +10,7 @@ use seqsvr_metrics::{
 use seqsvr_net::{CallLimiter, ConnectionLimiter};
 use seqsvr_proto::v1::NodeStatusResponse;
 
+use crate::ids::family_holders::FamilyHolders;
 use crate::metrics::recent_load::RecentLoad;
 use crate::sections::section_map::SectionMap;
 use crate::sections::totals::{SectionTotals, top_sections};
@@ -24,6 +25,7 @@ pub(crate) struct AllocCollector {
     pub(crate) sections: Arc<SectionMap>,
     pub(crate) slot_mover: Arc<SlotMover>,
     pub(crate) slow_path: Arc<SlowPath>,
+    pub(crate) families: Arc<FamilyHolders>,
     pub(crate) connections: Arc<ConnectionLimiter>,
     pub(crate) calls: CallLimiter,
     pub(crate) recent_load: Arc<RecentLoad>,
@@ -75,6 +77,7 @@ impl AllocCollector {
         let mut all = self.shared.counters.to_figures();
         all.extend(self.shared.call_metrics.to_figures());
         all.extend(section_figures(totals));
+        all.extend(self.families.samples());
         all.extend([
             gauge(
                 "slots_owned",

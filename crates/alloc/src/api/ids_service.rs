@@ -1,8 +1,11 @@
 //! The `Ids` service. Calls of workers are relayed to the leading store.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
+use seqsvr_holder::WorkerCalls;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::limits::WORKER_COMMANDS_MAX;
+use seqsvr_proto::limits::{IDS_MAX, WORKER_COMMANDS_MAX};
 use seqsvr_proto::v1::ids_server::Ids;
 use seqsvr_proto::v1::worker_result::Result as Outcome;
 use seqsvr_proto::v1::{
@@ -12,14 +15,18 @@ use seqsvr_proto::v1::{
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 
-use crate::batch::request_context::requested_deadline;
+use crate::api::sequence_parts::SequenceParts;
+use crate::api::sequence_service::SequenceService;
+use crate::batch::request_context::{RequestArrival, requested_deadline};
 use crate::ids::worker_relay::WorkerRelay;
+use crate::metrics::call_metrics::CallMethod;
 
 /// Largest request in bytes: 1,000 renewals with long names take 90,000.
 pub(crate) const IDS_REQUEST_BYTES_MAX: usize = 128 << 10;
 
 /// `Ids` service of an AllocSvr.
 pub(crate) struct IdsService {
+    pub(crate) sequence: Arc<SequenceParts>,
     pub(crate) worker_relay: WorkerRelay,
 }
 
@@ -39,9 +46,20 @@ impl IdsService {
 impl Ids for IdsService {
     async fn next_ids(
         &self,
-        _: Request<NextIdsRequest>,
+        request: Request<NextIdsRequest>,
     ) -> Result<Response<NextIdsResponse>, Status> {
-        Err(RpcError::new(Reason::Invalid, "STUB: no ids yet").into())
+        let answer = |arrival: RequestArrival, request: NextIdsRequest| async move {
+            let mut taken = self.sequence.families.begin(&request, IDS_MAX)?;
+            if taken.take_now().is_err() {
+                let (share, deadline) = (arrival.share.as_ref(), arrival.deadline);
+                let waiting = self.sequence.wait_for_ids(&mut taken, share, deadline);
+                waiting.await?;
+            }
+            Ok(taken.into_answer())
+        };
+        SequenceService(self.sequence.clone())
+            .with_metrics(CallMethod::NextIds, request, answer)
+            .await
     }
 
     async fn acquire_worker(

@@ -20,8 +20,10 @@ use std::time::Duration;
 use futures::Stream;
 use seqsvr_net::{ConnectionQuota, RetainedBytes, StreamMeter, UnsentResponse};
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
-use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason, pipe_request, pipe_response};
+use seqsvr_proto::limits::{CALL_TIMEOUT_DEFAULT, ITEMS_MAX};
+use seqsvr_proto::v1::{
+    NextIdsRequest, PipeRequest, PipeResponse, Reason, pipe_request, pipe_response,
+};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
@@ -32,6 +34,7 @@ use crate::batch::request::{BatchOperation, BatchRequest};
 use crate::batch::request_context::response_deadline;
 use crate::batch::response::BatchResponse;
 use crate::fast_path::FastPathResult;
+use crate::ids::family_holders::TakenIds;
 use crate::metrics::call_metrics::CallMethod;
 use crate::session::routing_table_cell::RoutingTableCell;
 
@@ -39,6 +42,9 @@ use crate::session::routing_table_cell::RoutingTableCell;
 const FRAMES_PER_POLL_MAX: usize = 32;
 /// Number of items above which no more frames are added to those answered together.
 const ITEMS_PER_POLL_TARGET: usize = 1_024;
+
+/// Items as which a frame of ids counts there: ids cost less than items.
+const IDS_FRAME_ITEMS: usize = ITEMS_PER_POLL_TARGET / 8;
 
 /// Stream of the responses of one Pipe.
 pub(crate) struct PipeResponses {
@@ -59,11 +65,35 @@ pub(crate) struct PipeResponses {
     is_closing_sent: bool,
 }
 
+/// Frames that were read together.
+#[derive(Default)]
+struct ReadFrames {
+    /// Frames of sequences.
+    metas: Vec<FrameMeta>,
+    frames: Vec<BatchRequest>,
+    /// Frames of ids that are answered.
+    ids_answered: u64,
+    /// Time of the first frame.
+    begun: Option<Instant>,
+}
+
 /// Metadata of a frame.
+#[derive(Clone, Copy)]
 struct FrameMeta {
     received_at: Instant,
     id: u64,
     timeout_ms: u32,
+}
+
+impl FrameMeta {
+    /// Returns when its answer must be on its way.
+    fn deadline(&self) -> Instant {
+        let timeout = match self.timeout_ms {
+            0 => CALL_TIMEOUT_DEFAULT,
+            ms => Duration::from_millis(u64::from(ms)),
+        };
+        response_deadline(self.received_at, timeout)
+    }
 }
 
 impl PipeResponses {
@@ -86,11 +116,10 @@ impl PipeResponses {
     }
 
     /// Reads the frames that have been received, up to the limits of what is answered together.
-    fn read_frames(&mut self, cx: &mut Context<'_>) -> (Vec<FrameMeta>, Vec<BatchRequest>) {
-        let (mut metas, mut frames, mut items) = (Vec::new(), Vec::new(), 0);
-        // One clock reading serves all frames.
-        let mut begun = None;
-        while frames.len() + self.answers.len() < FRAMES_PER_POLL_MAX
+    /// Those of ids are answered at once.
+    fn read_frames(&mut self, cx: &mut Context<'_>) -> ReadFrames {
+        let (mut read, mut items) = (ReadFrames::default(), 0);
+        while read.frames.len() + self.answers.len() < FRAMES_PER_POLL_MAX
             && items < ITEMS_PER_POLL_TARGET
         {
             match Pin::new(&mut self.requests).poll_next(cx) {
@@ -99,19 +128,25 @@ impl PipeResponses {
                     if let Some(messages) = &self.messages {
                         messages.message_taken();
                     }
-                    let received_at = *begun.get_or_insert_with(Instant::now);
-                    let (id, timeout_ms) = (request.id, request.timeout_ms);
+                    // One clock reading serves all frames.
+                    let received_at = *read.begun.get_or_insert_with(Instant::now);
+                    let meta = FrameMeta {
+                        received_at,
+                        id: request.id,
+                        timeout_ms: request.timeout_ms,
+                    };
+                    if let Some(pipe_request::Operation::Ids(request)) = &request.operation {
+                        items += IDS_FRAME_ITEMS;
+                        read.ids_answered += u64::from(self.answer_ids(meta, request));
+                        continue;
+                    }
                     match self.to_batch_request(request) {
                         Ok(frame) => {
                             items += frame.len();
-                            frames.push(frame);
-                            metas.push(FrameMeta {
-                                received_at,
-                                id,
-                                timeout_ms,
-                            });
+                            read.frames.push(frame);
+                            read.metas.push(meta);
                         }
-                        Err(fault) => self.reject_frame(id, &fault),
+                        Err(fault) => self.reject_frame(meta.id, &fault),
                     }
                 }
                 Poll::Ready(end) => {
@@ -121,7 +156,61 @@ impl PipeResponses {
                 }
             }
         }
-        (metas, frames)
+        read
+    }
+
+    /// Answers a frame of ids, or begins to wait for them; returns whether it has the answer.
+    fn answer_ids(&mut self, meta: FrameMeta, request: &NextIdsRequest) -> bool {
+        let begun = match request.runs {
+            true => Err(RpcError::new(
+                Reason::Invalid,
+                "a Pipe carries ids, no runs",
+            )),
+            false => self.parts.families.begin(request, ITEMS_MAX as u32),
+        };
+        match begun {
+            Ok(mut taken) => match taken.take_now() {
+                Ok(()) => {
+                    self.answers.push_back((ids_response(meta.id, taken), 0));
+                    return true;
+                }
+                Err(_) => self.wait_for_ids(meta, taken),
+            },
+            Err(fault) => self.reject_frame(meta.id, &fault),
+        }
+        false
+    }
+
+    /// Starts a task that waits for the ids of a frame. It belongs to this runtime: what it waits
+    /// for is the time, not work.
+    fn wait_for_ids(&mut self, meta: FrameMeta, mut taken: TakenIds) {
+        let retained = self
+            .messages
+            .as_ref()
+            .map(|m| m.retain(taken.count() * size_of::<u64>()));
+        let retained = match retained.transpose() {
+            Ok(retained) => retained,
+            Err(status) => return self.reject_frame(meta.id, &RpcError::from_status(&status)),
+        };
+        let (parts, share) = (self.parts.clone(), self.share.clone());
+        let waiting = async move {
+            let _kept = retained;
+            let call_metrics = &parts.shared.call_metrics;
+            let timer = call_metrics.start_call(CallMethod::Pipe, meta.received_at);
+            let answer = match parts
+                .wait_for_ids(&mut taken, share.as_ref(), meta.deadline())
+                .await
+            {
+                Ok(()) => ids_response(meta.id, taken),
+                Err(fault) => {
+                    call_metrics.record_failure(fault.reason());
+                    rejected_response(meta.id, &fault)
+                }
+            };
+            timer.stop();
+            (answer, share.as_ref().map(ConnectionQuota::begin_response))
+        };
+        self.deferred.spawn(waiting);
     }
 
     /// Returns the batch that a frame carries.
@@ -129,11 +218,8 @@ impl PipeResponses {
         let frame = match request.operation {
             Some(pipe_request::Operation::Next(next)) => BatchRequest::from(next),
             Some(pipe_request::Operation::Current(current)) => BatchRequest::from(current),
-            Some(pipe_request::Operation::Ids(_)) => {
-                return Err(RpcError::new(Reason::Invalid, "STUB: no ids yet"));
-            }
-            None => {
-                let text = "the frame has no operation; set `next` or `current`";
+            Some(pipe_request::Operation::Ids(_)) | None => {
+                let text = "the frame has no operation; set `next`, `current` or `ids`";
                 return Err(RpcError::new(Reason::Invalid, text));
             }
         };
@@ -206,16 +292,10 @@ impl PipeResponses {
         retained: Option<RetainedBytes>,
     ) {
         let FrameMeta {
-            received_at,
-            id,
-            timeout_ms,
+            received_at, id, ..
         } = meta;
-        let timeout = match timeout_ms {
-            0 => CALL_TIMEOUT_DEFAULT,
-            ms => Duration::from_millis(u64::from(ms)),
-        };
         let (parts, share) = (self.parts.clone(), self.share.clone());
-        let deadline = response_deadline(received_at, timeout);
+        let deadline = meta.deadline();
         let served = async move {
             let _kept = retained;
             let timer = parts
@@ -271,7 +351,12 @@ impl Stream for PipeResponses {
                     false => Poll::Pending,
                 };
             }
-            let (metas, frames) = self.read_frames(cx);
+            let ReadFrames {
+                metas,
+                frames,
+                ids_answered,
+                begun,
+            } = self.read_frames(cx);
             if frames.is_empty() && self.answers.is_empty() {
                 match self.has_ended {
                     true => continue,
@@ -279,16 +364,15 @@ impl Stream for PipeResponses {
                 }
             }
             let results = self.parts.fast_path.try_batches(&frames);
-            if let Some(first) = metas.first() {
+            if let Some(begun) = begun {
                 let complete_count = results
                     .iter()
                     .filter(|result| result.missed.is_empty())
                     .count();
-                let duration = first.received_at.elapsed();
                 self.parts.shared.call_metrics.record_calls(
                     CallMethod::Pipe,
-                    duration,
-                    complete_count as u64,
+                    begun.elapsed(),
+                    complete_count as u64 + ids_answered,
                 );
             }
             for ((meta, frame), result) in metas.into_iter().zip(frames).zip(results) {
@@ -338,6 +422,14 @@ fn answered_indexes(missed: &[u32], all: usize) -> Vec<u32> {
     let mut missed = missed.iter().peekable();
     let hit = |i: &u32| missed.next_if(|at| *at == i).is_none();
     (0..all as u32).filter(hit).collect()
+}
+
+fn ids_response(id: u64, taken: TakenIds) -> PipeResponse {
+    PipeResponse {
+        id,
+        answer: Some(pipe_response::Answer::Ids(taken.into_answer())),
+        ..PipeResponse::default()
+    }
 }
 
 fn rejected_response(id: u64, fault: &RpcError) -> PipeResponse {

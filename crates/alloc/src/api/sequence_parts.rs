@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use seqsvr_core::routing_table::RoutingTable;
-use seqsvr_net::ChangeLog;
+use seqsvr_net::{ChangeLog, ConnectionQuota};
 use seqsvr_proto::cluster_tag::ClusterTagged;
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1::RoutesRequest;
 use tokio::time::Instant;
 
 use crate::fast_path::FastPath;
+use crate::ids::family_holders::{FamilyHolders, TakenIds};
 use crate::shared_parts::SharedParts;
 use crate::slow_path::SlowPath;
 
@@ -18,6 +20,7 @@ pub(crate) struct SequenceParts {
     pub(crate) shared: SharedParts,
     pub(crate) fast_path: Arc<FastPath>,
     pub(crate) slow_path: Arc<SlowPath>,
+    pub(crate) families: Arc<FamilyHolders>,
     /// Maximum items of one NextMany or CurrentMany; a larger request is rejected.
     pub(crate) batch_items_max: usize,
     /// Log of forced raises.
@@ -25,6 +28,22 @@ pub(crate) struct SequenceParts {
 }
 
 impl SequenceParts {
+    /// Waits for ids that a family does not have now.
+    ///
+    /// # Errors
+    /// Too many requests wait, or there are not as many ids until the deadline.
+    pub(crate) async fn wait_for_ids(
+        &self,
+        taken: &mut TakenIds,
+        share: Option<&ConnectionQuota>,
+        deadline: Instant,
+    ) -> Result<(), RpcError> {
+        let items = taken.count().clamp(1, ITEMS_MAX);
+        let mut permits = self.slow_path.wait_limiter.permits_for(share, items);
+        permits.acquire(&self.shared.counters.queue_rejections)?;
+        taken.take_waiting(deadline).await
+    }
+
     /// Returns a table that is not older than the one of the caller, if a store has a newer one in
     /// time.
     ///

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::ids::FamilyId;
+use seqsvr_holder::WorkerCalls;
 use seqsvr_proto::convert::worker_command_from;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::WORKER_COMMANDS_MAX;
@@ -97,27 +98,6 @@ impl WorkerRelay {
             ready: Arc::default(),
             own_cluster,
             stores,
-        }
-    }
-
-    /// Acquires a worker. The same nonce gets the same grant.
-    pub(crate) async fn acquire(
-        &self,
-        request: AcquireWorkerRequest,
-    ) -> Result<WorkerGrant, RpcError> {
-        to_grant(self.submit(Command::Acquire(request)).await?)
-    }
-
-    /// Extends a grant.
-    pub(crate) async fn renew(&self, renewal: Renewal) -> Result<WorkerGrant, RpcError> {
-        to_grant(self.submit(Command::Renew(renewal)).await?)
-    }
-
-    /// Hands a worker back. Its holder makes no more ids in that epoch, with any answer.
-    pub(crate) async fn release(&self, request: ReleaseWorkerRequest) -> Result<(), RpcError> {
-        match self.submit(Command::Release(request)).await? {
-            Outcome::Released(_) => Ok(()),
-            Outcome::Grant(_) | Outcome::Error(_) => Err(unexpected_reply()),
         }
     }
 
@@ -208,6 +188,26 @@ impl WorkerRelay {
             results.map(outcome).collect()
         });
         answer_waiters(waiters, outcomes);
+    }
+}
+
+impl WorkerCalls for WorkerRelay {
+    /// Acquires a worker. The same nonce gets the same grant.
+    async fn acquire(&self, request: AcquireWorkerRequest) -> Result<WorkerGrant, RpcError> {
+        to_grant(self.submit(Command::Acquire(request)).await?)
+    }
+
+    /// Extends a grant.
+    async fn renew(&self, renewal: Renewal) -> Result<WorkerGrant, RpcError> {
+        to_grant(self.submit(Command::Renew(renewal)).await?)
+    }
+
+    /// Hands a worker back. Its holder makes no more ids in that epoch, with any answer.
+    async fn release(&self, request: ReleaseWorkerRequest) -> Result<(), RpcError> {
+        match self.submit(Command::Release(request)).await? {
+            Outcome::Released(_) => Ok(()),
+            Outcome::Grant(_) | Outcome::Error(_) => Err(unexpected_reply()),
+        }
     }
 }
 

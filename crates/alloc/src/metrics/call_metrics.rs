@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::metrics::counters::EventCounter;
 
-/// One more than the greatest reason that a caller of `Sequence` gets.
-const REASON_COUNT: usize = 21;
+/// One more than the greatest reason that a caller of `Sequence` or `Ids` gets.
+const REASON_COUNT: usize = 32;
 
-/// Methods of the `Sequence` service.
+/// Methods of the `Sequence` service, and `NextIds`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallMethod {
     Next,
@@ -22,17 +22,19 @@ pub(crate) enum CallMethod {
     /// One frame of a Pipe.
     Pipe,
     RaiseTo,
+    NextIds,
     Routes,
 }
 
 /// Names of the methods, in the order of [`CallMethod`].
-const METHOD_NAMES: [&str; 7] = [
+const METHOD_NAMES: [&str; 8] = [
     "Next",
     "NextMany",
     "Current",
     "CurrentMany",
     "Pipe",
     "RaiseTo",
+    "NextIds",
     "Routes",
 ];
 
@@ -70,10 +72,11 @@ impl CallMetrics {
     /// Returns the failure counters as metrics.
     pub(crate) fn to_figures(&self) -> Vec<MetricSample> {
         let help = "Errors sent for calls, Pipe frames and items, by reason";
-        let failed = (0..).zip(&self.failures).map(|(reason, count)| {
-            let name = Reason::try_from(reason).unwrap_or_default().as_str_name();
+        let failed = (0..).zip(&self.failures).filter_map(|(reason, count)| {
+            let name = Reason::try_from(reason).ok()?.as_str_name();
             let name = name.strip_prefix("REASON_").unwrap_or(name);
-            MetricSample::counter("errors", help, count.get()).with_label("reason", name)
+            let sample = MetricSample::counter("errors", help, count.get());
+            Some(sample.with_label("reason", name))
         });
         let help = "Calls and frames whose caller disconnected before the answer";
         let dropped = MetricSample::counter("requests_cancelled", help, self.dropped.get());

@@ -1,0 +1,323 @@
+//! Holders of the families of which this AllocSvr makes ids: one for each that was requested.
+//!
+//! Grants are independent of the session: with its lease lapsed, an AllocSvr gives no numbers, but
+//! ids for the rest of its grants.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use futures::future::join_all;
+use parking_lot::Mutex;
+use seqsvr_core::family::{Family, no_family_text};
+use seqsvr_core::layout::InputError;
+use seqsvr_holder::{
+    BootClock, FamilyHolder, Floor, HeldWorker, HolderOptions, Shortage, StoreClock,
+};
+use seqsvr_ids::codec::IdCodec;
+use seqsvr_ids::generator::Run;
+use seqsvr_metrics::{MetricKind, MetricSample};
+use seqsvr_proto::error::RpcError;
+use seqsvr_proto::limits::RUN_IDS_MAX;
+use seqsvr_proto::v1::{IdRun, NextIdsRequest, NextIdsResponse, Reason};
+use tokio::time::Instant;
+
+use crate::ids::worker_relay::WorkerRelay;
+use crate::shared_parts::SharedParts;
+use crate::store_client::unavailable::shutting_down_error;
+
+/// Family that an empty name stands for.
+const DEFAULT_FAMILY: &str = "snowflake";
+/// Most workers of a family, if its limits allow as many.
+const WORKERS_MAX: u32 = 16;
+/// Time without use after which a worker is released.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Metrics of a family.
+const SAMPLES: [fn(&ServedFamily) -> MetricSample; 5] = [
+    |served| {
+        let count = served.ids.load(Ordering::Relaxed);
+        MetricSample::counter("ids_issued", "Ids issued to callers", count)
+    },
+    |served| {
+        let count = served.waits.load(Ordering::Relaxed);
+        MetricSample::counter("id_waits", "Requests for ids that waited", count)
+    },
+    |served| {
+        let count = served.holder.workers().len() as u64;
+        MetricSample::gauge("id_workers", "Workers that this AllocSvr holds", count)
+    },
+    |served| {
+        let help = "Time until the last grant ends, unless it is renewed";
+        in_ms("id_grant_left_ms", help, served.holder.time_granted())
+    },
+    |served| {
+        let help = "Time until the layout has no later tick";
+        in_ms("id_life_left_ms", help, served.holder.time_to_live())
+    },
+];
+
+fn in_ms(name: &'static str, help: &'static str, time: Duration) -> MetricSample {
+    MetricSample {
+        kind: MetricKind::GaugeMillis,
+        ..MetricSample::gauge(name, help, time.as_millis() as u64)
+    }
+}
+
+/// Holders of the families of one AllocSvr.
+pub(crate) struct FamilyHolders {
+    shared: SharedParts,
+    relay: Arc<WorkerRelay>,
+    clock: Arc<StoreClock>,
+    /// Replaced by a copy with one more.
+    holders: ArcSwap<HashMap<String, Arc<ServedFamily>>>,
+    /// Locked while a holder starts; whether no more may start.
+    is_closed: Mutex<bool>,
+}
+
+/// A family of which this AllocSvr makes ids.
+struct ServedFamily {
+    holder: FamilyHolder,
+    codec: IdCodec,
+    /// Ids that were given.
+    ids: AtomicU64,
+    /// Requests that had to wait.
+    waits: AtomicU64,
+}
+
+impl FamilyHolders {
+    pub(crate) fn new(shared: SharedParts, relay: WorkerRelay) -> FamilyHolders {
+        let session = shared.session.clone();
+        let boot = BootClock::Given(Arc::new(move || session.read_clock().main_ns));
+        FamilyHolders {
+            shared,
+            relay: Arc::new(relay),
+            clock: StoreClock::new(boot),
+            holders: ArcSwap::default(),
+            is_closed: Mutex::new(false),
+        }
+    }
+
+    /// Returns the metrics of the families of which ids were requested.
+    pub(crate) fn samples(&self) -> Vec<MetricSample> {
+        let holders = self.holders.load();
+        let of_each = |sample: fn(&ServedFamily) -> MetricSample| {
+            let holders = holders.iter();
+            holders.map(move |(name, served)| sample(served).with_label("family", name.clone()))
+        };
+        let by_metric = SAMPLES.into_iter().flat_map(of_each);
+        by_metric.collect()
+    }
+
+    /// Checks a request, and finds its family. `count_max` is the most ids that the caller may
+    /// request as ids.
+    ///
+    /// # Errors
+    /// There is no such family, or the count or the floor is invalid.
+    pub(crate) fn begin(
+        &self,
+        request: &NextIdsRequest,
+        count_max: u32,
+    ) -> Result<TakenIds, RpcError> {
+        let name = match &*request.family {
+            "" => DEFAULT_FAMILY,
+            name => name,
+        };
+        let count_max = if request.runs { RUN_IDS_MAX } else { count_max };
+        let count = request.count.unwrap_or(1);
+        if count == 0 || count > count_max {
+            let text = format!("count must be 1 to {count_max}, not {count}");
+            return Err(RpcError::new(Reason::LimitExceeded, text));
+        }
+        let family = self.find(name)?;
+        let floor = request.floor.map(|id| family.read_floor(id)).transpose()?;
+        Ok(TakenIds {
+            family,
+            left: count,
+            floor,
+            as_runs: request.runs,
+            run_count: 0,
+            answer: NextIdsResponse::default(),
+        })
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
+        match self.holders.load().get(name) {
+            Some(family) => Ok(family.clone()),
+            None => self.start(name),
+        }
+    }
+
+    fn start(&self, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
+        let is_closed = self.is_closed.lock();
+        if *is_closed {
+            return Err(shutting_down_error());
+        }
+        let holders = self.holders.load();
+        if let Some(started) = holders.get(name) {
+            return Ok(started.clone());
+        }
+        let family = self.find_in_table(name)?;
+        let most = WORKERS_MAX.min(family.limits.workers_per_holder);
+        let options = HolderOptions {
+            name: self.shared.identity.name.clone(),
+            workers: 0..=most as usize,
+            claimed: None,
+            window_ms: 0,
+            idle_timeout: IDLE_TIMEOUT,
+        };
+        let codec = IdCodec::new(&family.spec.layout);
+        let (clock, calls) = (self.clock.clone(), self.relay.clone());
+        let served = Arc::new(ServedFamily {
+            holder: FamilyHolder::start(family, clock, calls, options),
+            codec,
+            ids: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+        });
+        let mut more = HashMap::clone(&holders);
+        more.insert(name.to_owned(), served.clone());
+        self.holders.store(Arc::new(more));
+        Ok(served)
+    }
+
+    fn find_in_table(&self, name: &str) -> Result<Family, RpcError> {
+        let table = self.shared.table.peek();
+        let Some(table) = table.as_deref() else {
+            let text = "this AllocSvr has no routing table yet: retry, or use another AllocSvr";
+            return Err(RpcError::new(Reason::Unreachable, text).with_retry_after_ms(100));
+        };
+        table.family(name).cloned().ok_or_else(|| {
+            let known = table.families().iter().map(|f| f.spec.name.as_str());
+            RpcError::new(Reason::FamilyNotFound, no_family_text(name, known))
+        })
+    }
+
+    /// Releases all workers. No ids are made any more.
+    pub(crate) async fn close(&self) {
+        *self.is_closed.lock() = true;
+        let served = self.holders.load_full();
+        join_all(served.values().map(|family| family.holder.close())).await;
+    }
+}
+
+impl ServedFamily {
+    fn read_floor(&self, id: u64) -> Result<Floor, RpcError> {
+        let Family { spec, limits, .. } = self.holder.family();
+        let invalid = |reason, text: String| Err(RpcError::new(reason, text));
+        if !spec.layout.is_ordered_by_time() || spec.layout.is_inverted() {
+            let text = format!("ids of {} do not rise with time: send no floor", spec.name);
+            return invalid(Reason::Invalid, text);
+        }
+        let floor = match Floor::of_id(&self.codec, spec, id) {
+            Ok(floor) => floor,
+            Err(InputError(text)) => return invalid(Reason::NotAnId, text),
+        };
+        // Without a worker store time is not known, and nothing was given here.
+        let reach_ms = u64::from(limits.ahead_ms) + u64::from(limits.window_max_ms);
+        let reach = self.holder.now_tick() + reach_ms / spec.scale.unit_ms();
+        match self.holder.workers().is_empty() || floor.tick() <= reach {
+            true => Ok(floor),
+            false => invalid(
+                Reason::FloorAhead,
+                format!(
+                    "floor {id} is ahead of all that {} can have given: send the last id that was received",
+                    spec.name
+                ),
+            ),
+        }
+    }
+}
+
+/// Ids of one request: those that it has, and those that it still needs.
+pub(crate) struct TakenIds {
+    family: Arc<ServedFamily>,
+    left: u32,
+    floor: Option<Floor>,
+    as_runs: bool,
+    run_count: usize,
+    answer: NextIdsResponse,
+}
+
+impl TakenIds {
+    /// Takes all that are left, without waiting.
+    ///
+    /// # Errors
+    /// Some must be waited for.
+    pub(crate) fn take_now(&mut self) -> Result<(), Shortage> {
+        while let Some(left) = NonZeroU32::new(self.left) {
+            let family = self.family.clone();
+            let floor = self.floor;
+            family
+                .holder
+                .take(left, floor.as_ref(), |worker, run| self.add(worker, run))?;
+        }
+        Ok(())
+    }
+
+    /// Takes all that are left, and waits for them.
+    ///
+    /// # Errors
+    /// There are not as many until the deadline. Those that it has remain unused.
+    pub(crate) async fn take_waiting(&mut self, deadline: Instant) -> Result<(), RpcError> {
+        self.family.waits.fetch_add(1, Ordering::Relaxed);
+        while let Some(left) = NonZeroU32::new(self.left) {
+            let (family, floor) = (self.family.clone(), self.floor);
+            let add = |worker: &HeldWorker, run| self.add(worker, run);
+            family
+                .holder
+                .take_waiting(left, floor.as_ref(), deadline, add)
+                .await?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, worker: &HeldWorker, run: Run) {
+        // At most as many as were requested.
+        let count = run.count as u32;
+        self.left -= count;
+        self.run_count += 1;
+        match self.as_runs {
+            true => self.answer.runs.push(IdRun {
+                worker: worker.worker(),
+                lane: worker.lane().into(),
+                epoch: worker.epoch(),
+                first: run.first,
+                count,
+            }),
+            false => worker.append_ids(run, &mut self.answer.ids),
+        }
+    }
+
+    /// Returns how many ids its answer will list.
+    pub(crate) fn count(&self) -> usize {
+        match self.as_runs {
+            true => 0,
+            false => self.left as usize + self.answer.ids.len(),
+        }
+    }
+
+    /// Returns the answer.
+    pub(crate) fn into_answer(mut self) -> NextIdsResponse {
+        let spec = &self.family.holder.family().spec;
+        let count = match self.as_runs {
+            true => self
+                .answer
+                .runs
+                .iter()
+                .map(|run| u64::from(run.count))
+                .sum(),
+            false => self.answer.ids.len() as u64,
+        };
+        self.family.ids.fetch_add(count, Ordering::Relaxed);
+        if self.run_count > 1 && !self.as_runs {
+            self.answer.ids.sort_unstable();
+            if spec.layout.is_inverted() {
+                self.answer.ids.reverse();
+            }
+        }
+        self.answer
+    }
+}
