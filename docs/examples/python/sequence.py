@@ -39,19 +39,24 @@ def connect(address, tls_dir=None):
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, cert))
 
 
+def methods(channel, service):
+    """Returns each method of a service: the class of its request, and the call."""
+    found = {}
+    for method in DescriptorPool(ProtoReflectionDescriptorDatabase(channel)).FindServiceByName(service).methods:
+        if not method.client_streaming:
+            request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+            call = channel.unary_unary(
+                f"/{service}/{method.name}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=answer.FromString,
+            )
+            found[method.name] = (request, call)
+    return found
+
+
 class Sequence:
     def __init__(self, channel):
-        pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
-        self.calls = {}
-        for method in pool.FindServiceByName("seqsvr.v1.Sequence").methods:
-            if not method.client_streaming:
-                request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-                call = channel.unary_unary(
-                    f"/seqsvr.v1.Sequence/{method.name}",
-                    request_serializer=request.SerializeToString,
-                    response_deserializer=answer.FromString,
-                )
-                self.calls[method.name] = (request, call)
+        self.calls = methods(channel, "seqsvr.v1.Sequence")
 
     def call_with_retry(self, method, within=5.0, **request):
         """Calls a method and retries temporary errors until the timeout in seconds. A number that an unanswered
