@@ -166,13 +166,15 @@ pub(crate) enum XtaskCommand {
         #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..))]
         seconds: u64,
     },
-    /// Compare the replies to Redis clients with those of Valkey
+    /// Compare the replies to Redis clients with those of Valkey, and run holders of ids
     ///
     /// Makes environments with pinned clients and Valkey under target/, once. Plays one program of
     /// commands, pipelines and transactions with each client, against Valkey and against a `dev`
     /// server, and compares type, value and exception of every reply. Fails if a reply differs and
     /// the table in docs/guide/redis.md does not say so, or if the table has a difference that does
-    /// not occur. If a package index does not answer, it prints `skipped: …` and succeeds.
+    /// not occur. Then runs the holder of docs/examples/python in processes that are paused and
+    /// killed, and fails if an id is made twice. If a package index does not answer, it prints
+    /// `skipped: …` and succeeds.
     Conformance {
         /// Test this binary; without it, build the release binary and test that
         #[arg(long, value_name = "FILE")]

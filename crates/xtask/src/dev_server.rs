@@ -22,6 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// A `dev` server. A drop kills it.
 pub(crate) struct DevServer {
     process: ChildGuard,
+    /// Address of its AllocSvr.
+    pub(crate) grpc_address: SocketAddr,
     /// Address of its HTTP endpoint.
     pub(crate) http_address: SocketAddr,
     /// Address of its Redis endpoint.
@@ -55,6 +57,7 @@ impl DevServer {
             .map_err(|e| format!("{}: {e}", binary.display()))?;
         let mut server = DevServer {
             process: ChildGuard(child),
+            grpc_address: SocketAddr::from(([127, 0, 0, 1], port)),
             http_address: SocketAddr::from(([127, 0, 0, 1], port + 2)),
             redis_address: SocketAddr::from(([127, 0, 0, 1], port + 3)),
             dir,

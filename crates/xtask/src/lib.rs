@@ -7,8 +7,8 @@
 //! - [`sections`] measures stores with millions of sections.
 //! - [`sim`] runs clusters in a simulated world.
 //! - [`fuzz`] runs the fuzz targets, [`schema`] tests the OpenAPI document, and [`conformance`]
-//!   compares the replies to Redis clients with Valkey's; [`venv`] makes Python environments for
-//!   these two and for [`compare`].
+//!   compares the replies to Redis clients with Valkey's and runs holders of ids; [`venv`] makes
+//!   Python environments for these two and for [`compare`].
 //! - [`tidy`] checks names, layout and words.
 //!
 //! The binary `xtask` only parses the command line and prints. Everything that it runs is in this

@@ -111,11 +111,16 @@ fn run_command(command: XtaskCommand) -> Result<bool, String> {
             binary,
             only,
             seconds,
-        } => conformance::compare_clients(&conformance::ConformanceOptions {
-            binary,
-            only,
-            timeout: Duration::from_secs(seconds),
-        }),
+        } => {
+            let options = conformance::ConformanceOptions {
+                binary,
+                only,
+                timeout: Duration::from_secs(seconds),
+            };
+            let passed = conformance::compare_clients(&options)?;
+            let has_holders = options.only.is_empty();
+            Ok(passed & (!has_holders || conformance::check_holders(options.binary.as_deref())?))
+        }
         XtaskCommand::Sim { arguments } => sim::run_simulation(&arguments),
         XtaskCommand::Tidy { lower: true } => {
             tidy::lower_allowed(&tidy::project_root()).map(|()| true)

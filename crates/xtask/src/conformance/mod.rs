@@ -3,10 +3,11 @@
 //!
 //! The program is `program.txt`. `docs/guide/redis.md` has the table of the differences on purpose:
 //! each other difference fails, and so does a row of the table that no reply needs. The clients are
-//! pinned, in environments of their own under `target/`.
+//! pinned, in environments of their own under `target/`. Then it runs holders of ids in Python.
 
 mod comparison;
 mod difference_table;
+mod holders;
 mod players;
 mod program;
 
@@ -14,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+pub use holders::check_holders;
 
 use comparison::{UnexpectedDifference, compare_replies};
 use difference_table::DifferenceTable;

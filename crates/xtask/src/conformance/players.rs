@@ -102,6 +102,12 @@ pub(super) fn select_clients(texts: &[String]) -> Result<Vec<&'static PinnedClie
     Ok(CLIENTS.iter().filter(is_selected).collect())
 }
 
+/// Makes the environment of Python, unless it is there. Returns its directory.
+pub(super) fn install_python() -> Result<PathBuf, VenvError> {
+    let packages: Vec<&str> = PYTHON_PACKAGES.lines().collect();
+    venv::make_environment(ENVIRONMENT, &packages)
+}
+
 /// Where the libraries of the clients are.
 pub(super) struct ClientLibraries {
     python: PathBuf,
@@ -115,8 +121,7 @@ impl ClientLibraries {
     /// # Errors
     /// The package index of Python does not answer, or a package cannot be installed.
     pub(super) fn install() -> Result<ClientLibraries, VenvError> {
-        let packages: Vec<&str> = PYTHON_PACKAGES.lines().collect();
-        let environment = venv::make_environment(ENVIRONMENT, &packages)?;
+        let environment = install_python()?;
         let packages: Vec<&str> = NODE_PACKAGES.lines().collect();
         let node = match node_packages::install_packages(ENVIRONMENT, &packages) {
             Ok(dir) => Ok(dir),
