@@ -86,6 +86,7 @@ proptest! {
                     worker: grant.worker,
                     epoch: grant.epoch,
                     window_ms: 0,
+                    nonce: world.nonce_of(grant.worker),
                 };
                 let reply = world.play(renew)?;
                 prop_assert!(matches!(reply, Reply::Grant(_)), "{:?}", reply);

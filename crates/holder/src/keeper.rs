@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -51,7 +52,7 @@ pub(crate) struct Keeper<C> {
     kept: Vec<KeptWorker>,
     pending: FuturesUnordered<BoxFuture<'static, Answer>>,
     /// Nonce of the acquisition that has no grant yet.
-    nonce: Option<u128>,
+    nonce: Option<Bytes>,
     is_acquiring: bool,
     acquire_at: Instant,
     wanted_until: Instant,
@@ -63,6 +64,8 @@ pub(crate) struct Keeper<C> {
 
 struct KeptWorker {
     held: Arc<HeldWorker>,
+    /// Nonce of its acquisition.
+    nonce: Bytes,
     /// Its epoch has passed: what is left of the grant is used, and never renewed.
     is_lost: bool,
     is_renewing: bool,
@@ -180,11 +183,12 @@ impl<C: WorkerCalls> Keeper<C> {
         let drawn =
             || u128::from(seqsvr_os::random_u64()) << 64 | u128::from(seqsvr_os::random_u64());
         // 0 is none.
-        let nonce = *self.nonce.get_or_insert_with(|| drawn().max(1));
+        let new = || u128_to_bytes(drawn().max(1));
+        let nonce = self.nonce.get_or_insert_with(new).clone();
         let request = v1::AcquireWorkerRequest {
             family: self.shared.family.spec.name.clone(),
             holder: self.next_name(),
-            nonce: u128_to_bytes(nonce),
+            nonce,
             worker: self.options.claimed,
             window_ms: self.options.window_ms,
         };
@@ -212,6 +216,7 @@ impl<C: WorkerCalls> Keeper<C> {
             worker: held.worker(),
             epoch: held.epoch(),
             window_ms: self.options.window_ms,
+            nonce: kept.nonce.clone(),
         };
         let (calls, sent_us) = (self.calls.clone(), self.shared.clock.boot_us());
         let call = async move { Answer::Renewed(sent_us, held, calls.renew(renewal).await) };
@@ -230,6 +235,7 @@ impl<C: WorkerCalls> Keeper<C> {
             worker: kept.held.worker(),
             epoch: kept.held.epoch(),
             used,
+            nonce: kept.nonce,
         };
         let calls = self.calls.clone();
         let call = async move {
@@ -259,8 +265,8 @@ impl<C: WorkerCalls> Keeper<C> {
                 self.acquire_at = now + GROWTH_INTERVAL;
                 let installed = answer.and_then(|grant| {
                     // An answered acquisition is never repeated.
-                    self.nonce = None;
-                    self.install(sent_us, &grant, now)
+                    let nonce = self.nonce.take().unwrap_or_default();
+                    self.install(sent_us, &grant, nonce, now)
                 });
                 if let Err(failure) = installed {
                     // It was granted without an answer, and taken back since.
@@ -287,6 +293,7 @@ impl<C: WorkerCalls> Keeper<C> {
         &mut self,
         sent_us: u64,
         grant: &v1::WorkerGrant,
+        nonce: Bytes,
         now: Instant,
     ) -> Result<(), RpcError> {
         let bad = |what: &dyn std::fmt::Display| {
@@ -317,6 +324,7 @@ impl<C: WorkerCalls> Keeper<C> {
             used: (held.generator.unused(), now),
             renew_at: now + self.time_left(&held) / 2,
             held,
+            nonce,
             is_lost: false,
             is_renewing: false,
         });

@@ -221,6 +221,7 @@ impl WorkerCalls for Calls {
             worker: self.store.key(renewal.worker),
             epoch: WorkerEpoch(renewal.epoch),
             window_ms: renewal.window_ms,
+            nonce: Nonce(u128_from(&renewal.nonce, "nonce").unwrap()),
         };
         let reply = self.call(renew).await?;
         self.store.to_grant(reply)
@@ -231,6 +232,7 @@ impl WorkerCalls for Calls {
             worker: self.store.key(request.worker),
             epoch: WorkerEpoch(request.epoch),
             used: request.used,
+            nonce: Nonce(u128_from(&request.nonce, "nonce").unwrap()),
         };
         self.call(release).await.map(drop)
     }

@@ -255,6 +255,7 @@ mod tests {
         WorkerCommand {
             command: Some(Command::Renew(Renewal {
                 worker,
+                nonce: vec![1; 16].into(),
                 ..Renewal::default()
             })),
         }
@@ -306,6 +307,7 @@ mod tests {
         let renew = |family: &str| {
             let renewal = Renewal {
                 family: family.to_owned(),
+                nonce: vec![1; 16].into(),
                 ..Renewal::default()
             };
             let answer = relay.renew(renewal).now_or_never()?;

@@ -41,6 +41,8 @@ pub enum IdsCommand {
         epoch: WorkerEpoch,
         /// Window in milliseconds; 0: that of the family.
         window_ms: u32,
+        /// Proof: that of its acquisition.
+        nonce: Nonce,
     },
     /// Hands a worker back. Its sender makes no more ids in that epoch, with any reply.
     ReleaseWorker {
@@ -50,6 +52,8 @@ pub enum IdsCommand {
         epoch: WorkerEpoch,
         /// First tick of which no id was made.
         used: u64,
+        /// Proof: that of its acquisition.
+        nonce: Nonce,
     },
     /// Takes a worker from its holder, which may use up its grant. Admin role.
     RevokeWorker {

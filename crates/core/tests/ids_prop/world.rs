@@ -183,6 +183,7 @@ impl IdWorld {
                     worker,
                     epoch,
                     used,
+                    ..
                 },
                 Reply::Done,
             ) => {
@@ -219,6 +220,11 @@ impl IdWorld {
             worker: claim.map(WorkerId),
             window_ms,
         }))
+    }
+
+    /// Returns the nonce of the last acquisition of a worker.
+    pub(crate) fn nonce_of(&self, worker: WorkerKey) -> Nonce {
+        self.state.worker(worker).map_or(Nonce(1), |row| row.nonce)
     }
 
     pub(crate) fn advance(&mut self, by_ms: u64) -> Result<Reply, TestCaseError> {
@@ -269,6 +275,7 @@ impl IdWorld {
                     worker: grant.worker,
                     epoch,
                     window_ms,
+                    nonce: self.nonce_of(grant.worker),
                 }
             }
             IdOp::Release {
@@ -281,6 +288,7 @@ impl IdWorld {
                     worker: grant.worker,
                     epoch: near(grant.epoch, epoch),
                     used: (grant.from + used).saturating_sub(2),
+                    nonce: self.nonce_of(grant.worker),
                 }
             }
             IdOp::Revoke {

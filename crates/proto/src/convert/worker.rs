@@ -34,11 +34,10 @@ pub fn worker_command_from<E: From<DecodeError>>(
                 let text = "a holder's name has 1 to 128 printable ASCII characters";
                 return Err(DecodeError(text).into());
             }
-            let nonce = u128_from(&acquire.nonce, "the nonce of an acquisition has 16 bytes")?;
             IdsCommand::AcquireWorker(AcquireWorker {
                 family: family_id(name)?,
                 holder: acquire.holder.clone(),
-                nonce: Nonce(nonce),
+                nonce: nonce_from(&acquire.nonce)?,
                 worker: acquire.worker.map(WorkerId),
                 window_ms: acquire.window_ms,
             })
@@ -47,11 +46,17 @@ pub fn worker_command_from<E: From<DecodeError>>(
             worker: key(family_id(name)?, renewal.worker),
             epoch: WorkerEpoch(renewal.epoch),
             window_ms: renewal.window_ms,
+            nonce: nonce_from(&renewal.nonce)?,
         },
         Command::Release(release) => IdsCommand::ReleaseWorker {
             worker: key(family_id(name)?, release.worker),
             epoch: WorkerEpoch(release.epoch),
             used: release.used,
+            nonce: nonce_from(&release.nonce)?,
         },
     })
+}
+
+fn nonce_from(bytes: &[u8]) -> Result<Nonce, DecodeError> {
+    u128_from(bytes, "the nonce of an acquisition has 16 bytes").map(Nonce)
 }

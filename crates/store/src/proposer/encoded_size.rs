@@ -62,8 +62,8 @@ fn estimate_id_bytes(command: &IdsCommand) -> usize {
         IdsCommand::AlterFamily { .. } => 4 + 6 + FAMILY_LIMITS_BYTES,
         IdsCommand::RaiseFamily { .. } => 4 + 8 + 1,
         IdsCommand::AcquireWorker(request) => 4 + LENGTH_BYTES + request.holder.len() + 16 + 5 + 4,
-        IdsCommand::RenewWorker { .. } => 8 + 8 + 4,
-        IdsCommand::ReleaseWorker { .. } => 8 + 8 + 8,
+        IdsCommand::RenewWorker { .. } => 8 + 8 + 4 + 16,
+        IdsCommand::ReleaseWorker { .. } => 8 + 8 + 8 + 16,
         IdsCommand::RevokeWorker { .. } => 8 + 8,
         IdsCommand::AdvanceTime { .. } | IdsCommand::SetTime { .. } => 8 + 8,
     }

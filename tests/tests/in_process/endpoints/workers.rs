@@ -48,12 +48,13 @@ async fn acquire(
     Ok(ids.acquire_worker(request).await?.into_inner())
 }
 
-fn renewal(grant: &WorkerGrant) -> Renewal {
+fn renewal(grant: &WorkerGrant, nonce: u8) -> Renewal {
     Renewal {
         family: "orders".into(),
         worker: grant.worker,
         epoch: grant.epoch,
         window_ms: WINDOW_MS,
+        nonce: vec![nonce; 16].into(),
     }
 }
 
@@ -87,17 +88,25 @@ async fn workers_are_acquired_renewed_and_released() {
     // Each renewal is answered by itself.
     let stale = Renewal {
         epoch: one.epoch + 1,
-        ..renewal(&one)
+        ..renewal(&one, 1)
     };
     let unknown = Renewal {
         family: "other".into(),
-        ..renewal(&one)
+        ..renewal(&one, 1)
     };
     let malformed = Renewal {
         family: "x".repeat(65),
-        ..renewal(&one)
+        ..renewal(&one, 1)
     };
-    let renewals = vec![renewal(&one), stale, renewal(&two), unknown, malformed];
+    let of_another = renewal(&one, 2);
+    let renewals = vec![
+        renewal(&one, 1),
+        stale,
+        renewal(&two, 2),
+        unknown,
+        malformed,
+        of_another,
+    ];
     let request = RenewWorkersRequest { renewals };
     let renewed = ids.renew_workers(request).await.unwrap().into_inner();
     let outcomes: Vec<_> = renewed.results.into_iter().map(|r| r.result).collect();
@@ -107,6 +116,7 @@ async fn workers_are_acquired_renewed_and_released() {
         Some(Outcome::Grant(second)),
         Some(Outcome::Error(unknown)),
         Some(Outcome::Error(malformed)),
+        Some(Outcome::Error(of_another)),
     ] = &outcomes[..]
     else {
         panic!("{outcomes:?}")
@@ -118,14 +128,16 @@ async fn workers_are_acquired_renewed_and_released() {
             renewed.store_time_ms - EPOCH_MS + u64::from(WINDOW_MS)
         );
     }
-    let reasons = [stale, unknown, malformed].map(|error| (error.index, error.reason()));
+    let reasons =
+        [stale, unknown, malformed, of_another].map(|error| (error.index, error.reason()));
     let expected = [
         (1, Reason::StaleWorker),
         (3, Reason::FamilyNotFound),
         (4, Reason::Invalid),
+        (5, Reason::StaleWorker),
     ];
     assert_eq!(reasons, expected);
-    let many = vec![renewal(&one); 1_001];
+    let many = vec![renewal(&one, 1); 1_001];
     let too_many = ids.renew_workers(RenewWorkersRequest { renewals: many });
     assert_eq!(expect_rejection(too_many.await).1, Reason::LimitExceeded);
     let mut stray = Request::new(AcquireWorkerRequest::default());
@@ -140,9 +152,17 @@ async fn workers_are_acquired_renewed_and_released() {
         worker: one.worker,
         epoch: one.epoch,
         used,
+        nonce: vec![1; 16].into(),
     };
+    let of_another = ReleaseWorkerRequest {
+        used: one.from,
+        nonce: vec![2; 16].into(),
+        ..release.clone()
+    };
+    let forged = ids.release_worker(of_another).await;
+    assert_eq!(expect_rejection(forged).1, Reason::StaleWorker);
     ids.release_worker(release).await.unwrap();
-    let renewals = vec![renewal(&one)];
+    let renewals = vec![renewal(&one, 1)];
     let request = RenewWorkersRequest { renewals };
     let renewed = ids.renew_workers(request).await.unwrap().into_inner();
     let Some(Outcome::Error(stale)) = &renewed.results[0].result else {
@@ -156,7 +176,7 @@ async fn workers_are_acquired_renewed_and_released() {
     // A store rejects what is malformed alone, too.
     let commands = vec![
         Command::Acquire(acquisition(vec![5; 15], None)),
-        Command::Renew(renewal(&next)),
+        Command::Renew(renewal(&next, 3)),
     ];
     let mut store = cluster.store_client(cluster.leader().await).await;
     let request = WorkersRequest {

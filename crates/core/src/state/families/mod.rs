@@ -83,12 +83,14 @@ impl State {
                 worker,
                 epoch,
                 window_ms,
-            } => self.renew_worker(*worker, *epoch, *window_ms, touched),
+                nonce,
+            } => self.renew_worker(*worker, (*epoch, *nonce), *window_ms, touched),
             IdsCommand::ReleaseWorker {
                 worker,
                 epoch,
                 used,
-            } => self.free_worker(*worker, *epoch, Some(*used), touched),
+                nonce,
+            } => self.free_worker(*worker, *epoch, Some((*used, *nonce)), touched),
             IdsCommand::RevokeWorker { worker, epoch } => {
                 self.free_worker(*worker, *epoch, None, touched)
             }

@@ -13,6 +13,9 @@
 //! - a late duplicate of A's release (used 110) arrives after B got [200, 300): the next holder
 //!   gets [110, ...) while B makes 150. A release counts only at the very epoch, and never goes
 //!   below the base of its grant (`free_worker`);
+//! - a caller that is not its holder releases a worker as used up to 110, while the holder makes
+//!   150: its numbers are in lists, and easy to mistake. A renewal and a release prove by the
+//!   random nonce of the acquisition that their sender is the holder (`held_worker`);
 //! - store time is set back twice within one lane of two: the second time lane 1 begins at a time
 //!   that its ids of the first time are above. Each lane has an `until` of its own.
 //!
@@ -141,11 +144,11 @@ impl State {
     pub(super) fn renew_worker(
         &mut self,
         key: WorkerKey,
-        epoch: WorkerEpoch,
+        (epoch, nonce): (WorkerEpoch, Nonce),
         window_ms: u32,
         touched: &mut BTreeSet<RowKey>,
     ) -> CommandOutcome {
-        let (family, row) = self.held_worker(key, epoch)?;
+        let (family, row) = self.held_worker(key, epoch, Some(nonce))?;
         if row.base < family.floor {
             return Err(stale_worker(key, epoch, Some(row)));
         }
@@ -179,23 +182,24 @@ impl State {
         Ok(self.grant_of(key, row))
     }
 
-    /// Frees a worker. Its holder reports the first tick that it has not used; None: it is revoked,
-    /// and all that it was granted stays its own.
+    /// Frees a worker. Its holder reports the first tick that it has not used, with its nonce; None:
+    /// it is revoked, and all that it was granted stays its own.
     pub(super) fn free_worker(
         &mut self,
         key: WorkerKey,
         epoch: WorkerEpoch,
-        used: Option<u64>,
+        used: Option<(u64, Nonce)>,
         touched: &mut BTreeSet<RowKey>,
     ) -> CommandOutcome {
-        let (family, row) = self.held_worker(key, epoch)?;
+        let nonce = used.map(|(_, nonce)| nonce);
+        let (family, row) = self.held_worker(key, epoch, nonce)?;
         if family.family.spec.reuse == WorkerReuse::Never {
             self.workers.remove(&key);
             touched.insert(RowKey::Worker(key));
             return Ok(Reply::Done);
         }
         let mut row = row.clone();
-        if let Some(used) = used {
+        if let Some((used, _)) = used {
             let until = row.until().max(row.base);
             row.set_until(used.clamp(row.base, until));
         }
@@ -229,15 +233,18 @@ impl State {
         touched.insert(RowKey::Worker(key));
     }
 
-    /// Returns a worker that is held at this epoch, with its family.
+    /// Returns a worker that is held at this epoch, with its family; if a nonce is given, only if it
+    /// is that of the acquisition.
     fn held_worker(
         &self,
         key: WorkerKey,
         epoch: WorkerEpoch,
+        nonce: Option<Nonce>,
     ) -> Result<(&FamilyRow, &WorkerRow), CommandRejection> {
         let family = self.find_family_row(key.family)?;
         let row = self.workers.get(&key);
-        let held = row.filter(|row| row.is_held && row.epoch == epoch);
+        let is_of = |row: &WorkerRow| nonce.is_none_or(|nonce| nonce == row.nonce);
+        let held = row.filter(|row| row.is_held && row.epoch == epoch && is_of(row));
         let row = held.ok_or_else(|| stale_worker(key, epoch, row))?;
         Ok((family, row))
     }

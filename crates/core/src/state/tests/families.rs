@@ -55,21 +55,30 @@ impl State {
         }))
     }
 
+    /// Returns the nonce of the last acquisition of a worker.
+    fn nonce_of(&self, worker: WorkerKey) -> Nonce {
+        self.worker(worker).map_or(Nonce(1), |row| row.nonce)
+    }
+
     fn renew(&mut self, worker: u32, epoch: u64) -> Reply {
         let (worker, epoch) = (worker_key(worker), WorkerEpoch(epoch));
+        let nonce = self.nonce_of(worker);
         self.ids(IdsCommand::RenewWorker {
             worker,
             epoch,
             window_ms: 0,
+            nonce,
         })
     }
 
     fn release(&mut self, worker: u32, epoch: u64, used: u64) -> Reply {
         let (worker, epoch) = (worker_key(worker), WorkerEpoch(epoch));
+        let nonce = self.nonce_of(worker);
         self.ids(IdsCommand::ReleaseWorker {
             worker,
             epoch,
             used,
+            nonce,
         })
     }
 }
@@ -104,6 +113,30 @@ fn rejected(reply: Reply) -> IdsRejection {
 
 fn is_stale(reply: Reply) -> bool {
     matches!(rejected(reply), IdsRejection::StaleWorker { .. })
+}
+
+/// Schedule: another caller mistakes its worker, or means harm, and releases A's as unused.
+#[test]
+fn only_the_holder_renews_and_releases_its_worker() {
+    let mut state = cluster_of(snowflake());
+    let (worker, epoch, from, _) = granted(state.acquire(7, "a", None));
+    let (key, nonce) = (worker_key(worker), Nonce(8));
+    let before = state.clone();
+    let epoch = WorkerEpoch(epoch);
+    assert!(is_stale(state.ids(IdsCommand::ReleaseWorker {
+        worker: key,
+        epoch,
+        used: from,
+        nonce,
+    })));
+    state.at(51_000);
+    assert!(is_stale(state.ids(IdsCommand::RenewWorker {
+        worker: key,
+        epoch,
+        window_ms: 0,
+        nonce,
+    })));
+    assert_eq!(state.worker(key), before.worker(key));
 }
 
 /// Schedule: A is paused until C has its worker, and wakes.

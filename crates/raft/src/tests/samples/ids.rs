@@ -84,11 +84,13 @@ pub(super) fn id_commands() -> Vec<(&'static str, IdsCommand)> {
             worker: worker(),
             epoch: EPOCH,
             window_ms: 20_000,
+            nonce: acquire().nonce,
         };
         "release-worker": IdsCommand::ReleaseWorker { .. } => IdsCommand::ReleaseWorker {
             worker: worker(),
             epoch: EPOCH,
             used: 4_000_000_123,
+            nonce: acquire().nonce,
         };
         "revoke-worker": IdsCommand::RevokeWorker { .. } => IdsCommand::RevokeWorker {
             worker: worker(),
