@@ -7,7 +7,7 @@ use super::{
 use crate::ids::WorkerId;
 use crate::namespace::validate_name;
 
-/// Most bits of time and sequence: a generator counts in one word.
+/// Most bits of time, lane and sequence: a generator counts in one word.
 const POSITION_BITS_MAX: u32 = 63;
 /// Most names that an error lists. Above it, it says that there are others.
 const NAMES_SHOWN_MAX: usize = 16;
@@ -27,10 +27,10 @@ fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
 pub fn validate_family(spec: &FamilySpec, limits: &FamilyLimits) -> Result<(), String> {
     validate_name("family", &spec.name)?;
     let bits = |field| spec.layout.bits_of(field);
-    let (time, seq) = (bits("time"), bits("seq"));
-    ensure(time + seq <= POSITION_BITS_MAX, || {
+    let (time, lane, seq) = (bits("time"), bits("lane"), bits("seq"));
+    ensure(time + lane + seq <= POSITION_BITS_MAX, || {
         format!(
-            "time {time} + seq {seq} are more than {POSITION_BITS_MAX} bits: give one of them fewer"
+            "time {time} + lane {lane} + seq {seq} are more than {POSITION_BITS_MAX} bits: give one of them fewer"
         )
     })?;
     check_field("dc", spec.dc, bits("dc"))?;

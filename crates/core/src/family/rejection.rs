@@ -75,12 +75,17 @@ pub enum IdsRejection {
         wait_ms: u64,
     },
     /// The holder has as many workers as it may have.
-    #[error("{holder:?} holds {max} workers already: release one, or raise workers-per-holder")]
+    #[error(
+        "{holder:?} holds {max} workers already, and the first grant ends in {} s: release one, or raise workers-per-holder",
+        wait_ms.div_ceil(1_000)
+    )]
     TooManyWorkers {
         /// The holder.
         holder: String,
         /// The family's limit.
         max: u32,
+        /// Time until the first of their grants ends, unless it is renewed.
+        wait_ms: u64,
     },
     /// The sender does not hold the worker at its epoch, or its grant is below the floor.
     #[error(
@@ -141,6 +146,7 @@ impl IdsRejection {
                 *wait_ms
             }
             IdsRejection::WorkerHeld { wait_ms, .. }
+            | IdsRejection::TooManyWorkers { wait_ms, .. }
             | IdsRejection::LanesUsedUp { wait_ms, .. } => Some(*wait_ms),
             _ => None,
         }

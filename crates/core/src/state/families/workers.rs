@@ -258,13 +258,21 @@ impl State {
         let max = family.family.limits.workers_per_holder;
         let held = self.workers.of_holder(family.family.id, holder, true);
         let held = held.take_while(|(_, row)| row.until() > now);
-        match held.take(max as usize).count() < max as usize {
-            true => Ok(()),
-            false => {
-                let holder = holder.to_owned();
-                Err(IdsRejection::TooManyWorkers { holder, max }.into())
-            }
+        let (mut count, mut first_end) = (0, u64::MAX);
+        for (_, row) in held.take(max as usize) {
+            count += 1;
+            first_end = first_end.min(row.until());
         }
+        if count < max {
+            return Ok(());
+        }
+        let end_ms = family.family.spec.scale.unix_ms_of(first_end);
+        let rejection = IdsRejection::TooManyWorkers {
+            holder: holder.to_owned(),
+            max,
+            wait_ms: end_ms.saturating_sub(self.store_time().high_ms),
+        };
+        Err(rejection.into())
     }
 
     fn grant_of(&self, worker: WorkerKey, row: &WorkerRow) -> Reply {
