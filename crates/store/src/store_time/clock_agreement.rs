@@ -20,8 +20,10 @@ const AGREEMENT_AGE_MAX_NS: u64 = 60_000_000_000;
 /// Time on which clocks agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AgreedTime {
-    /// Unix time, nanoseconds.
+    /// Least and greatest Unix time, in nanoseconds, that the median of all voters' clocks can show:
+    /// the clocks that did not answer show any.
     pub(crate) unix_ns: u64,
+    pub(crate) latest_ns: u64,
     /// Whether clocks of a majority of the voters decide it, with more than one clock.
     pub(crate) is_confirmed: bool,
     /// Whether this clock is the only one of the cluster.
@@ -32,7 +34,8 @@ pub(crate) struct AgreedTime {
 #[derive(Debug, Default)]
 pub(crate) struct ClockAgreement {
     answers: BTreeMap<u64, WallReading>,
-    last_confirmed: Option<WallReading>,
+    /// Least and greatest time of the last agreement.
+    last_confirmed: Option<[WallReading; 2]>,
 }
 
 impl ClockAgreement {
@@ -73,23 +76,25 @@ impl ClockAgreement {
         let majority = voters.len() / 2 + 1;
         if answered >= majority && !is_only {
             clocks.sort_unstable();
-            // The latest time that a majority of the voters has reached: the median of all of them,
-            // if those that are not compared are behind.
-            let median = clocks[clocks.len() - majority];
-            self.last_confirmed = Some(WallReading {
-                unix_ns: median,
-                ..own
-            });
+            // The median of all voters, if those that are not compared are behind, and if they are
+            // ahead. Schedule that breaks a single value: the leader dies, and of the two clocks
+            // that are left one is an hour back. Their minimum would slow store time for hours.
+            let [unix_ns, latest_ns] = [clocks.len() - majority, majority - 1].map(|at| clocks[at]);
+            let reading = |unix_ns| WallReading { unix_ns, ..own };
+            self.last_confirmed = Some([unix_ns, latest_ns].map(reading));
             return AgreedTime {
-                unix_ns: median,
+                unix_ns,
+                latest_ns,
                 is_confirmed: true,
                 is_only,
             };
         }
-        let last = self.last_confirmed;
-        let last = last.and_then(|last| continued(last, own, AGREEMENT_AGE_MAX_NS));
+        let [unix_ns, latest_ns] = self.last_confirmed.map_or([None; 2], |last| {
+            last.map(|last| continued(last, own, AGREEMENT_AGE_MAX_NS))
+        });
         AgreedTime {
-            unix_ns: last.unwrap_or(own.unix_ns),
+            unix_ns: unix_ns.unwrap_or(own.unix_ns),
+            latest_ns: latest_ns.unwrap_or(own.unix_ns),
             is_confirmed: false,
             is_only,
         }
@@ -185,6 +190,25 @@ mod tests {
         }
         let agreed = agreement.agree(later(0), 1, &[1, 2, 3, 4, 5]);
         assert_eq!((agreed.unix_ns, agreed.is_confirmed), (DAY, true));
+    }
+
+    /// Schedule: the third store never answered this leader. The median of all three lies between
+    /// the two clocks.
+    #[test]
+    fn clocks_that_do_not_answer_leave_a_range() {
+        const HOUR: u64 = 3_600_000_000_000;
+        for (other, range) in [
+            (DAY - HOUR, [DAY - HOUR, DAY]),
+            (DAY + HOUR, [DAY, DAY + HOUR]),
+        ] {
+            let mut agreement = ClockAgreement::default();
+            agreement.record(2, reading(other, 0));
+            let agreed = agreement.agree(reading(DAY, 0), 1, &[1, 2, 3]);
+            assert_eq!([agreed.unix_ns, agreed.latest_ns], range);
+            let later = agreement.agree(reading(DAY, 6_000_000_000), 1, &[1, 2, 3]);
+            assert!(!later.is_confirmed);
+            assert_eq!(later.latest_ns - later.unix_ns, HOUR);
+        }
     }
 
     #[test]

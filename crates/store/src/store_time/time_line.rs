@@ -32,6 +32,8 @@ pub(crate) struct TimeLine {
     /// Time at the last reading; `unix_ns` is store time.
     last: WallReading,
     suspect: Option<SuspectClocks>,
+    /// Whether a majority of the clocks, or the only one, was compared with the time of the state.
+    is_compared: bool,
     /// Sum of the steps ahead that no majority has confirmed since it confirmed one.
     unconfirmed_ns: u64,
 }
@@ -43,12 +45,14 @@ impl TimeLine {
     /// [`advance`](TimeLine::advance) follows that clock as far as it follows any.
     pub(crate) fn begin(state_ns: Option<u64>, now: WallReading, agreed: AgreedTime) -> TimeLine {
         let state = state_ns.unwrap_or(agreed.unix_ns);
+        let is_compared = agreed.is_confirmed || agreed.is_only;
         let line = |unix_ns, suspect| TimeLine {
             last: WallReading { unix_ns, ..now },
             suspect,
+            is_compared,
             unconfirmed_ns: 0,
         };
-        if !agreed.is_confirmed && !agreed.is_only {
+        if !is_compared {
             return line(state, None);
         }
         match agreed.unix_ns > state.saturating_add(OFF_TIME_MAX_NS) {
@@ -68,11 +72,18 @@ impl TimeLine {
         let elapsed = ns_since(self.last, now);
         let continued = self.last.unix_ns.saturating_add(elapsed);
         let is_far = agreed.unix_ns > self.last.unix_ns.saturating_add(OFF_TIME_MAX_NS);
-        let stopped = self
-            .suspect
-            .filter(|suspect| suspect.stops_grants && is_far);
+        // A term that began before a majority answered is compared with it once it does.
+        let is_first = agreed.is_confirmed && !self.is_compared;
+        self.is_compared |= agreed.is_confirmed;
+        let is_stopped = self.suspect.is_some_and(|suspect| suspect.stops_grants);
+        let stopped = (is_far && (is_first || is_stopped)).then_some(SuspectClocks {
+            agreed_ns: agreed.unix_ns,
+            stops_grants: true,
+        });
         let (unix_ns, suspect) = match agreed.unix_ns.checked_sub(continued) {
             _ if stopped.is_some() => (self.last.unix_ns, stopped),
+            // Between the clocks that the median may be: BOOTTIME decides.
+            None if continued <= agreed.latest_ns => (continued, None),
             Some(step) if agreed.is_confirmed || self.follows_alone(step, agreed) => {
                 (agreed.unix_ns, None)
             }
@@ -85,7 +96,7 @@ impl TimeLine {
             }
             None => {
                 let slowed = self.last.unix_ns.saturating_add(elapsed / 2);
-                (agreed.unix_ns.max(slowed), None)
+                (agreed.latest_ns.max(slowed), None)
             }
         };
         if agreed.is_confirmed {
@@ -121,6 +132,7 @@ impl TimeLine {
         *self = TimeLine {
             last: WallReading { unix_ns, ..now },
             suspect: None,
+            is_compared: true,
             unconfirmed_ns: 0,
         };
     }
@@ -151,6 +163,7 @@ mod tests {
     fn agreed(unix_ns: u64, is_confirmed: bool) -> AgreedTime {
         AgreedTime {
             unix_ns,
+            latest_ns: unix_ns,
             is_confirmed,
             is_only: false,
         }
@@ -188,6 +201,25 @@ mod tests {
         }
         let now = line.advance(at(3 * HOUR), agreed(DAY + 2 * HOUR, true));
         assert_eq!((now, line.suspect()), (DAY + 2 * HOUR, None));
+    }
+
+    /// Schedule: the leader dies, and of the two clocks that are left one is an hour off.
+    #[test]
+    fn time_continues_between_clocks_that_may_be_right() {
+        let mut line = TimeLine::begin(Some(DAY), at(0), agreed(DAY - HOUR, true));
+        for passed in [HOUR / 4, HOUR / 2] {
+            let clocks = AgreedTime {
+                latest_ns: DAY + passed + 5,
+                ..agreed(DAY + passed - HOUR, true)
+            };
+            assert_eq!(line.advance(at(passed), clocks), DAY + passed);
+        }
+        let ahead = AgreedTime {
+            latest_ns: DAY + 2 * HOUR,
+            ..agreed(DAY + HOUR - 5, true)
+        };
+        assert_eq!(line.advance(at(HOUR), ahead), DAY + HOUR);
+        assert_eq!(line.suspect(), None);
     }
 
     #[test]
@@ -260,6 +292,11 @@ mod tests {
         let near = agreed(DAY + OFF_TIME_MAX_NS, true);
         assert_eq!(TimeLine::begin(Some(DAY), at(0), near).suspect(), None);
         assert_eq!(TimeLine::begin(None, at(0), far).suspect(), None);
+
+        // No majority had answered when the term began.
+        let mut line = TimeLine::begin(Some(DAY), at(0), agreed(DAY, false));
+        assert_eq!(line.advance(at(5), far), DAY);
+        assert!(line.suspect().is_some_and(|suspect| suspect.stops_grants));
 
         // The stop ends once the clocks are put right.
         let mut line = TimeLine::begin(Some(DAY), at(0), far);
