@@ -74,6 +74,12 @@ impl FamilyHolder {
         self.shared.now_tick()
     }
 
+    /// Returns the first tick that no holder has a grant of now.
+    pub fn grants_end(&self) -> u64 {
+        let most = self.shared.grant_ticks_max.load(Ordering::Relaxed);
+        self.now_tick().saturating_add(most)
+    }
+
     /// Returns the time until the last grant of its workers ends.
     pub fn time_granted(&self) -> Duration {
         let workers = self.shared.workers.load();

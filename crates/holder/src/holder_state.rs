@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use seqsvr_core::family::Family;
+use seqsvr_core::family::{Family, FamilyLimits};
 use seqsvr_proto::error::RpcError;
 use tokio::sync::{Notify, watch};
 
@@ -37,6 +37,8 @@ pub(crate) struct HolderState {
     unit_us: u64,
     /// How far ids may be stamped in front of store time.
     pub(crate) ahead_ticks: AtomicU64,
+    /// How far in front of store time a grant ends at most.
+    pub(crate) grant_ticks_max: AtomicU64,
     /// Callers take of the first one that has room.
     pub(crate) workers: ArcSwap<Vec<Arc<HeldWorker>>>,
     /// Changes whenever more may be taken, or the last failure is another one.
@@ -55,6 +57,7 @@ impl HolderState {
             epoch_us: scale.epoch_ms() * 1_000,
             unit_us: scale.unit_ms() * 1_000,
             ahead_ticks: AtomicU64::new(0),
+            grant_ticks_max: AtomicU64::new(0),
             workers: ArcSwap::default(),
             changes: watch::Sender::new(()),
             demand: Notify::new(),
@@ -62,7 +65,7 @@ impl HolderState {
             clock,
             family,
         };
-        state.set_ahead(state.family.limits.ahead_ms);
+        state.set_limits(&state.family.limits);
         state
     }
 
@@ -77,8 +80,12 @@ impl HolderState {
         Duration::from_micros(ticks.saturating_mul(self.unit_us))
     }
 
-    pub(crate) fn set_ahead(&self, ahead_ms: u32) {
-        let ahead = u64::from(ahead_ms) * 1_000 / self.unit_us;
-        self.ahead_ticks.store(ahead, Ordering::Relaxed);
+    pub(crate) fn set_limits(&self, limits: &FamilyLimits) {
+        let ticks = |ms: u64| ms * 1_000 / self.unit_us;
+        let ahead_ms = u64::from(limits.ahead_ms);
+        let (order, grant_ms) = (Ordering::Relaxed, u64::from(limits.window_max_ms));
+        self.ahead_ticks.store(ticks(ahead_ms), order);
+        self.grant_ticks_max
+            .store(ticks(ahead_ms + grant_ms), order);
     }
 }

@@ -15,29 +15,30 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
-use seqsvr_core::family::Family;
-use seqsvr_proto::convert::u128_to_bytes;
+use seqsvr_core::family::{Family, FamilyLimits};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::acquisition::Acquisition;
 use crate::held_worker::HeldWorker;
 use crate::holder_state::{HolderOptions, HolderState};
+use crate::kept_worker::KeptWorker;
 use crate::worker_calls::WorkerCalls;
 
 /// Least and most time between two attempts of a call that failed.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(1);
-/// Time between two acquisitions on demand: so long must callers be short of ids.
+/// Time between two acquisitions on demand: callers must be short of ids at its end.
 const GROWTH_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for which the demand of a caller counts.
+/// Time for which the demand of a caller counts while there is no worker.
 const DEMAND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most time for the releases at the end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -49,10 +50,12 @@ pub(crate) struct Keeper<C> {
     shared: Arc<HolderState>,
     calls: Arc<C>,
     options: HolderOptions,
+    /// Limits of the family as of the last grant.
+    limits: FamilyLimits,
     kept: Vec<KeptWorker>,
     pending: FuturesUnordered<BoxFuture<'static, Answer>>,
-    /// Nonce of the acquisition that has no grant yet.
-    nonce: Option<Bytes>,
+    /// Acquisition that has no grant yet: it is repeated unchanged.
+    acquisition: Option<Acquisition>,
     is_acquiring: bool,
     acquire_at: Instant,
     wanted_until: Instant,
@@ -60,18 +63,6 @@ pub(crate) struct Keeper<C> {
     used_until: u64,
     /// Greatest epoch of each worker that this process has used.
     used_epochs: HashMap<u32, u64>,
-}
-
-struct KeptWorker {
-    held: Arc<HeldWorker>,
-    /// Nonce of its acquisition.
-    nonce: Bytes,
-    /// Its epoch has passed: what is left of the grant is used, and never renewed.
-    is_lost: bool,
-    is_renewing: bool,
-    renew_at: Instant,
-    /// First unused tick when the worker was last seen in use, and that moment.
-    used: (u64, Instant),
 }
 
 /// Answer to a call that was sent at this BOOTTIME.
@@ -85,12 +76,13 @@ impl<C: WorkerCalls> Keeper<C> {
     pub(crate) fn new(shared: Arc<HolderState>, calls: Arc<C>, options: HolderOptions) -> Self {
         let now = Instant::now();
         Keeper {
+            limits: shared.family.limits,
             shared,
             calls,
             options,
             kept: Vec::new(),
             pending: FuturesUnordered::new(),
-            nonce: None,
+            acquisition: None,
             is_acquiring: false,
             acquire_at: now,
             wanted_until: now,
@@ -127,7 +119,11 @@ impl<C: WorkerCalls> Keeper<C> {
     /// Notes that callers are short of ids. A grant that has passed is renewed soon: after a
     /// suspend of the machine, the time of its renewal has not passed.
     fn note_demand(&mut self, now: Instant) {
-        self.wanted_until = now + DEMAND_TIMEOUT;
+        let counts_for = match self.shared.workers.load().is_empty() {
+            true => DEMAND_TIMEOUT,
+            false => GROWTH_INTERVAL / 2,
+        };
+        self.wanted_until = now + counts_for;
         let now_tick = self.shared.now_tick();
         for kept in &mut self.kept {
             if kept.held.until() <= now_tick {
@@ -167,8 +163,9 @@ impl<C: WorkerCalls> Keeper<C> {
             }
         }
         let usable = self.kept.iter().filter(|k| !k.is_lost).count();
-        let is_wanted = usable < *self.options.workers.start()
-            || (now < self.wanted_until && usable < *self.options.workers.end());
+        let (least, most) = self.options.workers.clone().into_inner();
+        let most = most.min(self.limits.workers_per_holder as usize).max(least);
+        let is_wanted = usable < least || (now < self.wanted_until && usable < most);
         if is_wanted && !self.is_acquiring {
             match now < self.acquire_at {
                 true => wake_at = wake_at.min(self.acquire_at),
@@ -180,31 +177,21 @@ impl<C: WorkerCalls> Keeper<C> {
 
     fn acquire(&mut self) {
         self.is_acquiring = true;
-        let drawn =
-            || u128::from(seqsvr_os::random_u64()) << 64 | u128::from(seqsvr_os::random_u64());
-        // 0 is none.
-        let new = || u128_to_bytes(drawn().max(1));
-        let nonce = self.nonce.get_or_insert_with(new).clone();
+        let acquisition = self.acquisition.take().unwrap_or_else(|| {
+            let is_sticky = self.shared.family.spec.sticky;
+            Acquisition::new(&self.options.name, is_sticky, &self.kept)
+        });
         let request = v1::AcquireWorkerRequest {
             family: self.shared.family.spec.name.clone(),
-            holder: self.next_name(),
-            nonce,
+            holder: acquisition.name.clone(),
+            nonce: acquisition.nonce.clone(),
             worker: self.options.claimed,
             window_ms: self.options.window_ms,
         };
+        self.acquisition = Some(acquisition);
         let (calls, sent_us) = (self.calls.clone(), self.shared.clock.boot_us());
         let call = async move { Answer::Acquired(sent_us, calls.acquire(request).await) };
         self.pending.push(call.boxed());
-    }
-
-    /// Returns the name under which the next worker is acquired. In a sticky family each has a name
-    /// of its own, by which it is found again.
-    fn next_name(&self) -> String {
-        let name = &self.options.name;
-        match self.kept.len() {
-            others @ 1.. if self.shared.family.spec.sticky => format!("{name}#{}", others + 1),
-            _ => name.clone(),
-        }
     }
 
     fn renew(&mut self, at: usize) {
@@ -265,13 +252,15 @@ impl<C: WorkerCalls> Keeper<C> {
                 self.acquire_at = now + GROWTH_INTERVAL;
                 let installed = answer.and_then(|grant| {
                     // An answered acquisition is never repeated.
-                    let nonce = self.nonce.take().unwrap_or_default();
-                    self.install(sent_us, &grant, nonce, now)
+                    match self.acquisition.take() {
+                        Some(acquisition) => self.install(sent_us, &grant, acquisition, now),
+                        None => Ok(()),
+                    }
                 });
                 if let Err(failure) = installed {
                     // It was granted without an answer, and taken back since.
                     if failure.reason() == Reason::StaleWorker {
-                        self.nonce = None;
+                        self.acquisition = None;
                     }
                     self.acquire_at = now + retry_delay(&failure, RETRY_MIN);
                     self.note_failure(Some(failure));
@@ -293,7 +282,7 @@ impl<C: WorkerCalls> Keeper<C> {
         &mut self,
         sent_us: u64,
         grant: &v1::WorkerGrant,
-        nonce: Bytes,
+        Acquisition { nonce, place, .. }: Acquisition,
         now: Instant,
     ) -> Result<(), RpcError> {
         let bad = |what: &dyn std::fmt::Display| {
@@ -306,12 +295,11 @@ impl<C: WorkerCalls> Keeper<C> {
         }
         let shared = self.shared.clone();
         let spec = &shared.family.spec;
-        let limits = self.learn(sent_us, grant);
-        let limits = limits.unwrap_or(self.shared.family.limits);
+        self.learn(sent_us, grant);
         // Callers that find them sealed look again, and find the next one.
         self.drop_lost(|_| true);
-        let begin = self.used_until;
-        let held = HeldWorker::new(spec, limits.sequence_start, grant, begin);
+        let start = self.limits.sequence_start;
+        let held = HeldWorker::new(spec, start, grant, self.used_until);
         let held = Arc::new(held.map_err(|e| bad(&e))?);
         self.used_epochs.insert(grant.worker, grant.epoch);
         tracing::debug!(
@@ -325,10 +313,14 @@ impl<C: WorkerCalls> Keeper<C> {
             renew_at: now + self.time_left(&held) / 2,
             held,
             nonce,
+            place,
             is_lost: false,
             is_renewing: false,
         });
         self.publish();
+        // Callers that are short of ids with this worker, too, say so again.
+        self.wanted_until = now;
+        let _ = shared.demand.notified().now_or_never();
         self.note_failure(None);
         Ok(())
     }
@@ -344,6 +336,9 @@ impl<C: WorkerCalls> Keeper<C> {
         let failure = match answer {
             Ok(grant) if held.widen(&grant) => {
                 self.learn(sent_us, &grant);
+                if self.was_set_back(&held) {
+                    return self.hand_back(at, now);
+                }
                 self.kept[at].renew_at = now + (self.time_left(&held) / 2).max(RETRY_MIN);
                 return self.note_failure(None);
             }
@@ -359,14 +354,7 @@ impl<C: WorkerCalls> Keeper<C> {
                 self.acquire_at = now;
             }
             // Store time was set back: another lane, or another worker, is at its time.
-            Reason::TooFarAhead => {
-                let ahead = self.kept.swap_remove(at);
-                self.publish();
-                let release = self.release(ahead);
-                self.pending.extend(release);
-                self.used_until = 0;
-                self.acquire_at = now;
-            }
+            Reason::TooFarAhead => self.hand_back(at, now),
             _ => {
                 let delay = self.time_left(&held) / 8;
                 self.kept[at].renew_at = now + retry_delay(&failure, delay);
@@ -375,16 +363,42 @@ impl<C: WorkerCalls> Keeper<C> {
         }
     }
 
+    /// Returns whether ids of a worker are further ahead of store time than a grant reaches: store
+    /// time was set back, by less than the longest window, and another lane is at its time.
+    fn was_set_back(&self, held: &HeldWorker) -> bool {
+        let limits = &self.limits;
+        let window_ms = limits.window_ms.max(self.options.window_ms);
+        let most = Duration::from_millis((limits.ahead_ms + window_ms).into());
+        let ahead = held
+            .generator
+            .unused()
+            .saturating_sub(self.shared.now_tick());
+        self.shared.family.spec.lanes() > 1 && self.shared.duration_of(ahead) > most
+    }
+
+    /// Releases a worker, so that another one is acquired.
+    fn hand_back(&mut self, at: usize, now: Instant) {
+        let kept = self.kept.swap_remove(at);
+        self.publish();
+        let release = self.release(kept);
+        self.pending.extend(release);
+        // What is further ahead was used before store time was set back.
+        let ahead = self.shared.ahead_ticks.load(Ordering::Relaxed);
+        if self.used_until > self.shared.now_tick() + ahead {
+            self.used_until = 0;
+        }
+        self.acquire_at = now;
+        self.wanted_until = now + DEMAND_TIMEOUT;
+    }
+
     /// Learns store time and the limits of the family.
-    fn learn(
-        &self,
-        sent_us: u64,
-        grant: &v1::WorkerGrant,
-    ) -> Option<seqsvr_core::family::FamilyLimits> {
+    fn learn(&mut self, sent_us: u64, grant: &v1::WorkerGrant) {
         self.shared.clock.learn(sent_us, grant.store_time_ms);
-        let family = Family::try_from(grant.family.as_ref()?).ok()?;
-        self.shared.set_ahead(family.limits.ahead_ms);
-        Some(family.limits)
+        let family = grant.family.as_ref().map(Family::try_from);
+        if let Some(Ok(family)) = family {
+            self.limits = family.limits;
+            self.shared.set_limits(&family.limits);
+        }
     }
 
     /// Returns the time until a grant ends.

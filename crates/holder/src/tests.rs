@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -51,11 +52,9 @@ struct FakeStore {
 impl FakeStore {
     fn new(seed: u64) -> Arc<FakeStore> {
         let mut state = State::default();
-        let spec = FamilySpec::new(
-            "snowflake",
-            LAYOUT.parse().unwrap(),
-            TickScale::new(0, 1).unwrap(),
-        );
+        let scale = TickScale::new(0, 1).unwrap();
+        let mut spec = FamilySpec::new("snowflake", LAYOUT.parse().unwrap(), scale);
+        spec.sticky = seed % 2 == 0;
         let limits = FamilyLimits::DEFAULT;
         let create = Command::Ids(IdsCommand::CreateFamily { spec, limits });
         let init = Command::Init {
@@ -238,7 +237,7 @@ impl WorkerCalls for Calls {
     }
 }
 
-/// A process that holds one worker, whose clock may be wrong.
+/// A process that holds workers, whose clock may be wrong.
 struct Process {
     holder: FamilyHolder,
     /// How far its BOOTTIME is from the true one, in milliseconds.
@@ -248,7 +247,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(store: &Arc<FakeStore>, name: u64) -> Process {
+    fn start(store: &Arc<FakeStore>, name: u64, workers: RangeInclusive<usize>) -> Process {
         let (pause, is_paused) = watch::channel(false);
         let skew_ms = Arc::new(AtomicI64::new(0));
         let (skew, begin) = (skew_ms.clone(), store.begin);
@@ -263,7 +262,7 @@ impl Process {
         };
         let options = HolderOptions {
             name: format!("p{name}"),
-            workers: 1..=1,
+            workers,
             claimed: None,
             window_ms: 0,
             idle_timeout: Duration::from_secs(600),
@@ -298,6 +297,60 @@ impl Process {
     }
 }
 
+/// Returns the names of the holders in the store, by worker.
+fn holders_in(store: &FakeStore) -> Vec<String> {
+    let state = store.state.lock();
+    let rows = state.workers(store.family_of(&state).id, WorkerId(0));
+    rows.filter(|(_, row)| row.is_held)
+        .map(|(_, row)| row.holder.clone())
+        .collect()
+}
+
+/// Schedule: one request, and no other. Its demand must not count for later workers, which nobody
+/// else could hold then.
+#[tokio::test(start_paused = true)]
+async fn workers_are_acquired_while_callers_are_short_only() {
+    let store = FakeStore::new(1);
+    *store.is_bad.lock() = false;
+    let process = Process::start(&store, 1, 0..=4);
+    let mut ids = 0;
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let one = process
+        .holder
+        .take_waiting(NonZeroU32::MIN, None, deadline, |_, run| run.count);
+    assert_eq!(one.await.unwrap(), 1);
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(holders_in(&store).len(), 1);
+    // The ids of a second, and more than one worker has ahead of it.
+    for _ in 0..2_500 {
+        while process
+            .holder
+            .take(NonZeroU32::MAX, None, |_, run| ids += run.count)
+            == Ok(())
+        {}
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(holders_in(&store).len(), 4, "{ids} ids");
+}
+
+/// Schedule: the answer to the acquisition of the second worker is lost, and so is the first worker.
+/// Repeated under another name, that acquisition would be rejected for ever.
+#[tokio::test(start_paused = true)]
+async fn sticky_workers_have_names_of_their_own() {
+    let store = FakeStore::new(2);
+    let process = Process::start(&store, 1, 3..=3);
+    for _ in 0..20 {
+        sleep(Duration::from_secs(20)).await;
+        store.revoke_any();
+    }
+    *store.is_bad.lock() = false;
+    sleep(Duration::from_secs(60)).await;
+    let mut names = holders_in(&store);
+    names.sort_unstable();
+    assert_eq!(names, ["p1", "p1#2", "p1#3"]);
+    drop(process);
+}
+
 /// Any schedule of messages, pauses, kills and wrong clocks: no id is made twice, those of a
 /// process rise, and once all is well each process has ids.
 #[test]
@@ -318,7 +371,7 @@ async fn play(seed: u64) {
     let (mut seen, mut taken, mut names) = (HashSet::new(), 0, 0);
     let mut start = || {
         names += 1;
-        Process::start(&store, names)
+        Process::start(&store, names, 1..=1)
     };
     let mut processes: Vec<Process> = (0..3).map(|_| start()).collect();
     for _ in 0..150 {
