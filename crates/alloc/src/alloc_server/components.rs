@@ -210,7 +210,7 @@ impl AllocComponents {
                 sequence: self.sequence.clone(),
                 ids: IdsService {
                     sequence: self.sequence.clone(),
-                    worker_relay: self.worker_relay.clone(),
+                    worker_relay: self.worker_relay.for_callers(),
                 },
                 admin: self.admin.clone(),
                 connections: self.collector.connections.clone(),

@@ -18,6 +18,7 @@ use tonic::{Request, Response, Status};
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::sequence_service::SequenceService;
 use crate::batch::request_context::{RequestArrival, requested_deadline};
+use crate::ids::family_holders::ALLOC_PREFIX;
 use crate::ids::worker_relay::WorkerRelay;
 use crate::metrics::call_metrics::CallMethod;
 
@@ -67,6 +68,12 @@ impl Ids for IdsService {
         request: Request<AcquireWorkerRequest>,
     ) -> Result<Response<WorkerGrant>, Status> {
         let deadline = requested_deadline(Instant::now(), request.metadata());
+        if request.get_ref().holder.starts_with(ALLOC_PREFIX) {
+            let text = format!(
+                "holders whose name begins with {ALLOC_PREFIX:?} are AllocSvrs: choose another name"
+            );
+            return Err(RpcError::new(Reason::Invalid, text).into());
+        }
         let acquire = self.worker_relay.acquire(request.into_inner());
         Ok(Response::new(self.answer_by(deadline, acquire).await?))
     }

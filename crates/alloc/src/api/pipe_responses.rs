@@ -358,10 +358,14 @@ impl Stream for PipeResponses {
                 begun,
             } = self.read_frames(cx);
             if frames.is_empty() && self.answers.is_empty() {
-                match self.has_ended {
-                    true => continue,
-                    false => return Poll::Pending,
+                if self.has_ended {
+                    continue;
                 }
+                if begun.is_some() {
+                    // Frames of ids wait: their tasks are polled, and the next frames.
+                    cx.waker().wake_by_ref();
+                }
+                return Poll::Pending;
             }
             let results = self.parts.fast_path.try_batches(&frames);
             if let Some(begun) = begun {

@@ -6,7 +6,6 @@ use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_net::{ChangeLog, ConnectionQuota};
 use seqsvr_proto::cluster_tag::ClusterTagged;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::limits::ITEMS_MAX;
 use seqsvr_proto::v1::RoutesRequest;
 use tokio::time::Instant;
 
@@ -38,8 +37,8 @@ impl SequenceParts {
         share: Option<&ConnectionQuota>,
         deadline: Instant,
     ) -> Result<(), RpcError> {
-        let items = taken.count().clamp(1, ITEMS_MAX);
-        let mut permits = self.slow_path.wait_limiter.permits_for(share, items);
+        let limiter = &self.slow_path.wait_limiter;
+        let mut permits = limiter.permits_for(share, taken.waiting_items());
         permits.acquire(&self.shared.counters.queue_rejections)?;
         taken.take_waiting(deadline).await
     }

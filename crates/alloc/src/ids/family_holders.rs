@@ -3,7 +3,7 @@
 //! Grants are independent of the session: with its lease lapsed, an AllocSvr gives no numbers, but
 //! ids for the rest of its grants.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use seqsvr_metrics::{MetricKind, MetricSample};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::RUN_IDS_MAX;
 use seqsvr_proto::v1::{IdRun, NextIdsRequest, NextIdsResponse, Reason};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::ids::worker_relay::WorkerRelay;
 use crate::shared_parts::SharedParts;
@@ -32,9 +32,15 @@ use crate::store_client::unavailable::shutting_down_error;
 /// Family that an empty name stands for.
 const DEFAULT_FAMILY: &str = "snowflake";
 /// Most workers of a family, if its limits allow as many.
-const WORKERS_MAX: u32 = 16;
+const WORKERS_MAX: usize = 16;
+/// Begins the name of each holder that is an AllocSvr. A caller gets no worker under such a name:
+/// it would take the place of an AllocSvr.
+pub(crate) const ALLOC_PREFIX: &str = "alloc/";
 /// Time without use after which a worker is released.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Ids that count as one item while they are waited for.
+const IDS_PER_ITEM: usize = 1_000;
 
 /// Metrics of a family.
 const SAMPLES: [fn(&ServedFamily) -> MetricSample; 5] = [
@@ -73,7 +79,7 @@ pub(crate) struct FamilyHolders {
     relay: Arc<WorkerRelay>,
     clock: Arc<StoreClock>,
     /// Replaced by a copy with one more.
-    holders: ArcSwap<HashMap<String, Arc<ServedFamily>>>,
+    holders: ArcSwap<BTreeMap<String, Arc<ServedFamily>>>,
     /// Locked while a holder starts; whether no more may start.
     is_closed: Mutex<bool>,
 }
@@ -82,6 +88,9 @@ pub(crate) struct FamilyHolders {
 struct ServedFamily {
     holder: FamilyHolder,
     codec: IdCodec,
+    /// Held by the request for more than a tick of ids that waits longest: several that share each
+    /// tick would all be late.
+    turn: tokio::sync::Mutex<()>,
     /// Ids that were given.
     ids: AtomicU64,
     /// Requests that had to wait.
@@ -161,10 +170,9 @@ impl FamilyHolders {
             return Ok(started.clone());
         }
         let family = self.find_in_table(name)?;
-        let most = WORKERS_MAX.min(family.limits.workers_per_holder);
         let options = HolderOptions {
-            name: self.shared.identity.name.clone(),
-            workers: 0..=most as usize,
+            name: format!("{ALLOC_PREFIX}{}", self.shared.identity.name),
+            workers: 0..=WORKERS_MAX,
             claimed: None,
             window_ms: 0,
             idle_timeout: IDLE_TIMEOUT,
@@ -174,10 +182,11 @@ impl FamilyHolders {
         let served = Arc::new(ServedFamily {
             holder: FamilyHolder::start(family, clock, calls, options),
             codec,
+            turn: tokio::sync::Mutex::default(),
             ids: AtomicU64::new(0),
             waits: AtomicU64::new(0),
         });
-        let mut more = HashMap::clone(&holders);
+        let mut more = BTreeMap::clone(&holders);
         more.insert(name.to_owned(), served.clone());
         self.holders.store(Arc::new(more));
         Ok(served)
@@ -205,7 +214,7 @@ impl FamilyHolders {
 
 impl ServedFamily {
     fn read_floor(&self, id: u64) -> Result<Floor, RpcError> {
-        let Family { spec, limits, .. } = self.holder.family();
+        let spec = &self.holder.family().spec;
         let invalid = |reason, text: String| Err(RpcError::new(reason, text));
         if !spec.layout.is_ordered_by_time() || spec.layout.is_inverted() {
             let text = format!("ids of {} do not rise with time: send no floor", spec.name);
@@ -216,8 +225,7 @@ impl ServedFamily {
             Err(InputError(text)) => return invalid(Reason::NotAnId, text),
         };
         // Without a worker store time is not known, and nothing was given here.
-        let reach_ms = u64::from(limits.ahead_ms) + u64::from(limits.window_max_ms);
-        let reach = self.holder.now_tick() + reach_ms / spec.scale.unit_ms();
+        let reach = self.holder.grants_end();
         match self.holder.workers().is_empty() || floor.tick() <= reach {
             true => Ok(floor),
             false => invalid(
@@ -262,9 +270,15 @@ impl TakenIds {
     /// # Errors
     /// There are not as many until the deadline. Those that it has remain unused.
     pub(crate) async fn take_waiting(&mut self, deadline: Instant) -> Result<(), RpcError> {
-        self.family.waits.fetch_add(1, Ordering::Relaxed);
+        let family = self.family.clone();
+        family.waits.fetch_add(1, Ordering::Relaxed);
+        let is_large = u64::from(self.left) > family.holder.family().spec.capacity();
+        let _turn = match is_large {
+            true => timeout_at(deadline, family.turn.lock()).await.ok(),
+            false => None,
+        };
         while let Some(left) = NonZeroU32::new(self.left) {
-            let (family, floor) = (self.family.clone(), self.floor);
+            let floor = self.floor;
             let add = |worker: &HeldWorker, run| self.add(worker, run);
             family
                 .holder
@@ -299,6 +313,11 @@ impl TakenIds {
         }
     }
 
+    /// Returns the items as which it waits: what it keeps is small beside that of as many items.
+    pub(crate) fn waiting_items(&self) -> usize {
+        self.count() / IDS_PER_ITEM + 1
+    }
+
     /// Returns the answer.
     pub(crate) fn into_answer(mut self) -> NextIdsResponse {
         let spec = &self.family.holder.family().spec;
@@ -312,7 +331,9 @@ impl TakenIds {
             false => self.answer.ids.len() as u64,
         };
         self.family.ids.fetch_add(count, Ordering::Relaxed);
-        if self.run_count > 1 && !self.as_runs {
+        // Random bits may lie above the sequence.
+        let is_unsorted = self.run_count > 1 || spec.layout.bits_of("rand") > 0;
+        if is_unsorted && !self.as_runs {
             self.answer.ids.sort_unstable();
             if spec.layout.is_inverted() {
                 self.answer.ids.reverse();

@@ -43,6 +43,9 @@ use crate::store_client::unavailable::shutting_down_error;
 
 /// Maximum commands that wait; above it commands are rejected with a retry hint.
 const WAITING_COMMANDS_MAX: usize = 10_000;
+/// Maximum commands that wait before one of a caller: the others are for this process, whose own
+/// grants must not end because others renew.
+const CALLER_COMMANDS_MAX: usize = 9_000;
 /// Maximum wait of a renewal for others. Short against a window, of which half is left.
 const RENEWAL_DELAY: Duration = Duration::from_millis(100);
 /// Maximum time of one attempt at one store; after it the next store is tried.
@@ -89,6 +92,8 @@ pub(crate) struct WorkerRelay {
     ready: Arc<Notify>,
     own_cluster: Arc<OwnCluster>,
     stores: StoreGroupClient,
+    /// Above it commands are rejected.
+    waiting_max: usize,
 }
 
 impl WorkerRelay {
@@ -98,6 +103,15 @@ impl WorkerRelay {
             ready: Arc::default(),
             own_cluster,
             stores,
+            waiting_max: WAITING_COMMANDS_MAX,
+        }
+    }
+
+    /// Returns the relay for the commands of callers.
+    pub(crate) fn for_callers(&self) -> WorkerRelay {
+        WorkerRelay {
+            waiting_max: CALLER_COMMANDS_MAX,
+            ..self.clone()
         }
     }
 
@@ -118,9 +132,10 @@ impl WorkerRelay {
         {
             let mut queue = self.queue.lock();
             let queue = queue.as_mut().ok_or_else(shutting_down_error)?;
-            if queue.commands.len() >= WAITING_COMMANDS_MAX {
+            if queue.commands.len() >= self.waiting_max {
                 let text = format!(
-                    "too many worker calls wait for the store: at most {WAITING_COMMANDS_MAX}; retry later"
+                    "too many worker calls wait for the store: at most {}; retry later",
+                    self.waiting_max
                 );
                 return Err(RpcError::new(Reason::Overloaded, text).with_retry_after_ms(100));
             }

@@ -135,8 +135,9 @@ fn check(
             failure.decision = RetryDecision::Retry;
         }
         budget.record_address(address);
-        // A server that has no worker may be the only one.
-        let avoids = failure.decision == RetryDecision::Retry || failure.reason == Reason::NoWorker;
+        // A server that has no worker, or reaches no store, may be the only one.
+        let has_none = [Reason::NoWorker, Reason::Unreachable].contains(&failure.reason);
+        let avoids = failure.decision == RetryDecision::Retry || has_none;
         budget.avoid(avoids.then_some(address));
         failure
     })

@@ -7,11 +7,14 @@ use futures::future::join_all;
 use seqsvr_client::{FamilyChange, FamilyHandle, FamilySpec, Reason, WorkerId};
 use seqsvr_core::layout::TickScale;
 use seqsvr_proto::error::RpcError;
-use seqsvr_proto::v1::NextIdsRequest;
 use seqsvr_proto::v1::ids_client::IdsClient;
+use seqsvr_proto::v1::{NextIdsRequest, PipeRequest, pipe_request, pipe_response};
 use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, create_family, http_url, new_client,
+    InProcessCluster, LEASE, create_family, http_url, new_caller, new_client,
 };
+use seqsvr_test_support::wait::TEST_TIMEOUT;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 /// 2026-01-01, the epoch of the family.
 const EPOCH_MS: u64 = 1_767_225_600_000;
@@ -44,11 +47,36 @@ async fn ids_are_unique_and_rise_at_each_client() {
     admin.alter_family("orders", short).await.unwrap();
     let family = client.family("orders").await.unwrap();
 
+    // No other frame wakes the Pipe on which the first one waits for a worker.
+    let request = |count, runs, floor| NextIdsRequest {
+        family: "orders".into(),
+        count: Some(count),
+        runs,
+        floor,
+    };
+    let (frames, mut out) = mpsc::channel(1);
+    let out = futures::stream::poll_fn(move |cx| out.poll_recv(cx));
+    let mut caller = new_caller(&allocs[0]).await;
+    let mut answers = caller.pipe(out).await.unwrap().into_inner();
+    let first = PipeRequest {
+        id: 7,
+        timeout_ms: 20_000,
+        operation: Some(pipe_request::Operation::Ids(request(3, false, None))),
+    };
+    frames.send(first).await.unwrap();
+    let answer = timeout(TEST_TIMEOUT, answers.message()).await;
+    let answer = answer.expect("an answer").unwrap().unwrap().answer;
+    let Some(pipe_response::Answer::Ids(first)) = answer else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(first.ids.len(), 3);
+
     // Callers of one client are merged; those of another one are served by another AllocSvr.
     let other = new_client(&allocs[1..]).family("orders").await.unwrap();
     let callers = [&family, &other].into_iter().cycle().take(64);
     let taken = join_all(callers.map(|family| take_in_turn(family, 20))).await;
     let mut all: Vec<u64> = taken.concat();
+    all.extend(first.ids);
     // More than a tick and `ahead` allow at once: more workers are acquired, and the rest waits.
     let before = family.next().await.unwrap();
     let burst = family.many(600_000).await.unwrap();
@@ -62,12 +90,6 @@ async fn ids_are_unique_and_rise_at_each_client() {
     // Runs, and what is invalid.
     let url = http_url(allocs[0].local_addr());
     let mut ids = IdsClient::connect(url).await.unwrap();
-    let request = |count, runs, floor| NextIdsRequest {
-        family: "orders".into(),
-        count: Some(count),
-        runs,
-        floor,
-    };
     let runs = ids.next_ids(request(100_000, true, None)).await.unwrap();
     let runs = runs.into_inner().runs;
     assert_eq!(runs.iter().map(|run| run.count).sum::<u32>(), 100_000);
@@ -97,7 +119,7 @@ async fn ids_are_unique_and_rise_at_each_client() {
         ..FamilyChange::default()
     };
     admin.alter_family("orders", frozen).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(15), async {
+    timeout(Duration::from_secs(15), async {
         while family.next().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -120,7 +142,7 @@ async fn ids_are_unique_and_rise_at_each_client() {
     let admin = new_client(left).admin();
     let workers = admin.list_workers("orders", WorkerId(0)).await.unwrap();
     let held: Vec<_> = workers.workers.iter().filter(|w| w.held).collect();
-    assert!(held.iter().all(|w| w.holder == "a2"), "{held:?}");
-    assert!(workers.workers.iter().any(|w| w.holder == "a1"));
+    assert!(held.iter().all(|w| w.holder == "alloc/a2"), "{held:?}");
+    assert!(workers.workers.iter().any(|w| w.holder == "alloc/a1"));
     cluster.stop(left).await;
 }
