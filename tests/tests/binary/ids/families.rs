@@ -96,7 +96,7 @@ async fn families_are_made_listed_altered_and_raised_by_commands() {
         "id alter nowhere --frozen true",
         2,
         &[
-            "no family \"nowhere\": there are ",
+            "no family is named \"nowhere\": there are ",
             "orders, tweets, counted, web",
             "id create nowhere",
         ],
@@ -129,7 +129,7 @@ async fn families_are_made_listed_altered_and_raised_by_commands() {
         2,
         &["family \"orders\": 18446744073709551615 is no id of the layout: bit 63"],
     );
-    dev.expect_rejection("id raise-to nowhere 5", 2, &["no family \"nowhere\""]);
+    dev.expect_rejection("id raise-to nowhere 5", 2, &["no family is named \"nowhere\""]);
 
     let head = " worker   epoch  granted until                  left  holder";
     assert_eq!(
@@ -140,7 +140,7 @@ async fn families_are_made_listed_altered_and_raised_by_commands() {
         dev.run_client_ok(&["id", "workers", "orders", "--json"]),
         ""
     );
-    dev.expect_rejection("id workers nowhere", 2, &["no family \"nowhere\""]);
+    dev.expect_rejection("id workers nowhere", 2, &["no family is named \"nowhere\""]);
     dev.expect_rejection(
         "id revoke orders 3",
         1,
