@@ -23,7 +23,7 @@ fn family_that_cannot_work_is_rejected() {
         (
             spec("unsigned,time:42,seq:22"),
             limits,
-            "time 42 + seq 22 are more than 63 bits",
+            "time 42 + lane 0 + seq 22 are more than 63 bits",
         ),
         (changed(|s| s.dc = 1), limits, "dc must be 0 to 0"),
         (
