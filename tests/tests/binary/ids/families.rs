@@ -129,7 +129,11 @@ async fn families_are_made_listed_altered_and_raised_by_commands() {
         2,
         &["family \"orders\": 18446744073709551615 is no id of the layout: bit 63"],
     );
-    dev.expect_rejection("id raise-to nowhere 5", 2, &["no family is named \"nowhere\""]);
+    dev.expect_rejection(
+        "id raise-to nowhere 5",
+        2,
+        &["no family is named \"nowhere\""],
+    );
 
     let head = " worker   epoch  granted until                  left  holder";
     assert_eq!(

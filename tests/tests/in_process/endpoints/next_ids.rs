@@ -143,6 +143,5 @@ async fn ids_are_unique_and_rise_at_each_client() {
     let workers = admin.list_workers("orders", WorkerId(0)).await.unwrap();
     let held: Vec<_> = workers.workers.iter().filter(|w| w.held).collect();
     assert!(held.iter().all(|w| w.holder == "alloc/a2"), "{held:?}");
-    assert!(workers.workers.iter().any(|w| w.holder == "alloc/a1"));
     cluster.stop(left).await;
 }
