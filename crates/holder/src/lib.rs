@@ -12,14 +12,12 @@
 //! A take is one atomic change of one word below the grant: no call, no lock, no lease. All of the
 //! rest is in the keeper's task. The rules are those of design.md, 4.1.
 
-mod acquisition;
 mod boot_clock;
 mod family_holder;
 mod floor;
 mod held_worker;
 mod holder_state;
 mod keeper;
-mod kept_worker;
 mod shortage;
 mod store_clock;
 mod worker_calls;

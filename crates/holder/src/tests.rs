@@ -54,7 +54,7 @@ impl FakeStore {
         let mut state = State::default();
         let scale = TickScale::new(0, 1).unwrap();
         let mut spec = FamilySpec::new("snowflake", LAYOUT.parse().unwrap(), scale);
-        spec.sticky = seed % 2 == 0;
+        spec.sticky = seed.is_multiple_of(2);
         let limits = FamilyLimits::DEFAULT;
         let create = Command::Ids(IdsCommand::CreateFamily { spec, limits });
         let init = Command::Init {
@@ -306,8 +306,8 @@ fn holders_in(store: &FakeStore) -> Vec<String> {
         .collect()
 }
 
-/// Schedule: one request, and no other. Its demand must not count for later workers, which nobody
-/// else could hold then.
+/// Schedule: one request, and no other. Its demand must not count for later workers, which other
+/// processes could not hold then.
 #[tokio::test(start_paused = true)]
 async fn workers_are_acquired_while_callers_are_short_only() {
     let store = FakeStore::new(1);
@@ -333,8 +333,8 @@ async fn workers_are_acquired_while_callers_are_short_only() {
     assert_eq!(holders_in(&store).len(), 4, "{ids} ids");
 }
 
-/// Schedule: the answer to the acquisition of the second worker is lost, and so is the first worker.
-/// Repeated under another name, that acquisition would be rejected for ever.
+/// Schedule: the answer to the acquisition of the second worker is lost, and so is the first
+/// worker. Repeated under another name, that acquisition would be rejected each time.
 #[tokio::test(start_paused = true)]
 async fn sticky_workers_have_names_of_their_own() {
     let store = FakeStore::new(2);

@@ -151,7 +151,7 @@ class Holder:
         early_ms, grant = self.renew_at_ms - boot_ms(), self.grant
         if early_ms > 0:
             return min(early_ms / 1000, 1)
-        own = {"family": self.family, "worker": grant.worker, "epoch": grant.epoch}
+        own = {"family": self.family, "worker": grant.worker, "epoch": grant.epoch, "nonce": self.nonce}
         sent_ms, answer = self._call("RenewWorkers", renewals=[own | {"window_ms": self.window_ms}])
         answer = answer.results[0]
         renewed, error = answer.grant, answer.error
@@ -171,10 +171,10 @@ class Holder:
 
     def _release(self):
         with self.lock:  # from here on no id is made, with any answer to the release
-            grant, self.grant, self.nonce, self.until = self.grant, None, None, 0
+            grant, nonce, self.grant, self.nonce, self.until = self.grant, self.nonce, None, None, 0
             used = -(-self.position // self.capacity)
         if grant:
-            own = {"family": self.family, "worker": grant.worker, "epoch": grant.epoch}
+            own = {"family": self.family, "worker": grant.worker, "epoch": grant.epoch, "nonce": nonce}
             try:
                 self._call("ReleaseWorker", used=used, **own)
             except grpc.RpcError:

@@ -20,9 +20,10 @@ const AGREEMENT_AGE_MAX_NS: u64 = 60_000_000_000;
 /// Time on which clocks agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AgreedTime {
-    /// Least and greatest Unix time, in nanoseconds, that the median of all voters' clocks can show:
-    /// the clocks that did not answer show any.
+    /// Least Unix time, in nanoseconds, that the median of all voters' clocks can show: the clocks
+    /// that did not answer show any.
     pub(crate) unix_ns: u64,
+    /// The greatest one.
     pub(crate) latest_ns: u64,
     /// Whether clocks of a majority of the voters decide it, with more than one clock.
     pub(crate) is_confirmed: bool,

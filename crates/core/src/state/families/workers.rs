@@ -182,8 +182,8 @@ impl State {
         Ok(self.grant_of(key, row))
     }
 
-    /// Frees a worker. Its holder reports the first tick that it has not used, with its nonce; None:
-    /// it is revoked, and all that it was granted stays its own.
+    /// Frees a worker. Its holder reports the first tick that it has not used, with its nonce;
+    /// None: it is revoked, and all that it was granted stays its own.
     pub(super) fn free_worker(
         &mut self,
         key: WorkerKey,
@@ -233,8 +233,8 @@ impl State {
         touched.insert(RowKey::Worker(key));
     }
 
-    /// Returns a worker that is held at this epoch, with its family; if a nonce is given, only if it
-    /// is that of the acquisition.
+    /// Returns a worker that is held at this epoch, with its family; if a nonce is given, only if
+    /// it is that of the acquisition.
     fn held_worker(
         &self,
         key: WorkerKey,

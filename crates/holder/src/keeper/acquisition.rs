@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use seqsvr_proto::convert::u128_to_bytes;
 
-use crate::kept_worker::KeptWorker;
+use super::kept_worker::KeptWorker;
 
 /// What an acquisition is repeated with.
 pub(crate) struct Acquisition {

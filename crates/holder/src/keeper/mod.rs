@@ -13,6 +13,9 @@
 //!   lost worker are ahead of the time, and the next worker begins at the time. So the lost one is
 //!   sealed first, and the next one begins at its end.
 
+mod acquisition;
+mod kept_worker;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,11 +30,11 @@ use seqsvr_proto::v1::{self, Reason};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::acquisition::Acquisition;
 use crate::held_worker::HeldWorker;
 use crate::holder_state::{HolderOptions, HolderState};
-use crate::kept_worker::KeptWorker;
 use crate::worker_calls::WorkerCalls;
+use acquisition::Acquisition;
+use kept_worker::KeptWorker;
 
 /// Least and most time between two attempts of a call that failed.
 const RETRY_MIN: Duration = Duration::from_millis(100);
