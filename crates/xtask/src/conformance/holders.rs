@@ -34,7 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// breaks a rule.
 ///
 /// # Errors
-/// A server or a process does not start, or makes no ids within [`STEP_TIMEOUT`].
+/// A server or a process does not start, or makes no ids within `STEP_TIMEOUT`.
 pub fn check_holders(binary: Option<&Path>) -> Result<bool, String> {
     let python = match install_python() {
         Ok(environment) => environment.join("bin/python"),
