@@ -83,11 +83,6 @@ impl HeldWorker {
         is_own
     }
 
-    /// Returns the tick of a position.
-    pub fn tick_of(&self, position: u64) -> u64 {
-        self.splicer.grid().tick_of(position)
-    }
-
     /// Returns the id of a position that was taken of it.
     #[inline]
     pub fn id(&self, position: u64) -> u64 {

@@ -22,7 +22,7 @@ use crate::ids::family_holders::ALLOC_PREFIX;
 use crate::ids::worker_relay::WorkerRelay;
 use crate::metrics::call_metrics::CallMethod;
 
-/// Largest request in bytes: 1,000 renewals with long names take 90,000.
+/// Largest request in bytes: 1,000 renewals with long names take 110,000.
 pub(crate) const IDS_REQUEST_BYTES_MAX: usize = 128 << 10;
 
 /// `Ids` service of an AllocSvr.
