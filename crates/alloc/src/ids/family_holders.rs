@@ -12,7 +12,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use futures::future::join_all;
 use parking_lot::Mutex;
-use seqsvr_core::family::{Family, no_family_text};
+use seqsvr_core::family::{Family, family_name, no_family_text};
 use seqsvr_core::layout::InputError;
 use seqsvr_holder::{
     BootClock, FamilyHolder, Floor, HeldWorker, HolderOptions, Shortage, StoreClock,
@@ -29,8 +29,6 @@ use crate::ids::worker_relay::WorkerRelay;
 use crate::shared_parts::SharedParts;
 use crate::store_client::unavailable::shutting_down_error;
 
-/// Family that an empty name stands for.
-const DEFAULT_FAMILY: &str = "snowflake";
 /// Most workers of a family, if its limits allow as many.
 const WORKERS_MAX: usize = 16;
 /// Begins the name of each holder that is an AllocSvr. A caller gets no worker under such a name:
@@ -131,10 +129,7 @@ impl FamilyHolders {
         request: &NextIdsRequest,
         count_max: u32,
     ) -> Result<TakenIds, RpcError> {
-        let name = match &*request.family {
-            "" => DEFAULT_FAMILY,
-            name => name,
-        };
+        let name = family_name(&request.family);
         let count_max = if request.runs { RUN_IDS_MAX } else { count_max };
         let count = request.count.unwrap_or(1);
         if count == 0 || count > count_max {

@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use seqsvr_core::family::no_family_text;
+use seqsvr_core::family::{family_name, no_family_text};
 use seqsvr_core::layout::InputError;
 use seqsvr_ids::presets::IdReading;
 use seqsvr_proto::v1::Reason;
@@ -17,7 +17,7 @@ use crate::call::table_fetch::get_table_with;
 use crate::error::Error;
 use crate::ids::take_ids::take_ids;
 use crate::pipe::FRAME_IDS_MAX;
-use crate::routing::family_cache::{ClientFamily, family_name};
+use crate::routing::family_cache::ClientFamily;
 
 /// Maximum ids of one call of [`FamilyHandle::many`]; it rejects a greater count.
 const IDS_MAX: u32 = 1_000_000;

@@ -16,17 +16,6 @@ use seqsvr_core::layout::InputError;
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_ids::presets::{IdReading, IdScheme};
 
-/// Family that an empty name stands for.
-const DEFAULT_FAMILY: &str = "snowflake";
-
-/// Returns the name of a family; an empty one stands for the default.
-pub(crate) fn family_name(name: &str) -> &str {
-    match name {
-        "" => DEFAULT_FAMILY,
-        name => name,
-    }
-}
-
 /// Family as a client knows it.
 pub(crate) struct ClientFamily {
     pub(crate) spec: FamilySpec,

@@ -38,6 +38,14 @@ pub struct Family {
     pub version: u64,
 }
 
+/// Returns the name of a family; an empty one stands for `snowflake`.
+pub fn family_name(name: &str) -> &str {
+    match name {
+        "" => "snowflake",
+        name => name,
+    }
+}
+
 /// Settings of a family that never change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FamilySpec {
