@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::first_worker::with_first_worker;
 use crate::floor::Floor;
 use crate::held_worker::HeldWorker;
 use crate::holder_state::{HolderOptions, HolderState};
@@ -96,6 +97,29 @@ impl FamilyHolder {
     fn time_until(&self, tick: u64) -> Duration {
         let left = tick.saturating_sub(self.now_tick());
         self.shared.duration_of(left)
+    }
+
+    /// Takes one id.
+    ///
+    /// # Errors
+    /// None may be made now.
+    #[inline]
+    pub fn take_id(&self) -> Result<u64, Shortage> {
+        let shared = &*self.shared;
+        let (now, ahead) = (
+            shared.now_tick(),
+            shared.ahead_ticks.load(Ordering::Relaxed),
+        );
+        let id = |worker: &HeldWorker, run: Run| worker.id(run.first);
+        let version = shared.version.load(Ordering::Acquire);
+        let taken = with_first_worker(version, &shared.workers, |worker| {
+            let run = worker.generator.take(NonZeroU32::MIN, now, ahead).ok()?;
+            Some(id(worker, run))
+        });
+        match taken {
+            Some(id) => Ok(id),
+            None => self.take(NonZeroU32::MIN, None, id),
+        }
     }
 
     /// Takes up to `count` positions of one worker, whose ids are above `floor`, and passes them to
@@ -185,6 +209,21 @@ impl FamilyHolder {
         }
     }
 
+    /// Waits until it has a worker, at most until `deadline`.
+    ///
+    /// # Errors
+    /// It has none until then, or only an operator can change that.
+    pub async fn wait_for_worker(&self, deadline: Instant) -> Result<(), RpcError> {
+        let mut changes = self.shared.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            if !self.shared.workers.load().is_empty() {
+                return Ok(());
+            }
+            self.wait(Shortage::NoGrant, deadline, &mut changes).await?;
+        }
+    }
+
     /// Waits until a take may succeed.
     async fn wait(
         &self,
@@ -209,7 +248,7 @@ impl FamilyHolder {
                 let changed = timeout_at(deadline, changes.changed()).await;
                 let failure = self.shared.failure.lock().clone();
                 match (changed, failure) {
-                    (Ok(Ok(())), Some(failure)) if !may_recover(&failure) => Err(failure),
+                    (Ok(Ok(())), Some((failure, _))) if !may_recover(&failure) => Err(failure),
                     (Ok(Ok(())), _) => Ok(()),
                     _ => Err(self.shortage_error(shortage)),
                 }
@@ -232,12 +271,22 @@ impl FamilyHolder {
                 let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
                 RpcError::new(Reason::TooFarAhead, text).with_retry_after_ms(wait_ms.max(1))
             }
-            Shortage::NoGrant => self.shared.failure.lock().clone().unwrap_or_else(|| {
-                let text = format!(
-                    "family {name:?}: no worker is granted yet; retry, and check that a store leads with `seqsvr status`"
-                );
-                RpcError::new(Reason::Unreachable, text).with_retry_after_ms(100)
-            }),
+            Shortage::NoGrant => match self.shared.failure.lock().clone() {
+                Some((failure, since)) if may_recover(&failure) => RpcError {
+                    message: format!(
+                        "family {name:?} has no grant, and got none for {:.1?}: {failure}",
+                        since.elapsed()
+                    ),
+                    ..failure
+                },
+                Some((failure, _)) => failure,
+                None => {
+                    let text = format!(
+                        "family {name:?} has no grant: the request for one has no answer yet; retry, and check that a store leads with `seqsvr status`"
+                    );
+                    RpcError::new(Reason::Unreachable, text).with_retry_after_ms(100)
+                }
+            },
             Shortage::Ended => {
                 let end_ms = spec.layout.end_ms(spec.scale);
                 let text = format!(

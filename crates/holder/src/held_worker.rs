@@ -97,13 +97,16 @@ impl HeldWorker {
     pub fn append_ids(&self, run: Run, ids: &mut Vec<u64>) {
         let begin = ids.len();
         ids.resize(begin + run.count as usize, 0);
+        self.fill(run, &mut ids[begin..]);
+    }
+
+    /// Writes the ids of a run that was taken of it; `ids` is as long as the run.
+    pub fn fill(&self, run: Run, ids: &mut [u64]) {
         let lane = self.lane;
-        let added = &mut ids[begin..];
-        self.splicer.fill(Run { lane, ..run }, added);
+        self.splicer.fill(Run { lane, ..run }, ids);
         let mask = self.splicer.random_mask();
         if mask != 0 {
-            added
-                .iter_mut()
+            ids.iter_mut()
                 .for_each(|id| *id ^= seqsvr_os::random_u64() & mask);
         }
     }

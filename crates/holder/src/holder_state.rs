@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 use seqsvr_core::family::{Family, FamilyLimits};
 use seqsvr_proto::error::RpcError;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
+use crate::first_worker::next_version;
 use crate::held_worker::HeldWorker;
 use crate::store_clock::StoreClock;
 
@@ -41,12 +43,14 @@ pub(crate) struct HolderState {
     pub(crate) grant_ticks_max: AtomicU64,
     /// Callers take of the first one that has room.
     pub(crate) workers: ArcSwap<Vec<Arc<HeldWorker>>>,
+    /// Version of the list, unique in the process.
+    pub(crate) version: AtomicU64,
     /// Changes whenever more may be taken, or the last failure is another one.
     pub(crate) changes: watch::Sender<()>,
     /// Notified when callers find no room in all workers.
     pub(crate) demand: Notify,
-    /// Why there is no further worker or grant.
-    pub(crate) failure: Mutex<Option<RpcError>>,
+    /// Why there is no further worker or grant, and since when none is given.
+    pub(crate) failure: Mutex<Option<(RpcError, Instant)>>,
 }
 
 impl HolderState {
@@ -59,6 +63,7 @@ impl HolderState {
             ahead_ticks: AtomicU64::new(0),
             grant_ticks_max: AtomicU64::new(0),
             workers: ArcSwap::default(),
+            version: AtomicU64::new(next_version()),
             changes: watch::Sender::new(()),
             demand: Notify::new(),
             failure: Mutex::default(),
@@ -78,6 +83,21 @@ impl HolderState {
     /// Returns the time that ticks take.
     pub(crate) fn duration_of(&self, ticks: u64) -> Duration {
         Duration::from_micros(ticks.saturating_mul(self.unit_us))
+    }
+
+    /// Replaces the list of workers.
+    pub(crate) fn publish(&self, workers: Vec<Arc<HeldWorker>>) {
+        self.workers.store(Arc::new(workers));
+        self.version.store(next_version(), Ordering::Release);
+    }
+
+    /// Sets why callers get no further ids, and wakes those that wait.
+    pub(crate) fn note_failure(&self, failure: Option<RpcError>) {
+        let mut last = self.failure.lock();
+        let since = last.as_ref().map_or_else(Instant::now, |(_, since)| *since);
+        *last = failure.map(|failure| (failure, since));
+        drop(last);
+        self.changes.send_replace(());
     }
 
     pub(crate) fn set_limits(&self, limits: &FamilyLimits) {

@@ -14,6 +14,7 @@
 
 mod boot_clock;
 mod family_holder;
+mod first_worker;
 mod floor;
 mod held_worker;
 mod holder_state;

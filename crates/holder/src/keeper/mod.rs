@@ -112,7 +112,7 @@ impl<C: WorkerCalls> Keeper<C> {
         );
         let kept = std::mem::take(&mut self.kept);
         self.publish();
-        self.note_failure(Some(closed));
+        self.shared.note_failure(Some(closed));
         let releases = kept.into_iter().filter_map(|k| self.release(k));
         let releases: Vec<_> = releases.collect();
         // What is not released in time passes with its grant.
@@ -266,7 +266,7 @@ impl<C: WorkerCalls> Keeper<C> {
                         self.acquisition = None;
                     }
                     self.acquire_at = now + retry_delay(&failure, RETRY_MIN);
-                    self.note_failure(Some(failure));
+                    self.shared.note_failure(Some(failure));
                 }
             }
             Answer::Renewed(sent_us, held, answer) => {
@@ -324,7 +324,7 @@ impl<C: WorkerCalls> Keeper<C> {
         // Callers that are short of ids with this worker, too, say so again.
         self.wanted_until = now;
         let _ = shared.demand.notified().now_or_never();
-        self.note_failure(None);
+        self.shared.note_failure(None);
         Ok(())
     }
 
@@ -343,7 +343,7 @@ impl<C: WorkerCalls> Keeper<C> {
                     return self.hand_back(at, now);
                 }
                 self.kept[at].renew_at = now + (self.time_left(&held) / 2).max(RETRY_MIN);
-                return self.note_failure(None);
+                return self.shared.note_failure(None);
             }
             Ok(_) => RpcError::new(Reason::Unspecified, "the answer is about another worker"),
             Err(failure) => failure,
@@ -361,7 +361,7 @@ impl<C: WorkerCalls> Keeper<C> {
             _ => {
                 let delay = self.time_left(&held) / 8;
                 self.kept[at].renew_at = now + retry_delay(&failure, delay);
-                self.note_failure(Some(failure));
+                self.shared.note_failure(Some(failure));
             }
         }
     }
@@ -412,13 +412,7 @@ impl<C: WorkerCalls> Keeper<C> {
 
     fn publish(&self) {
         let held = self.kept.iter().map(|k| k.held.clone());
-        self.shared.workers.store(Arc::new(held.collect()));
-    }
-
-    /// Sets why callers get no further ids, and wakes those that wait.
-    fn note_failure(&self, failure: Option<RpcError>) {
-        *self.shared.failure.lock() = failure;
-        self.shared.changes.send_replace(());
+        self.shared.publish(held.collect());
     }
 }
 
