@@ -2,6 +2,11 @@
 //!
 //! What it may not know: how numbers are made durable, leases, clocks other than the runtime's.
 
+/// The Rust examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/ids.md")]
+mod guide {}
+
 mod admin;
 mod attempt;
 mod batch_item;
@@ -21,7 +26,7 @@ pub use admin::{Admin, BackupStream};
 pub use batch_item::{BatchItem, BatchItemKey, NextItem};
 pub use client::Client;
 pub use error::{Error, ErrorKind};
-pub use ids::FamilyHandle;
+pub use ids::{FamilyHandle, LocalIds, LocalOptions};
 pub use namespace_handle::NamespaceHandle;
 pub use options::ClientOptions;
 pub use raise_to_call::RaiseToCall;

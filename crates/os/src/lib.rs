@@ -1,8 +1,9 @@
 //! Calls of the operating system that a simulation replaces: work that may block, syncs of files,
-//! the id of this boot, and randomness.
+//! the id of this boot, and randomness; and the mark of a process, which a fork does not copy.
 //!
 //! What it may not know: which crate calls it, and what its files hold.
 
+mod process_mark;
 #[cfg(sim)]
 pub mod simulated_files;
 
@@ -11,6 +12,8 @@ use std::io;
 use std::path::Path;
 
 use tokio::task::JoinHandle;
+
+pub use process_mark::ProcessMark;
 
 /// Starts work that may block, on a thread for such work. A simulation has one thread, so there it
 /// is a task.

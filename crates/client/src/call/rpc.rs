@@ -6,6 +6,7 @@ use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1;
 use seqsvr_proto::v1::admin_client::AdminClient;
+use seqsvr_proto::v1::ids_client::IdsClient;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
@@ -101,6 +102,9 @@ rpc!(AdminClient, clock_status, ClockStatusRequest -> ClockStatusResponse, |_| N
 rpc!(AdminClient, accept_clock, AcceptClockRequest -> ClockStatusResponse, |_| None);
 rpc!(AdminClient, set_clock, SetClockRequest -> ClockStatusResponse, |_| None);
 rpc!(AdminClient, node_status, NodeStatusRequest -> NodeStatusResponse, |_| None);
+rpc!(IdsClient, acquire_worker, AcquireWorkerRequest -> WorkerGrant, |_| None);
+rpc!(IdsClient, renew_workers, RenewWorkersRequest -> RenewWorkersResponse, |_| None);
+rpc!(IdsClient, release_worker, ReleaseWorkerRequest -> ReleaseWorkerResponse, |_| None);
 
 /// The answer is a stream, which is read outside the time of an attempt.
 impl Rpc for v1::BackupRequest {

@@ -15,6 +15,8 @@ use crate::call::context::CallContext;
 use crate::call::retry_budget::RetryBudget;
 use crate::call::table_fetch::get_table_with;
 use crate::error::Error;
+use crate::ids::local_ids::LocalIds;
+use crate::ids::local_options::LocalOptions;
 use crate::ids::take_ids::take_ids;
 use crate::pipe::FRAME_IDS_MAX;
 use crate::routing::family_cache::ClientFamily;
@@ -106,6 +108,16 @@ impl FamilyHandle {
             all.extend_from_slice(ids.as_slice());
         }
         Ok(all)
+    }
+
+    /// Acquires a worker for this process, which then makes ids without a call to a server. Waits
+    /// until it is granted. Must be called in the runtime in which it is to be renewed.
+    ///
+    /// # Errors
+    /// All workers are held, the family is frozen, or no server answered before the deadline of the
+    /// client; or the options are invalid.
+    pub async fn local(&self, options: LocalOptions) -> Result<LocalIds, Error> {
+        LocalIds::start(&self.context, &self.family.spec, options).await
     }
 
     /// Reads an id: its parts, and the Unix time in milliseconds at which its tick begins. Calls no

@@ -6,6 +6,7 @@ mod dashboard;
 mod families;
 mod grpc_standards;
 mod http;
+mod local_ids;
 mod next_ids;
 mod pipe;
 mod redis;

@@ -1,0 +1,72 @@
+//! The settings of ids that a process makes itself.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use seqsvr_core::ids::WorkerId;
+
+/// Settings of [`LocalIds`](crate::LocalIds).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LocalOptions {
+    pub(super) workers: RangeInclusive<usize>,
+    pub(super) window: Option<Duration>,
+    pub(super) ticker: bool,
+    pub(super) name: Option<String>,
+    pub(super) claimed: Option<WorkerId>,
+}
+
+impl Default for LocalOptions {
+    fn default() -> LocalOptions {
+        LocalOptions {
+            workers: 1..=1,
+            window: None,
+            ticker: false,
+            name: None,
+            claimed: None,
+        }
+    }
+}
+
+impl LocalOptions {
+    /// Sets how many workers are always held, and how many at most: further ones are acquired while
+    /// callers are short of ids, and released after 10 minutes without use. Ids of several workers
+    /// rise only from one tick to the next. Default: 1, whose ids always rise.
+    #[must_use]
+    pub fn with_workers(mut self, workers: RangeInclusive<usize>) -> LocalOptions {
+        self.workers = workers;
+        self
+    }
+
+    /// Sets how far grants reach, so for how long ids are made without a store: half of it at
+    /// least. A process that is killed blocks its worker as long. Above the `window-max` of the
+    /// family, that is used. Default: the window of the family.
+    #[must_use]
+    pub fn with_window(mut self, window: Duration) -> LocalOptions {
+        self.window = Some(window);
+        self
+    }
+
+    /// Reads the time from a thread that updates it each millisecond, which is faster than a read
+    /// of the system's clock. Ids are as much older; they never repeat.
+    #[must_use]
+    pub fn with_ticker(mut self) -> LocalOptions {
+        self.ticker = true;
+        self
+    }
+
+    /// Sets the name of the holder, 1 to 128 printable ASCII characters. In a sticky family a
+    /// process gets its worker again by its name. Default: the host and the id of the process.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> LocalOptions {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Claims a worker by its number, and no other one. Default: any that is free.
+    #[must_use]
+    pub fn with_worker(mut self, worker: WorkerId) -> LocalOptions {
+        self.claimed = Some(worker);
+        self
+    }
+}
