@@ -38,7 +38,7 @@ pub use seqsvr_core::ids::WorkerId;
 pub use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceLimits, NamespaceSpec};
 pub use seqsvr_core::progression::Progression;
 pub use seqsvr_ids::codec::IdParts;
-pub use seqsvr_ids::presets::IdReading;
+pub use seqsvr_ids::presets::{IdReading, IdScheme};
 pub use seqsvr_proto::key::KeyBuf as Key;
 pub use seqsvr_proto::v1::Reason;
 pub use tonic::Code;

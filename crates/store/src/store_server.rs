@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use seqsvr_core::server_address::is_unspecified_address;
+use seqsvr_core::state::State;
 use seqsvr_metrics::{HealthCheck, Registry, ServerProbe};
 use seqsvr_net::{CallLimiter, ConnectionLimiter, Listener, SharedCall, TcpTransport, Transport};
 use seqsvr_raft::RaftNode;
@@ -204,6 +205,11 @@ impl StoreServer {
     /// Returns the identity of this store.
     pub fn identity(&self) -> seqsvr_raft::NodeIdentity {
         self.context.node.identity()
+    }
+
+    /// Returns the format level of the cluster, as this store has applied it.
+    pub fn format_level(&self) -> u32 {
+        self.context.node.with_state(State::format_level)
     }
 
     /// Waits until the store has stopped by itself, and returns why: mostly a failed disk. The

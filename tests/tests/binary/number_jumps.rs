@@ -316,7 +316,7 @@ async fn start_restored(
     let store = format!("127.0.0.1:{ports}");
     let place = format!("--id 1 --listen {store} --data-dir {}", data.display());
     let margins = "--max-seq-margin 1000000 --start-margin 2000000 --epoch-margin 1000";
-    let restore = format!("restore {backup} {place} {margins}");
+    let restore = format!("restore {backup} {place} {margins} --ids-from 2090-01-01");
     let output = run_command(&restore.split(' ').collect::<Vec<_>>()).await;
     assert!(output.status.success(), "{output:?}");
     let address = format!("127.0.0.1:{}", ports + 1);

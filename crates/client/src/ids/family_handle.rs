@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seqsvr_core::family::{family_name, no_family_text};
 use seqsvr_core::layout::InputError;
-use seqsvr_ids::presets::IdReading;
+use seqsvr_ids::presets::{IdReading, IdScheme};
 use seqsvr_proto::v1::Reason;
 use tonic::Code;
 
@@ -76,6 +76,11 @@ impl FamilyHandle {
     /// Returns the name of the family.
     pub fn name(&self) -> &str {
         &self.family.spec.name
+    }
+
+    /// Returns the layout of its ids, with the time of tick 0 and the length of a tick.
+    pub fn scheme(&self) -> &IdScheme {
+        &self.family.scheme
     }
 
     /// Takes an id. A call that fails may have skipped some, but never repeats one.

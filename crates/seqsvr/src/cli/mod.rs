@@ -31,8 +31,8 @@ pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use http::StoreHttpArgs;
 pub(crate) use ids::{
     AlterFamilyArgs, ClockArgs, ClockChange, CreateFamilyArgs, DecodeArgs, IdCommand, IdStatsArgs,
-    LanesFlag, NewIdArgs, OpaqueArgs, PolicyFlag, RaiseFamilyArgs, ReuseFlag, RevokeWorkerArgs,
-    WorkersArgs,
+    LanesFlag, NewIdArgs, NextIdsArgs, OpaqueArgs, PolicyFlag, RaiseFamilyArgs, ReuseFlag,
+    RevokeWorkerArgs, WorkersArgs,
 };
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
@@ -143,7 +143,7 @@ pub(crate) enum CliCommand {
     Hide(OpaqueArgs),
     /// Show the numbers that `hide` hid by the same key.
     Show(OpaqueArgs),
-    /// Read the time, maker and number out of ids. No server is needed.
+    /// Read the time, maker and number out of ids. Only --family needs a server.
     Decode(DecodeArgs),
     /// Make and show certificates. No server is needed.
     #[command(subcommand, after_help = CERT_HELP)]

@@ -52,6 +52,7 @@ fn bash_completes_commands_and_flags() {
         complete_in_bash(&file, &["seqsvr", "namespace", "cr"]),
         "create"
     );
+    assert_eq!(complete_in_bash(&file, &["seqsvr", "id", "nex"]), "next");
     assert_eq!(
         complete_in_bash(&file, &["seqsvr", "alloc", "--stat"]),
         "--state-dir"

@@ -114,6 +114,7 @@ fn every_file_that_is_made_is_closed_to_other_users() {
     ];
     args.extend(["--listen", "127.0.0.1:1", "--max-seq-margin", "1000000"]);
     args.extend(["--start-margin", "1000000", "--epoch-margin", "1000000"]);
+    args.extend(["--ids-from", "2090-01-01"]);
     let restore = command_after("", &args).output().unwrap();
     assert!(restore.status.success(), "{restore:?}");
     assert_closed(&restored);
@@ -290,6 +291,7 @@ fn backup_to_stdout_is_whole_or_a_failure() {
         "1000000",
     ]);
     restore.args(["--start-margin", "1000000", "--epoch-margin", "1000000"]);
+    restore.args(["--ids-from", "2090-01-01"]);
     let restore = restore.output().unwrap();
     assert!(restore.status.success(), "{restore:?}");
 

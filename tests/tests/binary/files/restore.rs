@@ -130,6 +130,7 @@ fn restore_command_at(listen: &str, backup: &Path, dir: &Path, data: &Path) -> C
         .arg(data);
     restore.args(["--id", "1", "--listen", listen, "--epoch-margin", "1000000"]);
     restore.args(["--max-seq-margin", "1000000", "--start-margin", "1000000"]);
+    restore.args(["--ids-from", "2090-01-01"]);
     restore
 }
 

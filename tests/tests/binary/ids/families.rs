@@ -1,18 +1,14 @@
 //! Families of ids, their workers, and store time on the command line.
 
-use std::time::Duration;
-
-use seqsvr_test_support::wait::wait_until;
 use serde_json::Value;
 
 use super::assert_bad_input;
+use super::next::check_next;
 use crate::dev::{DevServer, expect_exit_code};
-
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl DevServer {
     /// Runs a command that must fail with this code and these words.
-    fn expect_rejection(&self, args: &str, code: i32, words: &[&str]) {
+    pub(super) fn expect_rejection(&self, args: &str, code: i32, words: &[&str]) {
         let args: Vec<&str> = args.split(' ').collect();
         let errors = expect_exit_code(&self.run_client(&args), code);
         for word in words {
@@ -20,7 +16,7 @@ impl DevServer {
         }
     }
 
-    fn run_line(&self, args: &str) -> String {
+    pub(super) fn run_line(&self, args: &str) -> String {
         let args: Vec<&str> = args.split(' ').collect();
         self.run_client_ok(&args).trim_end().to_owned()
     }
@@ -39,18 +35,11 @@ impl DevServer {
     }
 }
 
-#[tokio::test]
-async fn families_are_made_listed_altered_and_raised_by_commands() {
+#[test]
+fn families_are_made_listed_altered_and_raised_and_give_ids_by_commands() {
     let dev = DevServer::start();
-    // A new cluster raises its format level half a second after it begins.
-    let made = wait_until("format level 3", TEST_TIMEOUT, async || {
-        let made = dev.run_client(&["id", "create", "orders"]);
-        let is_early = String::from_utf8_lossy(&made.stderr).contains("need level 3: upgrade");
-        assert!(made.status.success() || is_early, "{made:?}");
-        (!is_early).then(|| String::from_utf8(made.stdout).unwrap())
-    })
-    .await;
-    let made = made.trim_end();
+    assert!(dev.listed("snowflake").0.starts_with("snowflake (id 1): "));
+    let made = dev.run_line("id create orders");
     assert!(made.starts_with("orders (id "), "{made}");
     let rest = ": 0:1,time:41,worker:10,seq:12; ticks of 1 ms from 2026-01-01T00:00:00.000Z to \
                 2095-09-07T15:47:35.552Z; 1024 workers of 0 to 1023, 4096 ids a tick each, \
@@ -97,7 +86,7 @@ async fn families_are_made_listed_altered_and_raised_by_commands() {
         2,
         &[
             "no family is named \"nowhere\": there are ",
-            "orders, tweets, counted, web",
+            "snowflake, orders, tweets, counted, web",
             "id create nowhere",
         ],
     );
@@ -152,6 +141,7 @@ async fn families_are_made_listed_altered_and_raised_by_commands() {
     );
 
     check_clock(&dev);
+    check_next(&dev);
 }
 
 fn check_clock(dev: &DevServer) {
@@ -186,7 +176,9 @@ fn check_clock(dev: &DevServer) {
         assert!(warning.contains(part), "{warning}");
     }
     let suspect = "id create late --timeout 1s";
-    dev.expect_rejection(suspect, 3, &["more than 30 days after", "id clock accept"]);
+    let words = ["more than 30 days after", "id clock accept"];
+    dev.expect_rejection(suspect, 3, &words);
+    dev.expect_rejection("id next web --timeout 500ms", 3, &words);
     let status: Value = serde_json::from_str(&dev.run_line("id clock accept --json")).unwrap();
     assert_eq!(
         (&status["grants"], &status["suspect"]),

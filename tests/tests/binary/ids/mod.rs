@@ -2,6 +2,7 @@
 
 mod families;
 mod new;
+mod next;
 mod opaque;
 
 use crate::dev::{assert_bad_input, run_ok};

@@ -57,8 +57,10 @@ async fn secure_dev_serves_only_holders_of_its_certificates() {
     );
     let outputs = run_printed(&banner);
     assert_eq!(outputs[..3], ["1\n", "1\n", "1\n"]);
+    let id: u64 = outputs[3].trim().parse().unwrap();
+    assert!(id > 1 << 50, "an id of snowflake: {id}");
     assert!(
-        outputs[3].contains("3649 days") && outputs.len() == 4,
+        outputs[4].contains("3649 days") && outputs.len() == 5,
         "{outputs:?}"
     );
     let path = |name: &str| dir.path().join("data/tls").join(name);

@@ -2,6 +2,7 @@
 
 mod families;
 mod new;
+mod next;
 mod scheme_flags;
 
 use std::path::PathBuf;
@@ -14,12 +15,15 @@ pub(crate) use families::{
     ReuseFlag, RevokeWorkerArgs, WorkersArgs,
 };
 pub(crate) use new::{NewIdArgs, PolicyFlag};
+pub(crate) use next::NextIdsArgs;
 use scheme_flags::SchemeFlags;
 
-use super::common::ListArgs;
+use super::common::{ClientArgs, ListArgs};
 
 #[derive(Subcommand)]
 pub(crate) enum IdCommand {
+    /// Take the next ids of a family and print them.
+    Next(NextIdsArgs),
     /// Make ids without a server: UUIDs, GUIDs, stamps, or ids of a preset.
     New(NewIdArgs),
     /// Count the ids of a file by time and worker, and find duplicates.
@@ -54,6 +58,7 @@ An id that cannot be decoded is reported on stderr, the others are decoded, and 
 Examples:
   seqsvr decode 1169786042799259000 --preset leaf
   seqsvr decode 225912364091068416 --preset twitter --epoch 2016-01-01 --long
+  seqsvr decode 138500000000000001 --family orders
   seqsvr decode 5 --layout 0:1,time:31,worker:6,seq:16 --epoch 2026-01-01 --unit 1s
   seqsvr decode - --preset crate:snowflaked --json < ids.txt";
 
@@ -68,12 +73,17 @@ pub(crate) struct DecodeArgs {
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) scheme: SchemeFlags,
+    /// Family of the cluster that made the ids; only this flag needs a server.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["preset", "layout", "epoch", "unit"])]
+    pub(crate) family: Option<String>,
     /// Print time, number, maker, and the id as decimal, hex and bits, in one line.
     #[arg(long, conflicts_with = "json")]
     pub(crate) long: bool,
     /// Print one JSON object per line. Ids are strings, since JavaScript rounds numbers.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
 }
 
 const STATS_HELP: &str = "\

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead};
 
 use anyhow::bail;
+use seqsvr_client::FamilyHandle;
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::presets::{IdScheme, find_namesakes};
 use seqsvr_ids::recognition::{
@@ -13,6 +14,7 @@ use seqsvr_ids::text::{IdForm, read_any_form};
 use super::decoded_id::{DecodedId, Reading};
 use super::{now, read_line};
 use crate::cli::DecodeArgs;
+use crate::commands::cli_client::CliClient;
 use crate::output::exit_code::BadInput;
 use crate::output::log;
 
@@ -23,13 +25,24 @@ const SHOWN_BYTES: usize = 40;
 /// The preset of ids that may have 65 bits.
 const WIDE_PRESET: &str = "npm:sonyflake";
 
-pub(crate) fn run(args: &DecodeArgs) -> anyhow::Result<()> {
-    let scheme = args.scheme.scheme()?;
+pub(crate) async fn run(args: &DecodeArgs) -> anyhow::Result<()> {
+    let family = match &args.family {
+        Some(name) => Some(CliClient::connect(&args.client)?.sdk.family(name).await?),
+        None => None,
+    };
+    let scheme = match &family {
+        Some(family) => Some(family.scheme().clone()),
+        None => args.scheme.scheme()?,
+    };
     let preset_note = args.scheme.preset.as_deref().and_then(describe_namesakes);
     if let Some(note) = &preset_note {
         log::print_warning(note);
     }
-    let decoder = Decoder { args, scheme };
+    let decoder = Decoder {
+        args,
+        scheme,
+        family,
+    };
     let is_alone = matches!(&args.ids[..], [text] if text != "-");
     let (mut total, mut failed) = (0u64, 0u64);
     let mut decode_one = |text: &str| -> anyhow::Result<()> {
@@ -87,6 +100,7 @@ fn describe_namesakes(name: &str) -> Option<String> {
 struct Decoder<'a> {
     args: &'a DecodeArgs,
     scheme: Option<IdScheme>,
+    family: Option<FamilyHandle>,
 }
 
 impl Decoder<'_> {
@@ -183,7 +197,10 @@ impl Decoder<'_> {
         let (reading, bounds) = match narrow_id(number) {
             Ok(id) => {
                 let unchecked = || scheme.read_unchecked_time(id, now_ms);
-                let reading = scheme.read(id).or_else(|e| unchecked().ok_or(e))?;
+                let reading = match &self.family {
+                    Some(family) => family.decode(id)?,
+                    None => scheme.read(id).or_else(|e| unchecked().ok_or(e))?,
+                };
                 (reading, Some(scheme))
             }
             Err(wide) => {

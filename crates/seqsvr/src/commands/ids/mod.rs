@@ -5,6 +5,7 @@ pub(super) mod decode;
 mod decoded_id;
 pub(super) mod families;
 pub(super) mod new;
+pub(super) mod next;
 pub(super) mod opaque;
 pub(super) mod stats;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures::future::{join_all, select_all};
+use futures::future::{join, join_all, select_all};
 use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_client::{Client, ClientOptions};
 use seqsvr_core::ids::ClusterId;
@@ -22,6 +22,7 @@ use seqsvr_store::{StoreEnvironment, StoreServer};
 use tokio::time::{Instant, sleep};
 
 use super::dev_certificates::DevCertificates;
+use super::dev_family;
 use super::dev_ports::DevPorts;
 use super::init::{self, ClusterSettings, InitialStores};
 use crate::cli;
@@ -195,6 +196,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
         format!("seqsvr next 42{server_flag}{client}"),
         format!("seqsvr next alice{server_flag}{client}"),
         format!("seqsvr current 42{server_flag}{client}"),
+        format!("seqsvr id next{server_flag}{client}"),
         format!("seqsvr status{server_flag}{admin}"),
     ];
     let mut banner = StartupBanner::new("dev").with_fact("allocs", join_addrs(&ports.allocs));
@@ -239,6 +241,7 @@ pub(crate) async fn run(args: cli::DevArgs) -> anyhow::Result<()> {
     let ready = announce_ready(
         certificates.operator.clone(),
         ports.allocs.iter().map(ToString::to_string).collect(),
+        &stores,
         &allocs,
         started,
     );
@@ -291,15 +294,31 @@ fn fit_connections(args: &cli::DevArgs) -> Result<u64, BadInput> {
     fit_connection_limits(parts, &endpoints.collect::<Vec<_>>())
 }
 
-/// Prints a line when all AllocSvrs serve numbers; then waits without end.
+/// Prints a line when all AllocSvrs serve numbers and ids; then waits without end.
 async fn announce_ready(
     transport: Arc<dyn Transport>,
     servers: Vec<String>,
+    stores: &[StoreServer],
     allocs: &[AllocServer],
     started: Instant,
 ) -> anyhow::Result<()> {
     let channels = ChannelPool::with_transport(transport);
-    let admin = Client::over(channels, ClientOptions::new(servers))?.admin();
+    let client = Client::over(channels, ClientOptions::new(servers))?;
+    join(
+        await_leases(&client, allocs),
+        dev_family::prepare(&client, stores),
+    )
+    .await;
+    startup_banner::print_or_log(format_args!(
+        "ready after {:.1} s",
+        started.elapsed().as_secs_f64()
+    ));
+    std::future::pending().await
+}
+
+/// Waits until all AllocSvrs serve numbers.
+async fn await_leases(client: &Client, allocs: &[AllocServer]) {
+    let admin = client.admin();
     loop {
         // Sessions of an earlier run are listed until they expire, so all must have renewed.
         if let Ok(status) = admin.cluster_status().await
@@ -311,11 +330,7 @@ async fn announce_ready(
                 .all(|s| s.last_renewal_age_ms.is_some())
             && allocs.iter().all(AllocServer::has_lease)
         {
-            startup_banner::print_or_log(format_args!(
-                "ready after {:.1} s",
-                started.elapsed().as_secs_f64()
-            ));
-            return std::future::pending().await;
+            return;
         }
         sleep(Duration::from_millis(100)).await;
     }
