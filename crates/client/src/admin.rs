@@ -208,7 +208,7 @@ impl Admin {
     ///
     /// Invariant: an operator's command acts on one cluster. With several servers they decide it
     /// before the first request, and each request names it.
-    async fn call_any_server<R: Rpc>(
+    pub(crate) async fn call_any_server<R: Rpc>(
         &self,
         request: R,
         at: Option<&str>,

@@ -1,11 +1,9 @@
 //! State that all clones of a client share.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 use seqsvr_core::ids::Slot;
-use seqsvr_holder::{BootClock, StoreClock};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::v1::{Reason, RoutingTable};
 use tokio::sync::Mutex;
@@ -38,10 +36,6 @@ pub(crate) struct ClientCore {
     pub(crate) families: FamilyCache,
     /// Pipe to the server that gave the last ids. Calls for ids stay there while it answers.
     pub(crate) ids_pipe: ArcSwapOption<PipeConnection>,
-    /// Store time, for all workers that this process holds.
-    pub(crate) store_clock: Arc<StoreClock>,
-    /// Store time of holders that read a ticker, while there are any.
-    pub(crate) ticking_clock: parking_lot::Mutex<Weak<StoreClock>>,
     pub(crate) jump_check: JumpCheck,
     pub(crate) wait_status: WaitStatus,
     /// Maximum items of one frame.
@@ -71,8 +65,6 @@ impl ClientCore {
             table: TableCache::default(),
             families: FamilyCache::default(),
             ids_pipe: ArcSwapOption::empty(),
-            store_clock: StoreClock::new(BootClock::Exact),
-            ticking_clock: parking_lot::Mutex::default(),
             jump_check: JumpCheck::default(),
             wait_status: WaitStatus::new(),
             frame_items_max,

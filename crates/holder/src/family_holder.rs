@@ -14,9 +14,8 @@ use seqsvr_proto::v1::Reason;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
-use crate::first_worker::with_first_worker;
 use crate::floor::Floor;
 use crate::held_worker::HeldWorker;
 use crate::holder_state::{HolderOptions, HolderState};
@@ -30,13 +29,17 @@ const REPLACED_RETRIES: u32 = 1_000;
 
 /// The workers of one family that this process holds.
 ///
-/// Clones share them. When the last clone is dropped, the workers are released in the background.
-#[derive(Clone)]
+/// When it is dropped, the workers are released in the background.
 pub struct FamilyHolder {
     pub(crate) shared: Arc<HolderState>,
     stop: CancellationToken,
-    _stop_on_drop: Arc<DropGuard>,
-    keeper: Arc<Mutex<Option<JoinHandle<()>>>>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for FamilyHolder {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
 }
 
 impl FamilyHolder {
@@ -54,9 +57,8 @@ impl FamilyHolder {
         let keeper = tokio::spawn(keeper.run(stop.clone()));
         FamilyHolder {
             shared,
-            _stop_on_drop: Arc::new(stop.clone().drop_guard()),
             stop,
-            keeper: Arc::new(Mutex::new(Some(keeper))),
+            keeper: Mutex::new(Some(keeper)),
         }
     }
 
@@ -97,29 +99,6 @@ impl FamilyHolder {
     fn time_until(&self, tick: u64) -> Duration {
         let left = tick.saturating_sub(self.now_tick());
         self.shared.duration_of(left)
-    }
-
-    /// Takes one id.
-    ///
-    /// # Errors
-    /// None may be made now.
-    #[inline]
-    pub fn take_id(&self) -> Result<u64, Shortage> {
-        let shared = &*self.shared;
-        let (now, ahead) = (
-            shared.now_tick(),
-            shared.ahead_ticks.load(Ordering::Relaxed),
-        );
-        let id = |worker: &HeldWorker, run: Run| worker.id(run.first);
-        let version = shared.version.load(Ordering::Acquire);
-        let taken = with_first_worker(version, &shared.workers, |worker| {
-            let run = worker.generator.take(NonZeroU32::MIN, now, ahead).ok()?;
-            Some(id(worker, run))
-        });
-        match taken {
-            Some(id) => Ok(id),
-            None => self.take(NonZeroU32::MIN, None, id),
-        }
     }
 
     /// Takes up to `count` positions of one worker, whose ids are above `floor`, and passes them to
@@ -206,21 +185,6 @@ impl FamilyHolder {
                 Ok(taken) => return Ok(taken),
                 Err(shortage) => self.wait(shortage, deadline, &mut changes).await?,
             }
-        }
-    }
-
-    /// Waits until it has a worker, at most until `deadline`.
-    ///
-    /// # Errors
-    /// It has none until then, or only an operator can change that.
-    pub async fn wait_for_worker(&self, deadline: Instant) -> Result<(), RpcError> {
-        let mut changes = self.shared.changes.subscribe();
-        loop {
-            changes.mark_unchanged();
-            if !self.shared.workers.load().is_empty() {
-                return Ok(());
-            }
-            self.wait(Shortage::NoGrant, deadline, &mut changes).await?;
         }
     }
 

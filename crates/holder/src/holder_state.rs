@@ -12,7 +12,6 @@ use seqsvr_proto::error::RpcError;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::first_worker::next_version;
 use crate::held_worker::HeldWorker;
 use crate::store_clock::StoreClock;
 
@@ -27,8 +26,6 @@ pub struct HolderOptions {
     pub claimed: Option<u32>,
     /// How far a grant reaches in front of store time; 0: as far as the family says.
     pub window_ms: u32,
-    /// Time without use after which a worker above the least number is released.
-    pub idle_timeout: Duration,
 }
 
 /// What callers and the keeper share.
@@ -43,8 +40,6 @@ pub(crate) struct HolderState {
     pub(crate) grant_ticks_max: AtomicU64,
     /// Callers take of the first one that has room.
     pub(crate) workers: ArcSwap<Vec<Arc<HeldWorker>>>,
-    /// Version of the list, unique in the process.
-    pub(crate) version: AtomicU64,
     /// Changes whenever more may be taken, or the last failure is another one.
     pub(crate) changes: watch::Sender<()>,
     /// Notified when callers find no room in all workers.
@@ -63,7 +58,6 @@ impl HolderState {
             ahead_ticks: AtomicU64::new(0),
             grant_ticks_max: AtomicU64::new(0),
             workers: ArcSwap::default(),
-            version: AtomicU64::new(next_version()),
             changes: watch::Sender::new(()),
             demand: Notify::new(),
             failure: Mutex::default(),
@@ -83,12 +77,6 @@ impl HolderState {
     /// Returns the time that ticks take.
     pub(crate) fn duration_of(&self, ticks: u64) -> Duration {
         Duration::from_micros(ticks.saturating_mul(self.unit_us))
-    }
-
-    /// Replaces the list of workers.
-    pub(crate) fn publish(&self, workers: Vec<Arc<HeldWorker>>) {
-        self.workers.store(Arc::new(workers));
-        self.version.store(next_version(), Ordering::Release);
     }
 
     /// Sets why callers get no further ids, and wakes those that wait.

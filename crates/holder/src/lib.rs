@@ -14,7 +14,6 @@
 
 mod boot_clock;
 mod family_holder;
-mod first_worker;
 mod floor;
 mod held_worker;
 mod holder_state;

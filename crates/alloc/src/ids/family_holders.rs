@@ -34,8 +34,6 @@ const WORKERS_MAX: usize = 16;
 /// Begins the name of each holder that is an AllocSvr. A caller gets no worker under such a name:
 /// it would take the place of an AllocSvr.
 pub(crate) const ALLOC_PREFIX: &str = "alloc/";
-/// Time without use after which a worker is released.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Ids that count as one item while they are waited for.
 const IDS_PER_ITEM: usize = 1_000;
@@ -170,7 +168,6 @@ impl FamilyHolders {
             workers: 0..=WORKERS_MAX,
             claimed: None,
             window_ms: 0,
-            idle_timeout: IDLE_TIMEOUT,
         };
         let codec = IdCodec::new(&family.spec.layout);
         let (clock, calls) = (self.clock.clone(), self.relay.clone());

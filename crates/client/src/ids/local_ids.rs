@@ -11,20 +11,18 @@ use std::time::Duration;
 
 use seqsvr_core::family::{Family, FamilyLimits, FamilySpec};
 use seqsvr_core::ids::FamilyId;
-use seqsvr_holder::{BootClock, FamilyHolder, HolderOptions, Shortage, StoreClock, Ticker};
+use seqsvr_holder::{BootClock, FamilyHolder, HeldWorker, Shortage, StoreClock, Ticker};
+use seqsvr_ids::generator::Run;
 use seqsvr_os::ProcessMark;
 use seqsvr_proto::v1::Reason;
 use tokio::time::Instant;
 use tonic::Code;
 
 use crate::call::context::CallContext;
-use crate::client_core::ClientCore;
 use crate::error::Error;
 use crate::ids::local_options::LocalOptions;
 use crate::ids::worker_calls::{ClientWorkerCalls, other_process_error};
 
-/// Time without use after which a worker above the least number is released.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Longest wait for an id; a longer deadline of the client counts as this.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// Most characters of the host in the default name of a holder.
@@ -41,7 +39,7 @@ const HOST_CHARS_MAX: usize = 100;
 /// runs. A forked child gets only errors: it must start its own.
 #[derive(Clone)]
 pub struct LocalIds {
-    holder: FamilyHolder,
+    holder: Arc<FamilyHolder>,
     process: ProcessMark,
     deadline: Duration,
 }
@@ -53,8 +51,9 @@ impl LocalIds {
         spec: &FamilySpec,
         options: LocalOptions,
     ) -> Result<LocalIds, Error> {
-        let (least, most) = (*options.workers.start(), *options.workers.end());
-        if least == 0 || most < least || (options.claimed.is_some() && most > 1) {
+        let LocalOptions { mut holder, ticker } = options;
+        let (least, most) = holder.workers.clone().into_inner();
+        if least == 0 || most < least || (holder.claimed.is_some() && most > 1) {
             let text = format!(
                 "workers must be 1 or more, and 1 if a worker is claimed, not {least} to {most}"
             );
@@ -65,10 +64,13 @@ impl LocalIds {
             Error::new(Code::Internal, Reason::Unspecified, text)
         };
         let process = ProcessMark::new().map_err(system)?;
-        let clock = match options.ticker {
-            true => ticking_clock(&context.core).map_err(system)?,
-            false => context.core.store_clock.clone(),
+        let boot = match ticker {
+            true => BootClock::Ticker(Ticker::start().map_err(system)?),
+            false => BootClock::Exact,
         };
+        if holder.name.is_empty() {
+            holder.name = default_name();
+        }
         // The first grant has its limits.
         let family = Family {
             id: FamilyId(0),
@@ -76,22 +78,19 @@ impl LocalIds {
             limits: FamilyLimits::DEFAULT,
             version: 0,
         };
-        let window_ms = options.window.map_or(0, |window| window.as_millis());
-        let options = HolderOptions {
-            name: options.name.unwrap_or_else(default_name),
-            workers: options.workers,
-            claimed: options.claimed.map(|worker| worker.0),
-            window_ms: u32::try_from(window_ms).unwrap_or(u32::MAX),
-            idle_timeout: IDLE_TIMEOUT,
-        };
         let calls = Arc::new(ClientWorkerCalls::new(context, process));
         let local = LocalIds {
-            holder: FamilyHolder::start(family, clock, calls, options),
+            holder: Arc::new(FamilyHolder::start(
+                family,
+                StoreClock::new(boot),
+                calls,
+                holder,
+            )),
             process,
             deadline: context.deadline.min(WAIT_MAX),
         };
-        let deadline = Instant::now() + local.deadline;
-        local.holder.wait_for_worker(deadline).await?;
+        // Waits for the first worker. This position remains unused.
+        local.take_waiting(|_, _| ()).await?;
         Ok(local)
     }
 
@@ -105,7 +104,7 @@ impl LocalIds {
     pub fn next(&self) -> Result<u64, Error> {
         self.check_process()?;
         self.holder
-            .take_id()
+            .take(NonZeroU32::MIN, None, |worker, run| worker.id(run.first))
             .map_err(|shortage| self.to_error(shortage))
     }
 
@@ -115,13 +114,18 @@ impl LocalIds {
     /// As [`LocalIds::next`], if there is none until then or only an operator can change that.
     pub async fn next_waiting(&self) -> Result<u64, Error> {
         self.check_process()?;
-        let (one, deadline) = (NonZeroU32::MIN, Instant::now() + self.deadline);
-        let id = self
-            .holder
-            .take_waiting(one, None, deadline, |worker, run| worker.id(run.first));
-        let id = id.await;
+        let id = self.take_waiting(|worker, run| worker.id(run.first)).await;
         self.check_process()?;
-        Ok(id?)
+        id
+    }
+
+    async fn take_waiting<T>(
+        &self,
+        consume: impl FnMut(&HeldWorker, Run) -> T,
+    ) -> Result<T, Error> {
+        let (one, deadline) = (NonZeroU32::MIN, Instant::now() + self.deadline);
+        let taken = self.holder.take_waiting(one, None, deadline, consume);
+        Ok(taken.await?)
     }
 
     /// Takes as many ids as the slice is long, without waiting. Those of one worker rise.
@@ -177,17 +181,6 @@ impl Drop for LocalIds {
             std::mem::forget(self.holder.clone());
         }
     }
-}
-
-/// Returns the clock of all holders of a client that read a ticker, while there are any.
-fn ticking_clock(core: &ClientCore) -> std::io::Result<Arc<StoreClock>> {
-    let mut known = core.ticking_clock.lock();
-    if let Some(clock) = known.upgrade() {
-        return Ok(clock);
-    }
-    let clock = StoreClock::new(BootClock::Ticker(Ticker::start()?));
-    *known = Arc::downgrade(&clock);
-    Ok(clock)
 }
 
 fn default_name() -> String {

@@ -4,26 +4,27 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use seqsvr_core::ids::WorkerId;
+use seqsvr_holder::HolderOptions;
 
 /// Settings of [`LocalIds`](crate::LocalIds).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LocalOptions {
-    pub(super) workers: RangeInclusive<usize>,
-    pub(super) window: Option<Duration>,
+    /// An empty name is the default name.
+    pub(super) holder: HolderOptions,
     pub(super) ticker: bool,
-    pub(super) name: Option<String>,
-    pub(super) claimed: Option<WorkerId>,
 }
 
 impl Default for LocalOptions {
     fn default() -> LocalOptions {
         LocalOptions {
-            workers: 1..=1,
-            window: None,
+            holder: HolderOptions {
+                name: String::new(),
+                workers: 1..=1,
+                claimed: None,
+                window_ms: 0,
+            },
             ticker: false,
-            name: None,
-            claimed: None,
         }
     }
 }
@@ -34,7 +35,7 @@ impl LocalOptions {
     /// rise only from one tick to the next. Default: 1, whose ids always rise.
     #[must_use]
     pub fn with_workers(mut self, workers: RangeInclusive<usize>) -> LocalOptions {
-        self.workers = workers;
+        self.holder.workers = workers;
         self
     }
 
@@ -43,7 +44,7 @@ impl LocalOptions {
     /// family, that is used. Default: the window of the family.
     #[must_use]
     pub fn with_window(mut self, window: Duration) -> LocalOptions {
-        self.window = Some(window);
+        self.holder.window_ms = u32::try_from(window.as_millis()).unwrap_or(u32::MAX);
         self
     }
 
@@ -59,14 +60,14 @@ impl LocalOptions {
     /// process gets its worker again by its name. Default: the host and the id of the process.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> LocalOptions {
-        self.name = Some(name.into());
+        self.holder.name = name.into();
         self
     }
 
     /// Claims a worker by its number, and no other one. Default: any that is free.
     #[must_use]
     pub fn with_worker(mut self, worker: WorkerId) -> LocalOptions {
-        self.claimed = Some(worker);
+        self.holder.claimed = Some(worker.0);
         self
     }
 }

@@ -1,6 +1,5 @@
 //! Calls about workers, through any AllocSvr.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_holder::WorkerCalls;
@@ -9,12 +8,10 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::worker_result::Result as Outcome;
 use seqsvr_proto::v1::{self, Reason};
 
-use crate::attempt::retry_decision::RetryDecision;
+use crate::admin::Admin;
 use crate::call::context::CallContext;
 use crate::call::retry_budget::RetryBudget;
 use crate::call::rpc::Rpc;
-use crate::call::unary_attempt::attempt_unary;
-use crate::client_core::ClientCore;
 use crate::error::Error;
 
 /// Most time of one call; after it the keeper repeats the call. Also at most half of the deadline
@@ -23,7 +20,7 @@ const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(2);
 
 /// Calls about workers, through any AllocSvr.
 pub(super) struct ClientWorkerCalls {
-    core: Arc<ClientCore>,
+    servers: Admin,
     timeout: Duration,
     process: ProcessMark,
 }
@@ -31,45 +28,22 @@ pub(super) struct ClientWorkerCalls {
 impl ClientWorkerCalls {
     pub(super) fn new(context: &CallContext, process: ProcessMark) -> ClientWorkerCalls {
         ClientWorkerCalls {
-            core: context.core.clone(),
+            servers: Admin {
+                context: context.clone(),
+            },
             timeout: (context.deadline / 2).min(CALL_TIMEOUT_MAX),
             process,
         }
     }
 
-    /// Sends a request to one server after the other, until one answers with a reply, or with an
-    /// error that no other server can change. The keeper decides what to do then.
+    /// Sends a request to one server after the other, until one answers.
     async fn send<R: Rpc>(&self, request: R) -> Result<R::Reply, RpcError> {
-        let core = &*self.core;
-        let mut budget = RetryBudget::single_attempt(self.timeout);
-        loop {
-            if !self.process.is_current() {
-                return Err(other_process_error(self.process));
-            }
-            let snapshot = core.table.snapshot();
-            let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
-            let avoided = budget.avoided().map(std::slice::from_ref);
-            let address = core
-                .servers
-                .pick_server(addresses, avoided.unwrap_or_default());
-            let sent = attempt_unary(core, &address, request.clone(), &mut budget).await;
-            let mut failure = match sent {
-                Ok(reply) => return Ok(reply),
-                Err(failure) => failure,
-            };
-            // A family in the table of this client exists: a server that lacks it is only behind.
-            if failure.reason == Reason::FamilyNotFound {
-                failure.decision = RetryDecision::Retry;
-            }
-            budget.avoid(Some(&address));
-            match failure.decision {
-                RetryDecision::Retry => {
-                    let pause = budget.pause_for_retry(core, &failure);
-                    pause.await.map_err(to_rpc_error)?;
-                }
-                _ => return Err(to_rpc_error(budget.to_error(&failure, false))),
-            }
+        if !self.process.is_current() {
+            return Err(other_process_error(self.process));
         }
+        let mut budget = RetryBudget::single_attempt(self.timeout);
+        let sent = self.servers.call_any_server(request, None, &mut budget);
+        sent.await.map_err(to_rpc_error)
     }
 }
 
@@ -110,8 +84,11 @@ pub(super) fn other_process_error(process: ProcessMark) -> RpcError {
 }
 
 fn to_rpc_error(error: Error) -> RpcError {
-    let hint = error.retry_after().unwrap_or_default();
+    let hint = error.retry_after().unwrap_or_default().as_millis();
+    let hint = u32::try_from(hint).unwrap_or(u32::MAX);
+    // A family in the table of this client exists: a server that lacks it is only behind.
+    let is_behind = error.reason() == Reason::FamilyNotFound;
     RpcError::new(error.reason(), error.message())
         .with_code(error.code())
-        .with_retry_after_ms(u32::try_from(hint.as_millis()).unwrap_or(u32::MAX))
+        .with_retry_after_ms(hint.max(is_behind.into()))
 }

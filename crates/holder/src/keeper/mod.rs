@@ -43,6 +43,8 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 const GROWTH_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which the demand of a caller counts while there is no worker.
 const DEMAND_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time without use after which a worker above the least number is released.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Most time for the releases at the end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Most time between two looks at the workers.
@@ -155,7 +157,7 @@ impl<C: WorkerCalls> Keeper<C> {
             if unused != kept.used.0 {
                 kept.used = (unused, now);
             }
-            let is_idle = now - kept.used.1 >= self.options.idle_timeout;
+            let is_idle = now - kept.used.1 >= IDLE_TIMEOUT;
             if is_idle && self.kept.len() > *self.options.workers.start() {
                 let idle = self.kept.swap_remove(at);
                 self.publish();
@@ -412,7 +414,7 @@ impl<C: WorkerCalls> Keeper<C> {
 
     fn publish(&self) {
         let held = self.kept.iter().map(|k| k.held.clone());
-        self.shared.publish(held.collect());
+        self.shared.workers.store(Arc::new(held.collect()));
     }
 }
 

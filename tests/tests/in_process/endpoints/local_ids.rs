@@ -131,13 +131,19 @@ async fn local_ids_are_unique_and_outlive_workers_and_stores() {
     let too_many = two.with_worker(WorkerId(0));
     let rejected = pair.local(too_many).await.err().unwrap();
     assert_eq!(rejected.reason(), Reason::Invalid, "{rejected}");
-    let _one = pair.local(LocalOptions::default()).await.unwrap();
+    let one = pair.local(LocalOptions::default()).await.unwrap();
     let _two = pair.local(LocalOptions::default()).await.unwrap();
     let hurried = client.with_deadline(Duration::from_millis(600));
     let hurried = hurried.family("pair").await.unwrap();
     let none = hurried.local(LocalOptions::default()).await.err().unwrap();
     assert_eq!(none.reason(), Reason::NoWorker, "{none}");
     assert!(none.retry_after().is_some(), "{none}");
+    // The last clone hands its worker back.
+    let last_one = one.next().unwrap();
+    drop(one.clone());
+    assert!(one.next().unwrap() > last_one);
+    drop(one);
+    pair.local(LocalOptions::default()).await.unwrap();
 
     // A forked child makes no id; its parent continues.
     let copy = mine.clone();
@@ -152,6 +158,9 @@ async fn local_ids_are_unique_and_outlive_workers_and_stores() {
 
     // Without stores ids are made until the grant ends; then callers get the reason.
     cluster.stop_stores().await;
+    let without = hurried.local(LocalOptions::default()).await.err().unwrap();
+    assert_eq!(without.reason(), Reason::Unreachable, "{without}");
+    assert!(without.to_string().contains("has no grant"), "{without}");
     let mut count = 0;
     let ended = async {
         loop {
