@@ -11,14 +11,11 @@ use seqsvr_net::{SharedCall, caller_of};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
-    AcceptClockRequest, AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse,
-    AlterFamilyRequest, AlterNamespaceRequest, BackupChunk, BackupRequest, ClockStatusRequest,
-    ClockStatusResponse, ClusterStatusRequest, ClusterStatusResponse, CreateFamilyRequest,
-    CreateNamespaceRequest, DrainRequest, DrainResponse, Family, ListFamiliesRequest,
-    ListFamiliesResponse, ListNamespacesRequest, ListNamespacesResponse, ListWorkersRequest,
-    ListWorkersResponse, MembersResponse, Namespace, NodeStatusRequest, NodeStatusResponse,
-    RaiseFamilyRequest, RaiseFamilyResponse, Reason, RemoveMemberRequest, RevokeWorkerRequest,
-    RevokeWorkerResponse, SetClockRequest, TransferLeaderRequest,
+    AddMemberRequest, AdminMoveSlotRequest, AdminMoveSlotResponse, AlterNamespaceRequest,
+    BackupChunk, BackupRequest, ChangeIdsRequest, ClusterStatusRequest, ClusterStatusResponse,
+    CreateNamespaceRequest, DrainRequest, DrainResponse, IdsStatus, ListIdsRequest,
+    ListNamespacesRequest, ListNamespacesResponse, MembersResponse, Namespace, NodeStatusRequest,
+    NodeStatusResponse, Reason, RemoveMemberRequest, TransferLeaderRequest,
 };
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -203,98 +200,23 @@ impl Admin for AdminService {
         .await
     }
 
-    async fn create_family(
+    async fn change_ids(
         &self,
-        request: Request<CreateFamilyRequest>,
-    ) -> Result<Response<Family>, Status> {
+        request: Request<ChangeIdsRequest>,
+    ) -> Result<Response<IdsStatus>, Status> {
         self.redirect_certified(&request).await?;
         self.relay(request, |mut store, request| async move {
-            store.create_family(request).await
+            store.change_ids(request).await
         })
         .await
     }
 
-    async fn alter_family(
+    async fn list_ids(
         &self,
-        request: Request<AlterFamilyRequest>,
-    ) -> Result<Response<Family>, Status> {
-        self.redirect_certified(&request).await?;
+        request: Request<ListIdsRequest>,
+    ) -> Result<Response<IdsStatus>, Status> {
         self.relay(request, |mut store, request| async move {
-            store.alter_family(request).await
-        })
-        .await
-    }
-
-    async fn list_families(
-        &self,
-        request: Request<ListFamiliesRequest>,
-    ) -> Result<Response<ListFamiliesResponse>, Status> {
-        self.relay(request, |mut store, request| async move {
-            store.list_families(request).await
-        })
-        .await
-    }
-
-    async fn raise_family(
-        &self,
-        request: Request<RaiseFamilyRequest>,
-    ) -> Result<Response<RaiseFamilyResponse>, Status> {
-        self.redirect_certified(&request).await?;
-        self.relay(request, |mut store, request| async move {
-            store.raise_family(request).await
-        })
-        .await
-    }
-
-    async fn list_workers(
-        &self,
-        request: Request<ListWorkersRequest>,
-    ) -> Result<Response<ListWorkersResponse>, Status> {
-        self.relay(request, |mut store, request| async move {
-            store.list_workers(request).await
-        })
-        .await
-    }
-
-    async fn revoke_worker(
-        &self,
-        request: Request<RevokeWorkerRequest>,
-    ) -> Result<Response<RevokeWorkerResponse>, Status> {
-        self.redirect_certified(&request).await?;
-        self.relay(request, |mut store, request| async move {
-            store.revoke_worker(request).await
-        })
-        .await
-    }
-
-    async fn clock_status(
-        &self,
-        request: Request<ClockStatusRequest>,
-    ) -> Result<Response<ClockStatusResponse>, Status> {
-        self.relay(request, |mut store, request| async move {
-            store.clock_status(request).await
-        })
-        .await
-    }
-
-    async fn accept_clock(
-        &self,
-        request: Request<AcceptClockRequest>,
-    ) -> Result<Response<ClockStatusResponse>, Status> {
-        self.redirect_certified(&request).await?;
-        self.relay(request, |mut store, request| async move {
-            store.accept_clock(request).await
-        })
-        .await
-    }
-
-    async fn set_clock(
-        &self,
-        request: Request<SetClockRequest>,
-    ) -> Result<Response<ClockStatusResponse>, Status> {
-        self.redirect_certified(&request).await?;
-        self.relay(request, |mut store, request| async move {
-            store.set_clock(request).await
+            store.list_ids(request).await
         })
         .await
     }

@@ -79,9 +79,7 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         | "/seqsvr.v1.Ids/RenewWorkers"
         | "/seqsvr.v1.Ids/ReleaseWorker" => (Unary, CALLERS),
         "/seqsvr.v1.Admin/ListNamespaces"
-        | "/seqsvr.v1.Admin/ListFamilies"
-        | "/seqsvr.v1.Admin/ListWorkers"
-        | "/seqsvr.v1.Admin/ClockStatus"
+        | "/seqsvr.v1.Admin/ListIds"
         | "/seqsvr.v1.Admin/ClusterStatus"
         | "/seqsvr.v1.Admin/NodeStatus" => (Unary, READERS),
         "/seqsvr.v1.Admin/MoveSlot" | "/seqsvr.v1.Admin/Drain" => {
@@ -89,12 +87,7 @@ pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
         }
         "/seqsvr.v1.Admin/CreateNamespace"
         | "/seqsvr.v1.Admin/AlterNamespace"
-        | "/seqsvr.v1.Admin/CreateFamily"
-        | "/seqsvr.v1.Admin/AlterFamily"
-        | "/seqsvr.v1.Admin/RaiseFamily"
-        | "/seqsvr.v1.Admin/RevokeWorker"
-        | "/seqsvr.v1.Admin/AcceptClock"
-        | "/seqsvr.v1.Admin/SetClock"
+        | "/seqsvr.v1.Admin/ChangeIds"
         | "/seqsvr.v1.Admin/AddMember"
         | "/seqsvr.v1.Admin/RemoveMember"
         | "/seqsvr.v1.Admin/TransferLeader" => (Unary, ADMINS),

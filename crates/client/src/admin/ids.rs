@@ -1,11 +1,9 @@
 //! Calls of operators about families of ids, their workers, and store time.
 
-use seqsvr_core::family::{
-    Family, FamilyChange, FamilyLimits, FamilySpec, TickStart, validate_family,
-};
+use seqsvr_core::family::{Family, FamilyChange, FamilyLimits, FamilySpec, validate_family};
 use seqsvr_core::ids::{FamilyId, WorkerId};
-use seqsvr_proto::v1::alter_family_request::SequenceStart;
-use seqsvr_proto::v1::{self, Reason};
+use seqsvr_proto::v1::change_ids_request::Change;
+use seqsvr_proto::v1::{self, AlterFamily, ChangeIdsRequest, IdsStatus, ListIdsRequest, Reason};
 
 use super::Admin;
 use crate::error::Error;
@@ -24,57 +22,35 @@ impl Admin {
             limits,
             version: 0,
         };
-        let request = v1::CreateFamilyRequest {
-            family: Some(v1::Family::from(&wire)),
-        };
-        decode_family(&self.send_request(request).await?)
+        let create = Change::Create(v1::Family::from(&wire));
+        decode_family(&self.change_ids("", create, false).await?)
     }
 
     /// Changes limits of a family. Holders see them at their next renewal.
     pub async fn alter_family(&self, name: &str, change: FamilyChange) -> Result<Family, Error> {
-        let sequence_start = change.sequence_start.map(|start| match start {
-            TickStart::Zero => SequenceStart::Zero(true),
-            TickStart::Random { below } => SequenceStart::RandomBelow(below),
-            TickStart::Carry => SequenceStart::Carry(true),
-        });
-        let request = v1::AlterFamilyRequest {
-            name: name.to_owned(),
-            window_ms: change.window_ms,
-            window_max_ms: change.window_max_ms,
-            ahead_ms: change.ahead_ms,
-            workers_per_holder: change.workers_per_holder,
-            frozen: change.frozen,
-            sequence_start,
-        };
-        decode_family(&self.send_request(request).await?)
+        let alter = Change::Alter(AlterFamily::from(&change));
+        decode_family(&self.change_ids(name, alter, false).await?)
     }
 
-    /// Returns all families with their floors, and store time.
-    pub async fn list_families(&self) -> Result<v1::ListFamiliesResponse, Error> {
-        self.send_request(v1::ListFamiliesRequest {}).await
+    /// Returns all families with their floors, and store time with the clocks that it follows.
+    pub async fn ids_status(&self) -> Result<IdsStatus, Error> {
+        self.send_request(ListIdsRequest::default()).await
     }
 
     /// Makes every later grant of a family begin at this tick or above. Returns the floor, which
     /// was higher already if it is above `tick`. More than the family's `ahead` in front of store
     /// time needs `force`.
     pub async fn raise_family(&self, name: &str, tick: u64, force: bool) -> Result<u64, Error> {
-        let request = v1::RaiseFamilyRequest {
-            name: name.to_owned(),
-            floor: tick,
-            force,
-        };
-        Ok(self.send_request(request).await?.floor)
+        let status = self.change_ids(name, Change::Raise(tick), force).await?;
+        let raised = status.families.first().ok_or_else(incompatible)?;
+        Ok(raised.floor)
     }
 
     /// Returns up to 1,000 workers of a family from this number on, by number.
-    pub async fn list_workers(
-        &self,
-        family: &str,
-        first: WorkerId,
-    ) -> Result<v1::ListWorkersResponse, Error> {
-        let request = v1::ListWorkersRequest {
+    pub async fn list_workers(&self, family: &str, first: WorkerId) -> Result<IdsStatus, Error> {
+        let request = ListIdsRequest {
             family: family.to_owned(),
-            first: first.0,
+            first_worker: Some(first.0),
         };
         self.send_request(request).await
     }
@@ -82,40 +58,46 @@ impl Admin {
     /// Takes a worker from its holder. Returns the Unix time in milliseconds up to which the
     /// holder may still make ids.
     pub async fn revoke_worker(&self, family: &str, worker: WorkerId) -> Result<u64, Error> {
-        let request = v1::RevokeWorkerRequest {
-            family: family.to_owned(),
-            worker: worker.0,
-            epoch: 0,
-        };
-        Ok(self.send_request(request).await?.until_ms)
-    }
-
-    /// Returns store time and the clocks that it follows.
-    pub async fn clock_status(&self) -> Result<v1::ClockStatusResponse, Error> {
-        self.send_request(v1::ClockStatusRequest {}).await
+        let status = self.change_ids(family, Change::Revoke(worker.0), false);
+        Ok(status.await?.revoked_until_ms)
     }
 
     /// Makes store time follow the clocks of the stores, also if they are suspect.
-    pub async fn accept_clock(&self) -> Result<v1::ClockStatusResponse, Error> {
-        self.send_request(v1::AcceptClockRequest {}).await
+    pub async fn accept_clock(&self) -> Result<IdsStatus, Error> {
+        let accept = Change::AcceptClock(true);
+        self.change_ids("", accept, false).await
     }
 
     /// Sets store time, also back. Without `force` it is rejected if a family would grant nothing
     /// until store time has passed it again.
-    pub async fn set_clock(
+    pub async fn set_clock(&self, unix_ms: u64, force: bool) -> Result<IdsStatus, Error> {
+        let set = Change::SetTimeMs(unix_ms);
+        self.change_ids("", set, force).await
+    }
+
+    async fn change_ids(
         &self,
-        unix_ms: u64,
+        family: &str,
+        change: Change,
         force: bool,
-    ) -> Result<v1::ClockStatusResponse, Error> {
-        self.send_request(v1::SetClockRequest { unix_ms, force })
-            .await
+    ) -> Result<IdsStatus, Error> {
+        let request = ChangeIdsRequest {
+            family: family.to_owned(),
+            force,
+            change: Some(change),
+        };
+        self.send_request(request).await
     }
 }
 
-/// Reads a family of a reply.
-fn decode_family(wire: &v1::Family) -> Result<Family, Error> {
-    Family::try_from(wire).map_err(|e| {
-        let text = format!("{e}; client and server versions are incompatible");
-        Error::new(tonic::Code::Internal, Reason::Invalid, text)
-    })
+/// Reads the one family of a reply.
+fn decode_family(status: &IdsStatus) -> Result<Family, Error> {
+    let family = status.families.first().and_then(|row| row.family.as_ref());
+    let read = family.and_then(|family| Family::try_from(family).ok());
+    read.ok_or_else(incompatible)
+}
+
+fn incompatible() -> Error {
+    let text = "the server sent no family that this version can read; client and server versions are incompatible";
+    Error::new(tonic::Code::Internal, Reason::Invalid, text)
 }

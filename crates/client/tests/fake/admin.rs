@@ -113,66 +113,17 @@ impl Admin for FakeAlloc {
         Err(unimplemented())
     }
 
-    async fn create_family(
+    async fn change_ids(
         &self,
-        _: Request<v1::CreateFamilyRequest>,
-    ) -> Result<Response<v1::Family>, Status> {
+        _: Request<v1::ChangeIdsRequest>,
+    ) -> Result<Response<v1::IdsStatus>, Status> {
         Err(unimplemented())
     }
 
-    async fn alter_family(
+    async fn list_ids(
         &self,
-        _: Request<v1::AlterFamilyRequest>,
-    ) -> Result<Response<v1::Family>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn list_families(
-        &self,
-        _: Request<v1::ListFamiliesRequest>,
-    ) -> Result<Response<v1::ListFamiliesResponse>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn raise_family(
-        &self,
-        _: Request<v1::RaiseFamilyRequest>,
-    ) -> Result<Response<v1::RaiseFamilyResponse>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn list_workers(
-        &self,
-        _: Request<v1::ListWorkersRequest>,
-    ) -> Result<Response<v1::ListWorkersResponse>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn revoke_worker(
-        &self,
-        _: Request<v1::RevokeWorkerRequest>,
-    ) -> Result<Response<v1::RevokeWorkerResponse>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn clock_status(
-        &self,
-        _: Request<v1::ClockStatusRequest>,
-    ) -> Result<Response<v1::ClockStatusResponse>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn accept_clock(
-        &self,
-        _: Request<v1::AcceptClockRequest>,
-    ) -> Result<Response<v1::ClockStatusResponse>, Status> {
-        Err(unimplemented())
-    }
-
-    async fn set_clock(
-        &self,
-        _: Request<v1::SetClockRequest>,
-    ) -> Result<Response<v1::ClockStatusResponse>, Status> {
+        _: Request<v1::ListIdsRequest>,
+    ) -> Result<Response<v1::IdsStatus>, Status> {
         Err(unimplemented())
     }
 

@@ -1,13 +1,15 @@
 //! Families of ids.
 
 use seqsvr_core::family::{
-    Family, FamilyLimits, FamilySpec, LanePolicy, TickStart, WorkerReuse, validate_family,
+    Family, FamilyChange, FamilyLimits, FamilySpec, LanePolicy, TickStart, WorkerReuse,
+    validate_family,
 };
 use seqsvr_core::ids::{FamilyId, WorkerId};
 use seqsvr_core::layout::TickScale;
 
 use super::DecodeError;
 use crate::v1;
+use crate::v1::alter_family::SequenceStart as NewStart;
 use crate::v1::family::SequenceStart;
 
 impl From<&Family> for v1::Family {
@@ -99,6 +101,40 @@ impl TryFrom<&v1::Family> for Family {
             limits,
             version: family.version,
         })
+    }
+}
+
+impl From<&FamilyChange> for v1::AlterFamily {
+    fn from(change: &FamilyChange) -> v1::AlterFamily {
+        v1::AlterFamily {
+            window_ms: change.window_ms,
+            window_max_ms: change.window_max_ms,
+            ahead_ms: change.ahead_ms,
+            workers_per_holder: change.workers_per_holder,
+            frozen: change.frozen,
+            sequence_start: change.sequence_start.map(|start| match start {
+                TickStart::Zero => NewStart::Zero(true),
+                TickStart::Random { below } => NewStart::RandomBelow(below),
+                TickStart::Carry => NewStart::Carry(true),
+            }),
+        }
+    }
+}
+
+impl From<&v1::AlterFamily> for FamilyChange {
+    fn from(alter: &v1::AlterFamily) -> FamilyChange {
+        FamilyChange {
+            window_ms: alter.window_ms,
+            window_max_ms: alter.window_max_ms,
+            ahead_ms: alter.ahead_ms,
+            workers_per_holder: alter.workers_per_holder,
+            frozen: alter.frozen,
+            sequence_start: alter.sequence_start.map(|start| match start {
+                NewStart::RandomBelow(below) => TickStart::Random { below },
+                NewStart::Carry(true) => TickStart::Carry,
+                NewStart::Carry(false) | NewStart::Zero(_) => TickStart::Zero,
+            }),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use seqsvr_proto::v1::{self, Reason, admin_server};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response};
 
-use super::{GrpcResult, StoreService, backup, clock, families, members, to_grpc_result};
+use super::{GrpcResult, StoreService, backup, families, members, to_grpc_result};
 use crate::context::StoreContext;
 use crate::metrics;
 use crate::rpc_errors;
@@ -98,67 +98,15 @@ impl admin_server::Admin for StoreService {
         to_grpc_result(backup::start_backup(&self.0).await)
     }
 
-    async fn create_family(
+    async fn change_ids(
         &self,
-        request: Request<v1::CreateFamilyRequest>,
-    ) -> GrpcResult<v1::Family> {
-        to_grpc_result(families::create_family(&self.0, request.into_inner()).await)
+        request: Request<v1::ChangeIdsRequest>,
+    ) -> GrpcResult<v1::IdsStatus> {
+        to_grpc_result(families::change_ids(&self.0, request.into_inner()).await)
     }
 
-    async fn alter_family(
-        &self,
-        request: Request<v1::AlterFamilyRequest>,
-    ) -> GrpcResult<v1::Family> {
-        to_grpc_result(families::alter_family(&self.0, request.into_inner()).await)
-    }
-
-    async fn list_families(
-        &self,
-        _: Request<v1::ListFamiliesRequest>,
-    ) -> GrpcResult<v1::ListFamiliesResponse> {
-        to_grpc_result(families::list_families(&self.0).await)
-    }
-
-    async fn raise_family(
-        &self,
-        request: Request<v1::RaiseFamilyRequest>,
-    ) -> GrpcResult<v1::RaiseFamilyResponse> {
-        to_grpc_result(families::raise_family(&self.0, request.into_inner()).await)
-    }
-
-    async fn list_workers(
-        &self,
-        request: Request<v1::ListWorkersRequest>,
-    ) -> GrpcResult<v1::ListWorkersResponse> {
-        to_grpc_result(families::list_workers(&self.0, request.into_inner()).await)
-    }
-
-    async fn revoke_worker(
-        &self,
-        request: Request<v1::RevokeWorkerRequest>,
-    ) -> GrpcResult<v1::RevokeWorkerResponse> {
-        to_grpc_result(families::revoke_worker(&self.0, request.into_inner()).await)
-    }
-
-    async fn clock_status(
-        &self,
-        _: Request<v1::ClockStatusRequest>,
-    ) -> GrpcResult<v1::ClockStatusResponse> {
-        to_grpc_result(clock::clock_status(&self.0).await)
-    }
-
-    async fn accept_clock(
-        &self,
-        _: Request<v1::AcceptClockRequest>,
-    ) -> GrpcResult<v1::ClockStatusResponse> {
-        to_grpc_result(clock::accept_clock(&self.0).await)
-    }
-
-    async fn set_clock(
-        &self,
-        request: Request<v1::SetClockRequest>,
-    ) -> GrpcResult<v1::ClockStatusResponse> {
-        to_grpc_result(clock::set_clock(&self.0, request.into_inner()).await)
+    async fn list_ids(&self, request: Request<v1::ListIdsRequest>) -> GrpcResult<v1::IdsStatus> {
+        to_grpc_result(families::list_ids(&self.0, request.into_inner()).await)
     }
 
     async fn node_status(

@@ -75,9 +75,7 @@ fn store_roles(path: &str) -> &'static [Role] {
         | "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ClusterStatus"
         | "/seqsvr.v1.Admin/NodeStatus"
-        | "/seqsvr.v1.Admin/ListFamilies"
-        | "/seqsvr.v1.Admin/ListWorkers"
-        | "/seqsvr.v1.Admin/ClockStatus" => &[Store, Alloc, Admin],
+        | "/seqsvr.v1.Admin/ListIds" => &[Store, Alloc, Admin],
         _ if path.starts_with("/seqsvr.v1.Raft/") => &[Store],
         _ if path.starts_with("/seqsvr.v1.Store/") => &[Alloc],
         _ if path.starts_with("/seqsvr.v1.Admin/") => &[Admin],
@@ -92,9 +90,7 @@ fn alloc_roles(path: &str) -> &'static [Role] {
         "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ClusterStatus"
         | "/seqsvr.v1.Admin/NodeStatus"
-        | "/seqsvr.v1.Admin/ListFamilies"
-        | "/seqsvr.v1.Admin/ListWorkers"
-        | "/seqsvr.v1.Admin/ClockStatus" => &[Store, Alloc, Admin],
+        | "/seqsvr.v1.Admin/ListIds" => &[Store, Alloc, Admin],
         _ if path.starts_with("/seqsvr.v1.Admin/") => &[Admin],
         _ if path.starts_with("/seqsvr.v1.Sequence/") => &[Client, Alloc, Admin],
         _ if path.starts_with("/seqsvr.v1.Ids/") => &[Client, Alloc, Admin],

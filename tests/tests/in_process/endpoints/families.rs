@@ -67,7 +67,7 @@ async fn families_are_made_listed_altered_and_raised() {
 
     // Store time follows the clock of this machine.
     let clock = wait_until("store time", TEST_TIMEOUT, async || {
-        let clock = admin.clock_status().await.unwrap();
+        let clock = admin.ids_status().await.unwrap();
         (clock.grants && clock.clocks.len() == 3).then_some(clock)
     })
     .await;
@@ -85,7 +85,7 @@ async fn families_are_made_listed_altered_and_raised() {
     let error = admin.raise_family("orders", far, false).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::RaiseAboveLimit, "{error}");
     assert_eq!(admin.raise_family("orders", far, true).await.unwrap(), far);
-    let listed = admin.list_families().await.unwrap();
+    let listed = admin.ids_status().await.unwrap();
     let [status] = &listed.families[..] else {
         panic!("{listed:?}")
     };

@@ -1,7 +1,7 @@
 //! `id clock`, `id clock accept`, `id clock back`.
 
 use seqsvr_core::layout::format_utc_ms;
-use seqsvr_proto::v1::ClockStatusResponse;
+use seqsvr_proto::v1::IdsStatus;
 use serde_json::{Value, json};
 
 use crate::cli::{self, ClockChange};
@@ -17,7 +17,7 @@ pub(crate) async fn run(args: cli::ClockArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&list.client)?;
     let admin = client.sdk.admin();
     let status = match &args.change {
-        None => admin.clock_status().await?,
+        None => admin.ids_status().await?,
         Some(ClockChange::Accept(_)) => admin.accept_clock().await?,
         Some(ClockChange::Back(back)) => admin.set_clock(back.to, back.force).await?,
     };
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: cli::ClockArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(status: &ClockStatusResponse) -> anyhow::Result<()> {
+fn print(status: &IdsStatus) -> anyhow::Result<()> {
     let time = match status.store_time_ms {
         0 => "not set yet".to_owned(),
         ms => format_utc_ms(ms),
@@ -57,7 +57,7 @@ fn print(status: &ClockStatusResponse) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn to_json(status: &ClockStatusResponse) -> Value {
+fn to_json(status: &IdsStatus) -> Value {
     let clocks = status.clocks.iter();
     let clocks = clocks.map(|clock| json!({ "store": clock.store, "offset_ms": clock.offset_ms }));
     json!({

@@ -5,7 +5,7 @@ use seqsvr_client::{
 };
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::presets::{IdScheme, find_preset};
-use seqsvr_proto::v1::{self, WorkerStatus};
+use seqsvr_proto::v1::{FamilyStatus, IdsStatus, WorkerStatus};
 use serde_json::{Value, json};
 
 use super::now;
@@ -86,9 +86,9 @@ pub(crate) async fn alter(args: cli::AlterFamilyArgs) -> anyhow::Result<()> {
 
 pub(crate) async fn list(args: cli::ListArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
-    let listed = client.sdk.admin().list_families().await?;
+    let listed = client.sdk.admin().ids_status().await?;
     for status in &listed.families {
-        let family = read_family(status.family.as_ref())?;
+        let family = read_family(status)?;
         match (args.json, status.floor) {
             (true, _) => stdout::print_json(family_json(&family, status))?,
             (false, 0) => stdout::print_line(family_line(&family))?,
@@ -106,7 +106,7 @@ pub(crate) async fn raise(args: cli::RaiseFamilyArgs) -> anyhow::Result<()> {
     let (admin, name) = (client.sdk.admin(), &args.name);
     // The answer has the family, and here no worker.
     let listed = admin.list_workers(name, WorkerId(u32::MAX)).await?;
-    let FamilySpec { layout, scale, .. } = read_family(listed.family.as_ref())?.spec;
+    let FamilySpec { layout, scale, .. } = one_family(&listed)?.spec;
     let tick = match (args.id, args.time) {
         (Some(id), _) => {
             let reading = IdScheme::new(layout, scale).read(id);
@@ -133,7 +133,7 @@ pub(crate) async fn print_workers(args: cli::WorkersArgs) -> anyhow::Result<()> 
     let (mut first, mut has_head) = (WorkerId(0), is_json);
     loop {
         let page = admin.list_workers(&args.name, first).await?;
-        let family = read_family(page.family.as_ref())?;
+        let family = one_family(&page)?;
         if !has_head {
             print_worker_row("worker", "epoch", "granted until", "left", "holder")?;
             has_head = true;
@@ -161,7 +161,12 @@ pub(crate) async fn revoke(args: cli::RevokeWorkerArgs) -> anyhow::Result<()> {
     ))?)
 }
 
-fn read_family(family: Option<&v1::Family>) -> anyhow::Result<Family> {
+fn one_family(status: &IdsStatus) -> anyhow::Result<Family> {
+    read_family(status.families.first().unwrap_or(&FamilyStatus::default()))
+}
+
+fn read_family(status: &FamilyStatus) -> anyhow::Result<Family> {
+    let family = status.family.as_ref();
     let read = family.and_then(|family| Family::try_from(family).ok());
     read.ok_or_else(|| {
         anyhow::anyhow!(
@@ -210,7 +215,7 @@ fn family_line(family: &Family) -> String {
         ("sticky", spec.sticky),
         ("each worker granted once", !is_reused),
         ("frozen", limits.frozen),
-        ("not ordered by time", !is_time_ordered(spec)),
+        ("not ordered by time", !spec.layout.is_ordered_by_time()),
     ] {
         if is_shown {
             line += "; ";
@@ -218,13 +223,6 @@ fn family_line(family: &Family) -> String {
         }
     }
     line
-}
-
-/// Returns whether nothing that differs between holders lies above the time.
-fn is_time_ordered(spec: &FamilySpec) -> bool {
-    let fields = spec.layout.fields_with_shifts();
-    let mut above = fields.take_while(|(field, _)| field.kind.name() != "time");
-    above.all(|(field, _)| field.kind.is_fixed() || field.bits == 0)
 }
 
 fn start_text(start: TickStart) -> String {
@@ -235,7 +233,7 @@ fn start_text(start: TickStart) -> String {
     }
 }
 
-fn family_json(family: &Family, status: &v1::FamilyStatus) -> Value {
+fn family_json(family: &Family, status: &FamilyStatus) -> Value {
     let Family {
         id, spec, limits, ..
     } = family;

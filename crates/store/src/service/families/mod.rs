@@ -1,73 +1,104 @@
-//! Requests of operators about families of ids and their workers.
+//! Requests of operators about families of ids, their workers, and store time.
 
 mod workers;
 
-use seqsvr_core::command::{Command, Reply};
-use seqsvr_core::family::{Family, FamilyChange, IdsCommand, TickStart, no_family_text};
-use seqsvr_core::ids::{WorkerEpoch, WorkerId, WorkerKey};
+use seqsvr_core::command::Command;
+use seqsvr_core::family::{Family, FamilyChange, IdsCommand, no_family_text};
+use seqsvr_core::ids::{FamilyId, WorkerId, WorkerKey};
 use seqsvr_core::state::{FamilyRow, State, WorkerRow};
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1::change_ids_request::Change;
 use seqsvr_proto::v1::{self, Reason};
 
 use crate::context::StoreContext;
 use crate::rpc_errors;
-use crate::service::clock::present_ms;
+use crate::service::clock::{check_set_time, clock_status};
+use crate::store_time::LeaderView;
 
 pub(super) use workers::serve_workers;
 
-/// Most workers of one page.
+/// Most workers of one answer.
 const WORKERS_PER_PAGE: usize = 1_000;
 
-pub(super) async fn create_family(
+pub(super) async fn list_ids(
     context: &StoreContext,
-    request: v1::CreateFamilyRequest,
-) -> Result<v1::Family, RpcError> {
-    let given = request.family.as_ref();
-    let given = given
-        .ok_or_else(|| rpc_errors::invalid_request("no family given: name the one to create"))?;
-    let Family { spec, limits, .. } = Family::try_from(given)?;
-    let name = spec.name.clone();
-    let command = Command::Ids(IdsCommand::CreateFamily { spec, limits });
-    match context.propose(command).await? {
-        Reply::Family(_) => with_family(context, &name, |row| v1::Family::from(&row.family)),
-        other => Err(rpc_errors::unexpected_reply(&other)),
-    }
+    request: v1::ListIdsRequest,
+) -> Result<v1::IdsStatus, RpcError> {
+    let view = confirmed_view(context).await?;
+    ids_status(context, &view, &request.family, request.first_worker)
 }
 
-pub(super) async fn alter_family(
+pub(super) async fn change_ids(
     context: &StoreContext,
-    request: v1::AlterFamilyRequest,
-) -> Result<v1::Family, RpcError> {
-    use v1::alter_family_request::SequenceStart;
-    let change = FamilyChange {
-        window_ms: request.window_ms,
-        window_max_ms: request.window_max_ms,
-        ahead_ms: request.ahead_ms,
-        workers_per_holder: request.workers_per_holder,
-        frozen: request.frozen,
-        sequence_start: request.sequence_start.map(|start| match start {
-            SequenceStart::RandomBelow(below) => TickStart::Random { below },
-            SequenceStart::Carry(true) => TickStart::Carry,
-            SequenceStart::Carry(false) | SequenceStart::Zero(_) => TickStart::Zero,
-        }),
+    request: v1::ChangeIdsRequest,
+) -> Result<v1::IdsStatus, RpcError> {
+    let view = confirmed_view(context).await?;
+    let (mut family, mut revoked_until_ms) = (request.family, 0);
+    let resets = view.time.resets;
+    let no_change = || rpc_errors::invalid_request("no change given: set one");
+    let command = match request.change.ok_or_else(no_change)? {
+        Change::Create(wire) => {
+            let Family { spec, limits, .. } = Family::try_from(&wire)?;
+            family = wire.name;
+            IdsCommand::CreateFamily { spec, limits }
+        }
+        Change::Alter(alter) => IdsCommand::AlterFamily {
+            id: family_id(context, &family)?,
+            change: FamilyChange::from(&alter),
+        },
+        Change::Raise(floor) => IdsCommand::RaiseFamily {
+            id: family_id(context, &family)?,
+            floor,
+            force: request.force,
+        },
+        Change::Revoke(worker) => {
+            let revoke = |state: &State| revocation(state, &family, WorkerId(worker));
+            let (command, until_ms) = context.node.with_state(revoke)?;
+            revoked_until_ms = until_ms;
+            command
+        }
+        Change::SetTimeMs(now_ms) => {
+            if !request.force {
+                check_set_time(context, &view, now_ms)?;
+            }
+            IdsCommand::SetTime { now_ms, resets }
+        }
+        Change::AcceptClock(_) => IdsCommand::AdvanceTime {
+            now_ms: context.store_time.accept(&view),
+            resets,
+        },
     };
-    context.confirm_leadership().await?;
-    let id = with_family(context, &request.name, |row| row.family.id)?;
-    context
-        .propose(Command::Ids(IdsCommand::AlterFamily { id, change }))
-        .await?;
-    with_family(context, &request.name, |row| v1::Family::from(&row.family))
+    context.propose(Command::Ids(command)).await?;
+    // Done, also if another store leads now.
+    let view = context.leader_view().unwrap_or(view);
+    Ok(v1::IdsStatus {
+        revoked_until_ms,
+        ..ids_status(context, &view, &family, None)?
+    })
 }
 
-pub(super) async fn list_families(
+fn ids_status(
     context: &StoreContext,
-) -> Result<v1::ListFamiliesResponse, RpcError> {
-    context.confirm_leadership().await?;
-    let store_time_ms = store_time_ms(context);
-    Ok(context.node.with_state(|state| v1::ListFamiliesResponse {
-        families: state.families().map(family_status).collect(),
-        store_time_ms,
-    }))
+    view: &LeaderView,
+    family: &str,
+    first_worker: Option<u32>,
+) -> Result<v1::IdsStatus, RpcError> {
+    let mut status = clock_status(context, view);
+    context.node.with_state(|state| {
+        if family.is_empty() {
+            status.families = state.families().map(family_status).collect();
+            return Ok(status);
+        }
+        let row = find_family(state, family)?;
+        status.families = vec![family_status(row)];
+        if let Some(first) = first_worker {
+            let mut page = state.workers(row.family.id, WorkerId(first));
+            let workers = page.by_ref().take(WORKERS_PER_PAGE);
+            status.workers = workers.map(worker_status).collect();
+            status.has_more = page.next().is_some();
+        }
+        Ok(status)
+    })
 }
 
 fn family_status(row: &FamilyRow) -> v1::FamilyStatus {
@@ -78,51 +109,7 @@ fn family_status(row: &FamilyRow) -> v1::FamilyStatus {
     }
 }
 
-pub(super) async fn raise_family(
-    context: &StoreContext,
-    request: v1::RaiseFamilyRequest,
-) -> Result<v1::RaiseFamilyResponse, RpcError> {
-    context.confirm_leadership().await?;
-    let id = with_family(context, &request.name, |row| row.family.id)?;
-    let command = IdsCommand::RaiseFamily {
-        id,
-        floor: request.floor,
-        force: request.force,
-    };
-    context.propose(Command::Ids(command)).await?;
-    let floor = with_family(context, &request.name, |row| row.floor)?;
-    Ok(v1::RaiseFamilyResponse { floor })
-}
-
-pub(super) async fn list_workers(
-    context: &StoreContext,
-    request: v1::ListWorkersRequest,
-) -> Result<v1::ListWorkersResponse, RpcError> {
-    context.confirm_leadership().await?;
-    let store_time_ms = store_time_ms(context);
-    context.node.with_state(|state| {
-        let row = find_family(state, &request.family)?;
-        let mut page = state.workers(row.family.id, WorkerId(request.first));
-        let workers: Vec<_> = page
-            .by_ref()
-            .take(WORKERS_PER_PAGE)
-            .map(|(worker, row)| worker_status(worker, row))
-            .collect();
-        Ok(v1::ListWorkersResponse {
-            workers,
-            has_more: page.next().is_some(),
-            family: Some(v1::Family::from(&row.family)),
-            store_time_ms,
-        })
-    })
-}
-
-fn store_time_ms(context: &StoreContext) -> u64 {
-    let view = context.leader_view();
-    view.map_or(0, |view| present_ms(context, &view))
-}
-
-fn worker_status(worker: WorkerId, row: &WorkerRow) -> v1::WorkerStatus {
+fn worker_status((worker, row): (WorkerId, &WorkerRow)) -> v1::WorkerStatus {
     v1::WorkerStatus {
         worker: worker.0,
         epoch: row.epoch.0,
@@ -135,47 +122,28 @@ fn worker_status(worker: WorkerId, row: &WorkerRow) -> v1::WorkerStatus {
     }
 }
 
-pub(super) async fn revoke_worker(
-    context: &StoreContext,
-    request: v1::RevokeWorkerRequest,
-) -> Result<v1::RevokeWorkerResponse, RpcError> {
-    context.confirm_leadership().await?;
-    let (worker, epoch, until_ms) = context.node.with_state(|state| {
-        let row = find_family(state, &request.family)?;
-        let key = WorkerKey {
-            family: row.family.id,
-            worker: WorkerId(request.worker),
-        };
-        let held = state.worker(key).filter(|worker| worker.is_held);
-        let held = held.ok_or_else(|| not_held(&row.family, key.worker))?;
-        let epoch = match request.epoch {
-            0 => held.epoch,
-            epoch => WorkerEpoch(epoch),
-        };
-        let until_ms = row.family.spec.scale.unix_ms_of(held.until());
-        Ok::<_, RpcError>((key, epoch, until_ms))
+/// Returns the command that revokes a worker, and the time until which its holder may make ids.
+fn revocation(state: &State, name: &str, number: WorkerId) -> Result<(IdsCommand, u64), RpcError> {
+    let family = &find_family(state, name)?.family;
+    let worker = WorkerKey {
+        family: family.id,
+        worker: number,
+    };
+    let held = state.worker(worker).filter(|row| row.is_held);
+    let row = held.ok_or_else(|| {
+        let text = format!(
+            "worker {number} of family {name:?} is not held: `seqsvr id workers {name}` shows those that are"
+        );
+        RpcError::new(Reason::StaleWorker, text)
     })?;
-    let command = IdsCommand::RevokeWorker { worker, epoch };
-    context.propose(Command::Ids(command)).await?;
-    Ok(v1::RevokeWorkerResponse { until_ms })
+    let epoch = row.epoch;
+    let until_ms = family.spec.scale.unix_ms_of(row.until());
+    Ok((IdsCommand::RevokeWorker { worker, epoch }, until_ms))
 }
 
-fn not_held(family: &Family, worker: WorkerId) -> RpcError {
-    let name = &family.spec.name;
-    let text = format!(
-        "worker {worker} of family {name:?} is not held: `seqsvr id workers {name}` shows those that are"
-    );
-    RpcError::new(Reason::StaleWorker, text)
-}
-
-fn with_family<T>(
-    context: &StoreContext,
-    name: &str,
-    read: impl FnOnce(&FamilyRow) -> T,
-) -> Result<T, RpcError> {
-    context
-        .node
-        .with_state(|state| find_family(state, name).map(read))
+fn family_id(context: &StoreContext, name: &str) -> Result<FamilyId, RpcError> {
+    let id = |state: &State| find_family(state, name).map(|row| row.family.id);
+    context.node.with_state(id)
 }
 
 /// Returns the family of this name.
@@ -184,4 +152,10 @@ pub(super) fn find_family<'a>(state: &'a State, name: &str) -> Result<&'a Family
         let names = state.families().map(|row| row.family.spec.name.as_str());
         RpcError::new(Reason::FamilyNotFound, no_family_text(name, names))
     })
+}
+
+async fn confirmed_view(context: &StoreContext) -> Result<LeaderView, RpcError> {
+    context.confirm_leadership().await?;
+    let view = context.leader_view();
+    view.ok_or_else(|| rpc_errors::not_leader(context.leader_address()))
 }
