@@ -30,9 +30,7 @@ pub use ids::{FamilyHandle, LocalIds, LocalOptions};
 pub use namespace_handle::NamespaceHandle;
 pub use options::ClientOptions;
 pub use raise_to_call::RaiseToCall;
-pub use seqsvr_core::family::{
-    Family, FamilyChange, FamilyLimits, FamilySpec, LanePolicy, TickStart, WorkerReuse,
-};
+pub use seqsvr_core::family::{Family, FamilyChange, FamilyLimits, FamilySpec, TickStart};
 pub use seqsvr_core::geometry::Geometry;
 pub use seqsvr_core::ids::WorkerId;
 pub use seqsvr_core::namespace::{Namespace, NamespaceChange, NamespaceLimits, NamespaceSpec};

@@ -1,9 +1,6 @@
 //! What holds for every family.
 
-use super::{
-    FamilyLimits, FamilySpec, HOLDER_NAME_MAX, LanePolicy, RESERVED_RANGES_MAX, TickStart,
-    WINDOW_MS, WorkerReuse,
-};
+use super::{FamilyLimits, FamilySpec, HOLDER_NAME_MAX, RESERVED_RANGES_MAX, TickStart, WINDOW_MS};
 use crate::ids::WorkerId;
 use crate::namespace::validate_name;
 
@@ -42,12 +39,10 @@ pub fn validate_family(spec: &FamilySpec, limits: &FamilyLimits) -> Result<(), S
         format!("seq-min must be at most seq-max ({seq_max}), not {seq_min}")
     })?;
     check_workers(spec)?;
-    ensure(
-        spec.lane_policy == LanePolicy::Reuse || spec.lanes() > 1,
-        || "lanes are used once only in a layout with lanes: add a field such as lane:2".to_owned(),
-    )?;
-    let keeps_none = spec.reuse == WorkerReuse::Never && spec.sticky;
-    ensure(!keeps_none, || {
+    ensure(!spec.lanes_once || spec.lanes() > 1, || {
+        "lanes are used once only in a layout with lanes: add a field such as lane:2".to_owned()
+    })?;
+    ensure(!spec.reuse_never || !spec.sticky, || {
         "a sticky family grants a worker to its last holder again: it cannot have --reuse never"
             .to_owned()
     })?;

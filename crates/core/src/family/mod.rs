@@ -63,34 +63,18 @@ pub struct FamilySpec {
     pub last_worker: WorkerId,
     /// Workers that are never granted, as ascending ranges (first, last).
     pub reserved: Vec<(WorkerId, WorkerId)>,
-    /// How lanes are used; of no effect in a layout without lanes.
-    pub lane_policy: LanePolicy,
-    /// Whether a worker number is used again.
-    pub reuse: WorkerReuse,
+    /// Whether lanes count set-backs of store time, each used for one. Otherwise they are
+    /// timelines: one is used again where it ended, once its ticks have passed.
+    pub lanes_once: bool,
+    /// Whether each worker is granted once, and never again. Otherwise the one whose ticks passed
+    /// first is granted first.
+    pub reuse_never: bool,
     /// Whether a holder gets the worker back that it had under its name.
     pub sticky: bool,
     /// Least number within a tick.
     pub seq_min: u32,
     /// Greatest number within a tick.
     pub seq_max: u32,
-}
-
-/// What happens to a lane once store time was set back below its ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LanePolicy {
-    /// Lanes are timelines: one is used again where it ended, once its ticks have passed.
-    Reuse,
-    /// Lanes count set-backs: each is used once.
-    Once,
-}
-
-/// Whether worker numbers are granted again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WorkerReuse {
-    /// The number whose ticks passed first is granted first.
-    Oldest,
-    /// Each number is granted once, and never again.
-    Never,
 }
 
 /// Limits of a family.
@@ -153,8 +137,8 @@ impl Family {
             ("dc", a.dc == b.dc),
             ("workers", workers(a) == workers(b)),
             ("reserve", a.reserved == b.reserved),
-            ("lanes", a.lane_policy == b.lane_policy),
-            ("reuse", a.reuse == b.reuse),
+            ("lanes", a.lanes_once == b.lanes_once),
+            ("reuse", a.reuse_never == b.reuse_never),
             ("sticky", a.sticky == b.sticky),
             ("numbers of a tick", numbers(a) == numbers(b)),
             ("window", c.window_ms == d.window_ms),
@@ -209,8 +193,8 @@ impl FamilySpec {
             first_worker: WorkerId(0),
             last_worker: WorkerId(greatest("worker")),
             reserved: Vec::new(),
-            lane_policy: LanePolicy::Reuse,
-            reuse: WorkerReuse::Oldest,
+            lanes_once: false,
+            reuse_never: false,
             sticky: false,
             seq_min: 0,
             seq_max: greatest("seq"),

@@ -63,12 +63,12 @@ fn family_that_cannot_work_is_rejected() {
             "leave at least one",
         ),
         (
-            changed(|s| s.lane_policy = LanePolicy::Once),
+            changed(|s| s.lanes_once = true),
             limits,
             "a layout with lanes",
         ),
         (
-            changed(|s| (s.sticky, s.reuse) = (true, WorkerReuse::Never)),
+            changed(|s| (s.sticky, s.reuse_never) = (true, true)),
             limits,
             "cannot have --reuse never",
         ),

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use seqsvr_core::command::{Batch, Command, CommandRejection, Reply};
 use seqsvr_core::family::{
-    AcquireWorker, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection, LanePolicy,
-    WorkerGrant, WorkerReuse,
+    AcquireWorker, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection, WorkerGrant,
 };
 use seqsvr_core::ids::{ClusterId, FamilyId, Nonce, WorkerEpoch, WorkerId, WorkerKey};
 use seqsvr_core::layout::TickScale;
@@ -69,7 +68,7 @@ impl IdWorld {
             ..spec("plain", "0:1,time:20,worker:2,seq:2")
         };
         let once = FamilySpec {
-            lane_policy: LanePolicy::Once,
+            lanes_once: true,
             ..spec("rollbacks", "0:1,time:20,lane:1,worker:1,seq:2")
         };
         let sticky = FamilySpec {
@@ -77,7 +76,7 @@ impl IdWorld {
             ..spec("sticky", "0:1,time:20,worker:2,seq:2")
         };
         let never = FamilySpec {
-            reuse: WorkerReuse::Never,
+            reuse_never: true,
             ..spec("never", "0:1,time:20,worker:3,seq:2")
         };
         let timelines = spec("timelines", "0:1,time:20,lane:2,worker:1,seq:2");

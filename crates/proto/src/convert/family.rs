@@ -1,8 +1,7 @@
 //! Families of ids.
 
 use seqsvr_core::family::{
-    Family, FamilyChange, FamilyLimits, FamilySpec, LanePolicy, TickStart, WorkerReuse,
-    validate_family,
+    Family, FamilyChange, FamilyLimits, FamilySpec, TickStart, validate_family,
 };
 use seqsvr_core::ids::{FamilyId, WorkerId};
 use seqsvr_core::layout::TickScale;
@@ -33,8 +32,8 @@ impl From<&Family> for v1::Family {
             reserved: reserved
                 .flat_map(|(first, last)| [first.0, last.0])
                 .collect(),
-            lanes_once: spec.lane_policy == LanePolicy::Once,
-            reuse_never: spec.reuse == WorkerReuse::Never,
+            lanes_once: spec.lanes_once,
+            reuse_never: spec.reuse_never,
             sticky: spec.sticky,
             seq_min: spec.seq_min,
             seq_max: spec.seq_max,
@@ -70,14 +69,8 @@ impl TryFrom<&v1::Family> for Family {
             first_worker: WorkerId(family.first_worker),
             last_worker: WorkerId(family.last_worker),
             reserved: pairs.iter().map(range).collect(),
-            lane_policy: match family.lanes_once {
-                true => LanePolicy::Once,
-                false => LanePolicy::Reuse,
-            },
-            reuse: match family.reuse_never {
-                true => WorkerReuse::Never,
-                false => WorkerReuse::Oldest,
-            },
+            lanes_once: family.lanes_once,
+            reuse_never: family.reuse_never,
             sticky: family.sticky,
             seq_min: family.seq_min,
             seq_max: family.seq_max,
@@ -157,8 +150,8 @@ mod tests {
         spec.first_worker = WorkerId(2);
         spec.last_worker = WorkerId(99);
         spec.reserved = vec![(WorkerId(7), WorkerId(8)), (WorkerId(20), WorkerId(20))];
-        spec.lane_policy = LanePolicy::Once;
-        spec.reuse = WorkerReuse::Never;
+        spec.lanes_once = true;
+        spec.reuse_never = true;
         (spec.seq_min, spec.seq_max) = (5, 200);
         let limits = FamilyLimits {
             window_ms: 20_000,

@@ -31,8 +31,7 @@ pub(crate) use config::{CheckConfigArgs, ConfigCommand};
 pub(crate) use http::StoreHttpArgs;
 pub(crate) use ids::{
     AlterFamilyArgs, ClockArgs, ClockChange, CreateFamilyArgs, DecodeArgs, IdCommand, IdStatsArgs,
-    LanesFlag, NewIdArgs, NextIdsArgs, OpaqueArgs, PolicyFlag, RaiseFamilyArgs, ReuseFlag,
-    RevokeWorkerArgs, WorkersArgs,
+    NewIdArgs, NextIdsArgs, OpaqueArgs, PolicyFlag, RaiseFamilyArgs, RevokeWorkerArgs, WorkersArgs,
 };
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};

@@ -24,8 +24,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Most time that the state's lags behind store time, so that a cluster that was off is noticed.
 const RECORD_INTERVAL_MS: u64 = 3_600_000;
 
-/// Channels to the other stores, with the address of each.
-type Channels = BTreeMap<u64, (String, StoreClient<Channel>)>;
+/// The other stores that vote, each with a channel.
+type Channels = BTreeMap<(u64, String), StoreClient<Channel>>;
 
 /// Requests until the store stops.
 pub(crate) async fn run(context: Arc<StoreContext>) {
@@ -61,21 +61,16 @@ pub(crate) async fn run(context: Arc<StoreContext>) {
 async fn request_clocks(context: &StoreContext, view: &LeaderView, channels: &mut Channels) {
     let mut members = context.node.members();
     members.retain(|member| member.id != view.own_id && member.is_voter);
-    channels.retain(|id, (address, _)| {
-        let is_member = |member: &seqsvr_raft::GroupMember| member.id == *id;
-        members
-            .iter()
-            .any(|m| is_member(m) && m.address == *address)
+    let others = members.into_iter().filter_map(|member| {
+        let key = (member.id, member.address);
+        let channel = match channels.remove(&key) {
+            Some(known) => known,
+            None => StoreClient::new(context.node.new_channel(&key.1).ok()?),
+        };
+        Some((key, channel))
     });
-    for member in &members {
-        if !channels.contains_key(&member.id)
-            && let Ok(channel) = context.node.new_channel(&member.address)
-        {
-            let store = StoreClient::new(channel);
-            channels.insert(member.id, (member.address.clone(), store));
-        }
-    }
-    let requests = channels.iter_mut().map(async |(id, (_, store))| {
+    *channels = others.collect();
+    let requests = channels.iter_mut().map(async |((id, _), store)| {
         let before = context.store_time.read_clock().boot_ns;
         let answer = timeout(REQUEST_TIMEOUT, store.clock(ClockRequest {})).await;
         // A store that does not answer is not counted; the agreement needs a majority.

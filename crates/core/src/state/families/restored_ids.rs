@@ -2,7 +2,6 @@
 
 use super::super::restore::{RestoreError, RestoreMargin, RestoreMargins};
 use super::super::{FamilyRow, State, WorkerRow};
-use crate::family::WorkerReuse;
 use crate::ids::{WorkerEpoch, WorkerId, WorkerKey};
 use crate::layout::TickScale;
 
@@ -41,7 +40,7 @@ impl State {
             new.families.insert(id, lifted);
             // A number that is never granted again needs no row.
             let workers = self.workers(id, WorkerId(0));
-            let workers = workers.filter(|_| spec.reuse == WorkerReuse::Oldest);
+            let workers = workers.filter(|_| !spec.reuse_never);
             for (worker, row) in workers {
                 let key = WorkerKey { family: id, worker };
                 new.workers

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 
 use super::super::{FamilyRow, State, WorkerRow};
 use crate::command::CommandRejection;
-use crate::family::{AcquireWorker, FamilySpec, IdsRejection, LanePolicy, WorkerReuse};
+use crate::family::{AcquireWorker, FamilySpec, IdsRejection};
 use crate::ids::{WorkerId, WorkerKey};
 
 /// Most free workers that are examined for one with another lane. If none of these has one, the
@@ -44,7 +44,7 @@ impl State {
             };
         }
         let fresh = (row.next_fresh <= spec.last_worker).then_some(row.next_fresh);
-        if spec.reuse == WorkerReuse::Never {
+        if spec.reuse_never {
             return fresh.ok_or_else(|| self.no_worker(row, None));
         }
         let first = |is_held| self.workers.by_until(id, is_held).next();
@@ -102,7 +102,7 @@ impl State {
                 spec.name
             ));
         }
-        if spec.reuse == WorkerReuse::Never {
+        if spec.reuse_never {
             return invalid(format!(
                 "family {:?} never uses a worker again: acquire one without claiming a number",
                 spec.name
@@ -167,12 +167,10 @@ impl State {
 /// time.
 pub(super) fn other_lane(spec: &FamilySpec, row: &WorkerRow, now: u64) -> Option<usize> {
     let present = row.lane as usize;
-    match spec.lane_policy {
-        LanePolicy::Once => Some(present + 1).filter(|lane| *lane < spec.lanes()),
-        LanePolicy::Reuse => {
-            let passed = |lane: &usize| *lane != present && row.until_of(*lane) <= now;
-            let lanes = (0..spec.lanes()).filter(passed);
-            lanes.min_by_key(|lane| row.until_of(*lane))
-        }
+    if spec.lanes_once {
+        return Some(present + 1).filter(|lane| *lane < spec.lanes());
     }
+    let passed = |lane: &usize| *lane != present && row.until_of(*lane) <= now;
+    let lanes = (0..spec.lanes()).filter(passed);
+    lanes.min_by_key(|lane| row.until_of(*lane))
 }

@@ -29,9 +29,7 @@ use super::super::apply::CommandOutcome;
 use super::super::{FamilyRow, RowKey, State, WorkerRow};
 use super::worker_choice::other_lane;
 use crate::command::{CommandRejection, Reply};
-use crate::family::{
-    AcquireWorker, IdsRejection, LanePolicy, WorkerGrant, WorkerReuse, validate_holder,
-};
+use crate::family::{AcquireWorker, IdsRejection, WorkerGrant, validate_holder};
 use crate::ids::{Nonce, WorkerEpoch, WorkerId, WorkerKey};
 
 /// Most workers that one acquisition gives up for good, of a family that grants each number once.
@@ -193,7 +191,7 @@ impl State {
     ) -> CommandOutcome {
         let nonce = used.map(|(_, nonce)| nonce);
         let (family, row) = self.held_worker(key, epoch, nonce)?;
-        if family.family.spec.reuse == WorkerReuse::Never {
+        if family.family.spec.reuse_never {
             self.workers.remove(&key);
             touched.insert(RowKey::Worker(key));
             return Ok(Reply::Done);
@@ -212,7 +210,7 @@ impl State {
     /// Gives up numbers whose grants have passed, of a family that grants each number once: no
     /// other holder gets their ticks, so they need not be known.
     fn give_up_passed(&mut self, family: &FamilyRow, now: u64, touched: &mut BTreeSet<RowKey>) {
-        if family.family.spec.reuse != WorkerReuse::Never {
+        if !family.family.spec.reuse_never {
             return;
         }
         let family = family.family.id;
@@ -299,7 +297,7 @@ impl State {
         let free_ms = spec.scale.unix_ms_of(from.saturating_sub(ahead));
         let wait_ms = free_ms.saturating_sub(now_ms);
         let lanes = spec.lanes() as u32;
-        let is_last = lanes > 1 && spec.lane_policy == LanePolicy::Once && row.lane + 1 == lanes;
+        let is_last = lanes > 1 && spec.lanes_once && row.lane + 1 == lanes;
         let rejection = match is_last {
             true => IdsRejection::LanesUsedUp {
                 worker,
@@ -320,10 +318,10 @@ impl State {
 fn fresh_row(family: &FamilyRow, request: &AcquireWorker) -> WorkerRow {
     let spec = &family.family.spec;
     let lanes = spec.lanes();
-    let lane = match spec.lane_policy {
+    let lane = match spec.lanes_once {
         // Any lane will do: the nonce is random.
-        LanePolicy::Reuse => (request.nonce.0 % lanes as u128) as u32,
-        LanePolicy::Once => 0,
+        false => (request.nonce.0 % lanes as u128) as u32,
+        true => 0,
     };
     WorkerRow {
         epoch: family.epoch_floor,

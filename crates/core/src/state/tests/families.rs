@@ -3,7 +3,7 @@
 use super::*;
 use crate::family::{
     AcquireWorker, FAMILIES_MAX, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
-    LanePolicy, WorkerGrant, WorkerReuse,
+    WorkerGrant,
 };
 use crate::ids::{FamilyId, WorkerEpoch, WorkerId, WorkerKey};
 use crate::layout::TickScale;
@@ -253,7 +253,7 @@ fn sticky_holder_gets_its_own_number_back() {
 #[test]
 fn number_of_a_family_that_reuses_none_is_granted_once() {
     let spec = FamilySpec {
-        reuse: WorkerReuse::Never,
+        reuse_never: true,
         ..spec("0:1,time:41,worker:1,seq:12")
     };
     let mut state = cluster_of(spec);
@@ -320,7 +320,7 @@ fn lanes_continue_at_once_after_a_set_back() {
 #[test]
 fn lane_that_counts_a_set_back_never_returns() {
     let once = FamilySpec {
-        lane_policy: LanePolicy::Once,
+        lanes_once: true,
         ..spec("0:1,time:39,lane:1,worker:0,seq:12")
     };
     let mut state = cluster_of(once);

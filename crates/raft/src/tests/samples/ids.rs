@@ -1,8 +1,7 @@
 //! Samples of families, workers and store time.
 
 use seqsvr_core::family::{
-    AcquireWorker, Family, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, LanePolicy,
-    TickStart, WorkerReuse,
+    AcquireWorker, Family, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, TickStart,
 };
 use seqsvr_core::ids::{FamilyId, Nonce, WorkerEpoch, WorkerId, WorkerKey};
 use seqsvr_core::layout::TickScale;
@@ -28,8 +27,8 @@ fn spec() -> FamilySpec {
         first_worker: WorkerId(1),
         last_worker: WorkerId(100),
         reserved: vec![(WorkerId(2), WorkerId(4)), (WorkerId(99), WorkerId(99))],
-        lane_policy: LanePolicy::Once,
-        reuse: WorkerReuse::Oldest,
+        lanes_once: true,
+        reuse_never: false,
         sticky: true,
         seq_min: 5,
         seq_max: 2_000,
@@ -48,13 +47,13 @@ fn limits() -> FamilyLimits {
 pub(super) fn id_commands() -> Vec<(&'static str, IdsCommand)> {
     samples! { IdsCommand;
         "create-family":
-            IdsCommand::CreateFamily { spec: FamilySpec { reuse: WorkerReuse::Oldest, .. }, .. } =>
+            IdsCommand::CreateFamily { spec: FamilySpec { reuse_never: false, .. }, .. } =>
             IdsCommand::CreateFamily { spec: spec(), limits: limits() };
         "create-family-never":
-            IdsCommand::CreateFamily { spec: FamilySpec { reuse: WorkerReuse::Never, .. }, .. } =>
+            IdsCommand::CreateFamily { spec: FamilySpec { reuse_never: true, .. }, .. } =>
             IdsCommand::CreateFamily {
                 spec: FamilySpec {
-                    reuse: WorkerReuse::Never,
+                    reuse_never: true,
                     sticky: false,
                     ..spec()
                 },

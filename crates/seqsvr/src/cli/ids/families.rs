@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use seqsvr_core::family::{FamilyChange, TickStart};
 use seqsvr_ids::text::parse_epoch;
 
@@ -36,12 +36,15 @@ pub(crate) struct CreateFamilyArgs {
     pub(crate) reserve: Vec<(u32, u32)>,
     /// Use of lanes after store time was set back.
     ///
+    /// reuse: one is used again once its ticks have passed; once: each is used for one set-back.
     /// Default: reuse; once with the preset rollbacks.
-    #[arg(long, value_enum)]
-    pub(crate) lanes: Option<LanesFlag>,
+    #[arg(long, value_parser = ["reuse", "once"])]
+    pub(crate) lanes: Option<String>,
     /// Whether a worker is granted again.
-    #[arg(long, value_enum, default_value_t = ReuseFlag::Oldest)]
-    pub(crate) reuse: ReuseFlag,
+    ///
+    /// oldest: the one whose ticks passed first is granted first; never: each is granted once.
+    #[arg(long, default_value = "oldest", value_parser = ["oldest", "never"])]
+    pub(crate) reuse: String,
     /// Grant a holder the worker that it had under its name before.
     #[arg(long)]
     pub(crate) sticky: bool,
@@ -101,24 +104,6 @@ impl FamilyLimitArgs {
             frozen: None,
         }
     }
-}
-
-/// Use of lanes.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum LanesFlag {
-    /// Again, once their ticks have passed
-    Reuse,
-    /// One for each set-back
-    Once,
-}
-
-/// Use of worker numbers.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum ReuseFlag {
-    /// The one whose ticks passed first is granted first
-    Oldest,
-    /// Each is granted once
-    Never,
 }
 
 #[derive(Args)]

@@ -11,8 +11,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use seqsvr_ids::text::IdForm;
 
 pub(crate) use families::{
-    AlterFamilyArgs, ClockArgs, ClockChange, CreateFamilyArgs, LanesFlag, RaiseFamilyArgs,
-    ReuseFlag, RevokeWorkerArgs, WorkersArgs,
+    AlterFamilyArgs, ClockArgs, ClockChange, CreateFamilyArgs, RaiseFamilyArgs, RevokeWorkerArgs,
+    WorkersArgs,
 };
 pub(crate) use new::{NewIdArgs, PolicyFlag};
 pub(crate) use next::NextIdsArgs;

@@ -1,15 +1,13 @@
 //! `id create|list|alter|raise-to|workers|revoke`.
 
-use seqsvr_client::{
-    Family, FamilyLimits, FamilySpec, LanePolicy, TickStart, WorkerId, WorkerReuse,
-};
+use seqsvr_client::{Family, FamilyLimits, FamilySpec, TickStart, WorkerId};
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::presets::{IdScheme, find_preset};
 use seqsvr_proto::v1::{FamilyStatus, IdsStatus, WorkerStatus};
 use serde_json::{Value, json};
 
 use super::now;
-use crate::cli::{self, LanesFlag, ReuseFlag};
+use crate::cli;
 use crate::commands::cli_client::CliClient;
 use crate::output::exit_code::BadInput;
 use crate::output::stdout;
@@ -41,15 +39,11 @@ fn build_spec(args: &cli::CreateFamilyArgs) -> anyhow::Result<FamilySpec> {
     }
     spec.reserved = args.reserve.iter().copied().map(range).collect();
     spec.reserved.sort_unstable();
-    spec.lane_policy = match args.lanes {
-        Some(LanesFlag::Once) => LanePolicy::Once,
-        None if preset.name == "rollbacks" => LanePolicy::Once,
-        _ => LanePolicy::Reuse,
+    spec.lanes_once = match &args.lanes {
+        Some(lanes) => lanes == "once",
+        None => preset.name == "rollbacks",
     };
-    spec.reuse = match args.reuse {
-        ReuseFlag::Oldest => WorkerReuse::Oldest,
-        ReuseFlag::Never => WorkerReuse::Never,
-    };
+    spec.reuse_never = args.reuse == "never";
     spec.sticky = args.sticky;
     Ok(spec)
 }
@@ -201,19 +195,19 @@ fn family_line(family: &Family) -> String {
         line += &format!("; dc {}", spec.dc);
     }
     if spec.lanes() > 1 {
-        let policy = match spec.lane_policy {
-            LanePolicy::Reuse => "",
-            LanePolicy::Once => ", each used once",
+        let policy = if spec.lanes_once {
+            ", each used once"
+        } else {
+            ""
         };
         line += &format!("; {} lanes{policy}", spec.lanes());
     }
     if limits.sequence_start != TickStart::Zero {
         line += &format!("; seq-start {}", start_text(limits.sequence_start));
     }
-    let is_reused = spec.reuse == WorkerReuse::Oldest;
     for (word, is_shown) in [
         ("sticky", spec.sticky),
-        ("each worker granted once", !is_reused),
+        ("each worker granted once", spec.reuse_never),
         ("frozen", limits.frozen),
         ("not ordered by time", !spec.layout.is_ordered_by_time()),
     ] {
@@ -245,8 +239,8 @@ fn family_json(family: &Family, status: &FamilyStatus) -> Value {
         "first_worker": spec.first_worker.0, "last_worker": spec.last_worker.0,
         "reserved": reserved.collect::<Vec<_>>(), "workers": spec.worker_count(),
         "ids_per_tick": spec.capacity(), "lanes": spec.lanes(),
-        "lanes_once": spec.lane_policy == LanePolicy::Once,
-        "reuse": spec.reuse == WorkerReuse::Oldest, "sticky": spec.sticky,
+        "lanes_once": spec.lanes_once,
+        "reuse": !spec.reuse_never, "sticky": spec.sticky,
         "window_ms": limits.window_ms, "window_max_ms": limits.window_max_ms,
         "ahead_ms": limits.ahead_ms, "seq_start": start_text(limits.sequence_start),
         "workers_per_holder": limits.workers_per_holder, "frozen": limits.frozen,

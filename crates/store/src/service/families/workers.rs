@@ -10,11 +10,8 @@
 //! renewal is absolute; a release that was applied finds its epoch over and gets STALE_WORKER,
 //! which its sender takes for done.
 
-use std::collections::BTreeMap;
-
 use seqsvr_core::command::{Command, Reply};
-use seqsvr_core::family::WorkerGrant;
-use seqsvr_core::ids::FamilyId;
+use seqsvr_core::state::State;
 use seqsvr_proto::convert::worker_command_from;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::WORKER_COMMANDS_MAX;
@@ -63,12 +60,10 @@ pub(in crate::service) async fn serve_workers(
     }
     let (mut accepted, mut errors) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for command in commands {
-        let checked = command.and_then(|command| {
-            context.check_level(&command)?;
-            match needs_time(&command) {
-                true => time.clone().map(|()| command),
-                false => Ok(command),
-            }
+        // A family that was found shows that the cluster has the level of families.
+        let checked = command.and_then(|command| match needs_time(&command) {
+            true => time.clone().map(|()| command),
+            false => Ok(command),
         });
         errors.push(checked.map(|command| accepted.push(command)).err());
     }
@@ -79,10 +74,10 @@ pub(in crate::service) async fn serve_workers(
             replies.map_err(rpc_errors::from_proposal_error)?
         }
     };
-    let (mut replies, mut families) = (replies.into_iter(), BTreeMap::new());
+    let mut replies = replies.into_iter();
     let outcomes = errors.into_iter().filter_map(|error| match error {
         Some(error) => Some(Err(error)),
-        None => Some(outcome_of(context, replies.next()?, &mut families)),
+        None => Some(outcome_of(context, replies.next()?)),
     });
     let results = outcomes.enumerate().map(|(index, outcome)| {
         let outcome = outcome.unwrap_or_else(|e| Outcome::Error(e.to_item_error(index)));
@@ -96,59 +91,36 @@ pub(in crate::service) async fn serve_workers(
     })
 }
 
-/// Returns the commands with the ids of their families, each looked up once.
+/// Returns the commands with the ids of their families.
 fn read_commands(
     context: &StoreContext,
     commands: &[v1::WorkerCommand],
 ) -> Vec<Result<Command, RpcError>> {
-    let mut known: BTreeMap<String, Result<FamilyId, RpcError>> = BTreeMap::new();
     context.node.with_state(|state| {
-        let mut family_id = |name: &str| {
-            if let Some(found) = known.get(name) {
-                return found.clone();
-            }
-            let found = find_family(state, name).map(|row| row.family.id);
-            known.insert(name.to_owned(), found.clone());
-            found
-        };
-        let read = |command| worker_command_from(command, &mut family_id).map(Command::Ids);
+        let id = |name: &str| find_family(state, name).map(|row| row.family.id);
+        let read = |command| worker_command_from(command, id).map(Command::Ids);
         commands.iter().map(read).collect()
     })
 }
 
-/// Returns the outcome of a command. Grants carry the limits of their family as they are now; each
-/// family is read once.
-fn outcome_of(
-    context: &StoreContext,
-    reply: Reply,
-    families: &mut BTreeMap<FamilyId, Option<v1::Family>>,
-) -> Result<Outcome, RpcError> {
+/// Returns the outcome of a command. Grants carry the limits of their family as they are now.
+fn outcome_of(context: &StoreContext, reply: Reply) -> Result<Outcome, RpcError> {
     match reply {
         Reply::Grant(grant) => {
-            let id = grant.worker.family;
-            let read = || {
-                context.node.with_state(|state| {
-                    let row = state.family(id)?;
-                    Some(v1::Family::from(&row.family))
-                })
-            };
-            let family = families.entry(id).or_insert_with(read).clone();
-            Ok(Outcome::Grant(to_wire(&grant, family)))
+            let family =
+                |state: &State| Some(v1::Family::from(&state.family(grant.worker.family)?.family));
+            Ok(Outcome::Grant(v1::WorkerGrant {
+                worker: grant.worker.worker.0,
+                epoch: grant.epoch.0,
+                lane: grant.lane,
+                from: grant.from,
+                until: grant.until,
+                store_time_ms: grant.high_ms,
+                family: context.node.with_state(family),
+            }))
         }
         Reply::Done => Ok(Outcome::Released(v1::ReleaseWorkerResponse {})),
         Reply::Rejected(rejection) => Err(rpc_errors::from_refusal(&rejection)),
         other => Err(rpc_errors::unexpected_reply(&other)),
-    }
-}
-
-fn to_wire(grant: &WorkerGrant, family: Option<v1::Family>) -> v1::WorkerGrant {
-    v1::WorkerGrant {
-        worker: grant.worker.worker.0,
-        epoch: grant.epoch.0,
-        lane: grant.lane,
-        from: grant.from,
-        until: grant.until,
-        store_time_ms: grant.high_ms,
-        family,
     }
 }

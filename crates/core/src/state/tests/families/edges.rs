@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn holder_unknown_to_a_backup_extends_no_grant_of_the_restored_cluster() {
     let never = FamilySpec {
-        reuse: WorkerReuse::Never,
+        reuse_never: true,
         ..snowflake()
     };
     for spec in [snowflake(), never] {
