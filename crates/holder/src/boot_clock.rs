@@ -12,17 +12,37 @@ pub enum BootClock {
     /// Read from the system each time.
     Exact,
     /// Read from a number that a thread updates each millisecond.
-    Ticker(Arc<Ticker>),
+    Ticker(Arc<AtomicU64>),
     /// Given by the caller, such as a simulation, in nanoseconds.
     Given(Arc<dyn Fn() -> u64 + Send + Sync>),
 }
 
 impl BootClock {
+    /// Starts a thread that reads BOOTTIME each millisecond, while the clock is in use. If the
+    /// thread is late, ids carry an older time; they never repeat.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn start_ticker() -> std::io::Result<BootClock> {
+        let now_ns = Arc::new(AtomicU64::new(read_ns()));
+        let weak = Arc::downgrade(&now_ns);
+        let tick = move || {
+            while let Some(now_ns) = weak.upgrade() {
+                now_ns.store(read_ns(), Ordering::Relaxed);
+                drop(now_ns);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let name = "seqsvr-ticker".to_owned();
+        std::thread::Builder::new().name(name).spawn(tick)?;
+        Ok(BootClock::Ticker(now_ns))
+    }
+
     /// Returns the time in nanoseconds. That of a ticker may be late.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
-            BootClock::Ticker(ticker) => ticker.now_ns.load(Ordering::Relaxed),
+            BootClock::Ticker(now_ns) => now_ns.load(Ordering::Relaxed),
             clock => clock.exact_ns(),
         }
     }
@@ -34,35 +54,6 @@ impl BootClock {
             BootClock::Exact | BootClock::Ticker(_) => read_ns(),
             BootClock::Given(read) => read(),
         }
-    }
-}
-
-/// BOOTTIME that a thread reads each millisecond, while the ticker is in use. If the thread is
-/// late, ids carry an older time; they never repeat.
-pub struct Ticker {
-    now_ns: AtomicU64,
-}
-
-impl Ticker {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system starts no thread.
-    pub fn start() -> std::io::Result<Arc<Ticker>> {
-        let ticker = Arc::new(Ticker {
-            now_ns: AtomicU64::new(read_ns()),
-        });
-        let weak = Arc::downgrade(&ticker);
-        let tick = move || {
-            while let Some(ticker) = weak.upgrade() {
-                ticker.now_ns.store(read_ns(), Ordering::Relaxed);
-                drop(ticker);
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        };
-        let name = "seqsvr-ticker".to_owned();
-        std::thread::Builder::new().name(name).spawn(tick)?;
-        Ok(ticker)
     }
 }
 

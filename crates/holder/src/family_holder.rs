@@ -13,7 +13,7 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::floor::Floor;
@@ -72,15 +72,10 @@ impl FamilyHolder {
         self.shared.workers.load_full()
     }
 
-    /// Returns the present tick; 0 before the first worker.
-    pub fn now_tick(&self) -> u64 {
-        self.shared.now_tick()
-    }
-
     /// Returns the first tick that no holder has a grant of now.
     pub fn grants_end(&self) -> u64 {
         let most = self.shared.grant_ticks_max.load(Ordering::Relaxed);
-        self.now_tick().saturating_add(most)
+        self.shared.now_tick().saturating_add(most)
     }
 
     /// Returns the time until the last grant of its workers ends.
@@ -97,7 +92,7 @@ impl FamilyHolder {
     }
 
     fn time_until(&self, tick: u64) -> Duration {
-        let left = tick.saturating_sub(self.now_tick());
+        let left = tick.saturating_sub(self.shared.now_tick());
         self.shared.duration_of(left)
     }
 
@@ -196,28 +191,20 @@ impl FamilyHolder {
         changes: &mut watch::Receiver<()>,
     ) -> Result<(), RpcError> {
         match shortage {
-            Shortage::Ended => Err(self.shortage_error(shortage)),
-            Shortage::Full { wait } if Instant::now() + wait >= deadline => {
-                Err(self.shortage_error(shortage))
+            Shortage::Full { wait } if Instant::now() + wait < deadline => {
+                // After a change there may be more already.
+                let _ = timeout(wait, changes.changed()).await;
+                return Ok(());
             }
-            Shortage::Full { wait } => {
-                let until = sleep_until(Instant::now() + wait);
-                tokio::select! {
-                    () = until => {}
-                    _ = changes.changed() => {}
-                }
-                Ok(())
-            }
-            Shortage::NoGrant => {
-                let changed = timeout_at(deadline, changes.changed()).await;
-                let failure = self.shared.failure.lock().clone();
-                match (changed, failure) {
-                    (Ok(Ok(())), Some((failure, _))) if !may_recover(&failure) => Err(failure),
-                    (Ok(Ok(())), _) => Ok(()),
-                    _ => Err(self.shortage_error(shortage)),
+            Shortage::NoGrant if timeout_at(deadline, changes.changed()).await.is_ok() => {
+                let failure = self.shared.failure.lock();
+                if failure.as_ref().is_none_or(|(f, _)| may_recover(f)) {
+                    return Ok(());
                 }
             }
+            _ => {}
         }
+        Err(self.shortage_error(shortage))
     }
 
     /// Returns the error of a call that does not wait.
@@ -236,14 +223,17 @@ impl FamilyHolder {
                 RpcError::new(Reason::TooFarAhead, text).with_retry_after_ms(wait_ms.max(1))
             }
             Shortage::NoGrant => match self.shared.failure.lock().clone() {
-                Some((failure, since)) if may_recover(&failure) => RpcError {
-                    message: format!(
-                        "family {name:?} has no grant, and got none for {:.1?}: {failure}",
-                        since.elapsed()
-                    ),
-                    ..failure
-                },
-                Some((failure, _)) => failure,
+                Some((failure, _)) if !may_recover(&failure) => failure,
+                Some((failure, since)) => {
+                    let time = since.elapsed();
+                    let text = format!(
+                        "family {name:?} has no grant, and got none for {time:.1?}: {failure}"
+                    );
+                    RpcError {
+                        message: text,
+                        ..failure
+                    }
+                }
                 None => {
                     let text = format!(
                         "family {name:?} has no grant: the request for one has no answer yet; retry, and check that a store leads with `seqsvr status`"

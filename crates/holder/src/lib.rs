@@ -25,7 +25,7 @@ mod worker_calls;
 #[cfg(test)]
 mod tests;
 
-pub use boot_clock::{BootClock, Ticker};
+pub use boot_clock::BootClock;
 pub use family_holder::FamilyHolder;
 pub use floor::Floor;
 pub use held_worker::HeldWorker;

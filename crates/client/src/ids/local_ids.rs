@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use seqsvr_core::family::{Family, FamilyLimits, FamilySpec};
 use seqsvr_core::ids::FamilyId;
-use seqsvr_holder::{BootClock, FamilyHolder, HeldWorker, Shortage, StoreClock, Ticker};
+use seqsvr_holder::{BootClock, FamilyHolder, HeldWorker, Shortage, StoreClock};
 use seqsvr_ids::generator::Run;
 use seqsvr_os::ProcessMark;
 use seqsvr_proto::v1::Reason;
@@ -65,7 +65,7 @@ impl LocalIds {
         };
         let process = ProcessMark::new().map_err(system)?;
         let boot = match ticker {
-            true => BootClock::Ticker(Ticker::start().map_err(system)?),
+            true => BootClock::start_ticker().map_err(system)?,
             false => BootClock::Exact,
         };
         if holder.name.is_empty() {
