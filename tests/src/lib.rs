@@ -12,4 +12,5 @@
     reason = "a step of a scenario that fails is a test that fails"
 )]
 
+pub mod id_run;
 pub mod scenario;

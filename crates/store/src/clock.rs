@@ -8,6 +8,7 @@
 //! owns what, never depends on it.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use seqsvr_core::lease::ClockReading;
@@ -36,16 +37,17 @@ pub struct WallReading {
 pub type WallClock = Arc<dyn Fn() -> WallReading + Send + Sync>;
 
 /// Returns the machine's own wall clock.
+#[expect(clippy::disallowed_methods, reason = "this is the wall clock")]
 pub fn system_wall_clock() -> WallClock {
-    Arc::new(|| {
-        let wall = clock_gettime(ClockId::Realtime);
-        let seconds = u64::try_from(wall.tv_sec).unwrap_or(0);
-        let unix_ns = seconds.saturating_mul(1_000_000_000);
-        WallReading {
-            unix_ns: unix_ns.saturating_add(wall.tv_nsec.unsigned_abs()),
-            boot_ns: read_clock_ns(ClockId::Boottime),
-        }
+    // By the C library, so that libfaketime can set the clock of one process in a test.
+    Arc::new(|| WallReading {
+        unix_ns: (SystemTime::now().duration_since(UNIX_EPOCH)).map_or(0, saturating_ns),
+        boot_ns: read_clock_ns(ClockId::Boottime),
     })
+}
+
+fn saturating_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn read_clock_ns(id: ClockId) -> u64 {

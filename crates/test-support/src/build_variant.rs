@@ -22,7 +22,8 @@ pub fn set_rebuilt() {
     IS_REBUILT.store(true, Relaxed);
 }
 
-pub(crate) fn is_rebuilt() -> bool {
+/// Returns whether an upgrade uses another build, as in an acceptance run.
+pub fn is_rebuilt() -> bool {
     IS_REBUILT.load(Relaxed)
 }
 

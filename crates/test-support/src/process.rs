@@ -133,6 +133,7 @@ pub struct ServerProcess {
     name: String,
     binary: &'static Path,
     args: Vec<String>,
+    envs: Vec<(String, String)>,
     log: PathBuf,
     output: Option<OwnedFd>,
     child: Option<Child>,
@@ -155,6 +156,7 @@ impl ServerProcess {
             name: name.to_owned(),
             binary,
             args,
+            envs: Vec::new(),
             log: dir.join(format!("{name}.log")),
             output: None,
             child: None,
@@ -175,6 +177,7 @@ impl ServerProcess {
         };
         let child = Command::new(self.binary)
             .args(&self.args)
+            .envs(self.envs.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log)
@@ -253,6 +256,11 @@ impl ServerProcess {
     /// Sets the binary of the next start.
     pub fn set_binary(&mut self, binary: &'static Path) {
         self.binary = binary;
+    }
+
+    /// Sets a variable of its environment for the next start.
+    pub fn set_env(&mut self, name: &str, value: &str) {
+        self.envs.push((name.to_owned(), value.to_owned()));
     }
 
     /// Sets a flag's value for the next start. Adds the flag if it is missing.

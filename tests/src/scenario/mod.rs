@@ -33,7 +33,7 @@ use seqsvr_test_support::wait::wait_until;
 pub use outcome::ScenarioOutcome;
 
 use faults::{
-    deposed_owner, disk_faults, fast_restart, full_outage, owner_killed, paused_processes,
+    deposed_owner, disk_faults, fast_restart, full_outage, ids, owner_killed, paused_processes,
     store_killed,
 };
 use operations::{backup, membership, planned_moves, rolling_restart};
@@ -73,6 +73,7 @@ macro_rules! scenarios {
             backup::backup_restored_twice: "a backup is restored on two hosts: an alloc with both stores is rejected, also after a restart";
             overload::ten_thousand_connections: "10,000 connections to one alloc while others work; one over the limit is rejected with the reason";
             call_floods::call_floods: "floods of Routes, of status calls and of half-sent messages: no lease is lost, no store is elected";
+            ids::ids_under_faults: "holders and AllocSvrs make ids, are killed and paused, the clocks of stores are an hour wrong: no id twice";
             misconfiguration::second_alloc_of_a_name: "a second alloc of a name gives up and disturbs no session";
             other_cluster::address_reused: "`dev` is started on another directory at the same ports: a bench ends, and mixes no numbers";
             other_cluster::address_reused_forwarder: "an owner's address is reused by another cluster: none of its numbers is forwarded";

@@ -21,7 +21,7 @@ static WAITING_LOCK: Mutex<()> = Mutex::const_new(());
 
 /// Scenarios of a few calls, or that wait for disks and starts for most of their time. None of them
 /// judges a time below the lease.
-const WAITING_SCENARIOS: [&str; 13] = [
+const WAITING_SCENARIOS: [&str; 14] = [
     "dev",
     "disk_faults_of_one_store",
     "disk_faults_of_all_stores",
@@ -35,6 +35,7 @@ const WAITING_SCENARIOS: [&str; 13] = [
     "address_reused_forwarder",
     "stores_reinitialized",
     "copied_store",
+    "ids_under_faults",
 ];
 
 /// Runs a scenario when its lock is free, and prints its row.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_core::family::{Family, FamilyLimits, FamilySpec};
-use seqsvr_core::ids::FamilyId;
+use seqsvr_core::ids::{FamilyId, WorkerId};
 use seqsvr_holder::{BootClock, FamilyHolder, HeldWorker, Shortage, StoreClock};
 use seqsvr_ids::generator::Run;
 use seqsvr_os::ProcessMark;
@@ -148,6 +148,15 @@ impl LocalIds {
             rest = &mut rest[taken..];
         }
         Ok(())
+    }
+
+    /// Returns the workers that it holds at present, with the epoch of each, as `seqsvr id workers`
+    /// lists them.
+    pub fn workers(&self) -> Vec<(WorkerId, u64)> {
+        let workers = self.holder.workers();
+        let held = workers.iter().map(|held| (held.worker(), held.epoch()));
+        held.map(|(worker, epoch)| (WorkerId(worker), epoch))
+            .collect()
     }
 
     /// Releases the workers, and waits until the store knows, 3 s at most. The next holder
