@@ -9,11 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fake::ids::{RISING, add_family};
 use fake::{FakeAlloc, bind_listeners, new_client, routing_table};
 use futures::future::{join, join_all};
 use seqsvr_client::{Client, Code, ErrorKind, FamilyHandle, Reason};
+use seqsvr_holder::{BootClock, FamilyHolder, HolderOptions, StoreClock, WorkerCalls};
 use seqsvr_proto::error::RpcError;
+use seqsvr_proto::v1;
+use seqsvr_test_support::in_process::run_in_forked_child;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// Starts servers of a cluster with a family, and returns a handle of it.
 async fn start<const N: usize>(layout: &str) -> ([FakeAlloc; N], Client, FamilyHandle) {
@@ -295,4 +300,62 @@ async fn ids_are_read_without_a_call() {
         ErrorKind::InvalidInput
     );
     assert_eq!(node.frames_received.load(SeqCst), 0);
+}
+
+/// Calls of a holder whose acquisition is never answered; its nonce is passed on.
+struct UnansweredCalls(UnboundedSender<Bytes>);
+
+impl WorkerCalls for UnansweredCalls {
+    async fn acquire(
+        &self,
+        request: v1::AcquireWorkerRequest,
+    ) -> Result<v1::WorkerGrant, RpcError> {
+        self.0.send(request.nonce).unwrap();
+        std::future::pending().await
+    }
+
+    async fn renew(&self, _: v1::Renewal) -> Result<v1::WorkerGrant, RpcError> {
+        unreachable!("there is no grant")
+    }
+
+    async fn release(&self, _: v1::ReleaseWorkerRequest) -> Result<(), RpcError> {
+        unreachable!("there is no grant")
+    }
+}
+
+/// Returns a byte of the nonce with which a holder in this process acquires, below 200.
+fn nonce_byte() -> u8 {
+    let mut table = routing_table(1, |_| None);
+    add_family(&mut table, "orders", RISING);
+    let family = table.families()[0].clone();
+    let (sender, mut nonces) = unbounded_channel();
+    let options = HolderOptions {
+        name: "pod-3".to_owned(),
+        workers: 1..=1,
+        claimed: None,
+        window_ms: 0,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().build().unwrap();
+    runtime.block_on(async {
+        let calls = Arc::new(UnansweredCalls(sender));
+        let clock = StoreClock::new(BootClock::Exact);
+        let _holder = FamilyHolder::start(family, clock, calls, options);
+        nonces.recv().await.unwrap()[0] % 200
+    })
+}
+
+/// Schedule: a process draws a random number and forks children that each acquire a worker under
+/// one name. A nonce that both draw from their copies of its generator is one acquisition for the
+/// store: both get one grant, and each id is made twice.
+#[test]
+fn forked_children_acquire_with_nonces_of_their_own() {
+    let _: u64 = rand::random();
+    let drawn: Vec<i32> = (0..6).map(|_| run_in_forked_child(nonce_byte)).collect();
+    assert!(
+        drawn.iter().all(|byte| (0..200).contains(byte)),
+        "{drawn:?}"
+    );
+    let different: BTreeSet<_> = drawn.iter().collect();
+    assert!(different.len() > 1, "all children drew {drawn:?}");
 }

@@ -11,6 +11,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+#[cfg(not(sim))]
+use rand::{TryRng, rngs::SysRng};
 use tokio::task::JoinHandle;
 
 pub use process_mark::ProcessMark;
@@ -63,7 +65,25 @@ pub fn boot_id() -> io::Result<String> {
     Ok(seqsvr_core::sim::current_boot())
 }
 
-/// Returns a random number.
+/// Returns a number that no other process draws, also not a forked copy of this one.
+///
+/// # Errors
+/// The system provides no randomness.
+pub fn unique_u128() -> io::Result<u128> {
+    #[cfg(not(sim))]
+    {
+        let mut bytes = [0; 16];
+        SysRng.try_fill_bytes(&mut bytes)?;
+        Ok(u128::from_le_bytes(bytes))
+    }
+    #[cfg(sim)]
+    {
+        let (high, low) = (random_u64(), random_u64());
+        Ok(u128::from(high) << 64 | u128::from(low))
+    }
+}
+
+/// Returns a random number. A forked child draws the numbers of its parent again.
 pub fn random_u64() -> u64 {
     #[cfg(not(sim))]
     return rand::random();

@@ -4,7 +4,7 @@
 //! Schedule that breaks a comparison of process ids once a tick: a process forks, and parent and
 //! child make the same ids for the rest of that tick. So libc calls a handler in the child before
 //! `fork` returns there, and a check reads one number. A child that is made by a bare system call,
-//! past libc, is not recognized.
+//! or by `_Fork` of glibc, which runs no handler either, is not recognized.
 
 #![allow(
     unsafe_code,

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, join_all, ready};
 use futures::stream::{FuturesUnordered, StreamExt};
 use seqsvr_core::family::{Family, FamilyLimits};
 use seqsvr_proto::error::RpcError;
@@ -182,10 +182,19 @@ impl<C: WorkerCalls> Keeper<C> {
 
     fn acquire(&mut self) {
         self.is_acquiring = true;
-        let acquisition = self.acquisition.take().unwrap_or_else(|| {
-            let is_sticky = self.shared.family.spec.sticky;
-            Acquisition::new(&self.options.name, is_sticky, &self.kept)
-        });
+        let is_sticky = self.shared.family.spec.sticky;
+        let repeated = self.acquisition.take().map(Ok);
+        let acquisition =
+            repeated.unwrap_or_else(|| Acquisition::new(&self.options.name, is_sticky, &self.kept));
+        let acquisition = match acquisition {
+            Ok(acquisition) => acquisition,
+            Err(e) => {
+                let text = format!("an acquisition needs random bytes of the system: {e}");
+                let failed = Err(RpcError::new(Reason::Unspecified, text));
+                let answer = ready(Answer::Acquired(0, failed));
+                return self.pending.push(answer.boxed());
+            }
+        };
         let request = v1::AcquireWorkerRequest {
             family: self.shared.family.spec.name.clone(),
             holder: acquisition.name.clone(),
