@@ -133,8 +133,17 @@ impl FamilyHolder {
                         is_short |= begin <= reach;
                         wait_ticks
                     }
+                    Err(NoId::Limit) => {
+                        is_short = true;
+                        // Store time was set back: the grant ends before these ticks until it is
+                        // near them again.
+                        let unused = worker.generator.unused();
+                        match unused > reach && unused < shared.family.spec.end_tick() {
+                            true => unused - reach,
+                            false => continue,
+                        }
+                    }
                     Err(no_id) => {
-                        is_short |= no_id == NoId::Limit;
                         is_over |= no_id == NoId::EndOfTime;
                         is_replaced |= no_id == NoId::Sealed;
                         continue;
@@ -214,11 +223,17 @@ impl FamilyHolder {
         match shortage {
             Shortage::Full { wait } => {
                 let ahead = self.shared.ahead_ticks.load(Ordering::Relaxed);
-                let text = format!(
-                    "family {name:?}: the {} ids a tick of its workers here are used up, {:?} ahead of the time; request fewer, or allow more workers with `seqsvr id alter {name} --workers-per-holder`",
-                    spec.capacity(),
-                    self.shared.duration_of(ahead),
-                );
+                let text = match wait > self.shared.duration_of(ahead + 1) {
+                    true => format!(
+                        "family {name:?} has no id for {wait:.1?}: earlier ones are ahead of store time, {}; retry then, or use another family",
+                        format_utc_ms(self.shared.clock.now_us() / 1_000)
+                    ),
+                    false => format!(
+                        "family {name:?}: the {} ids a tick of its workers here are used up, {:?} ahead of the time; request fewer, or allow more workers with `seqsvr id alter {name} --workers-per-holder`",
+                        spec.capacity(),
+                        self.shared.duration_of(ahead),
+                    ),
+                };
                 let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
                 RpcError::new(Reason::TooFarAhead, text).with_retry_after_ms(wait_ms.max(1))
             }

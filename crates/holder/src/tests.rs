@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, CommandRejection, Reply};
 use seqsvr_core::family::{
-    AcquireWorker, Family, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
+    AcquireWorker, Family, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
 };
 use seqsvr_core::ids::{ClusterId, Nonce, WorkerEpoch, WorkerId, WorkerKey};
 use seqsvr_core::layout::TickScale;
@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 use super::*;
 
 const LAYOUT: &str = "0:1,time:41,lane:1,worker:2,seq:5";
-const BEGIN_MS: u64 = 1_000_000;
+const BEGIN_MS: u64 = 100_000_000;
 
 /// Random numbers that a seed repeats.
 struct Dice(u64);
@@ -47,13 +47,19 @@ struct FakeStore {
     dice: Mutex<Dice>,
     is_bad: Mutex<bool>,
     begin: Instant,
+    /// How far an operator set store time back, in milliseconds.
+    back_ms: AtomicU64,
 }
 
 impl FakeStore {
     fn new(seed: u64) -> Arc<FakeStore> {
+        FakeStore::with_layout(seed, LAYOUT)
+    }
+
+    fn with_layout(seed: u64, layout: &str) -> Arc<FakeStore> {
         let mut state = State::default();
         let scale = TickScale::new(0, 1).unwrap();
-        let mut spec = FamilySpec::new("snowflake", LAYOUT.parse().unwrap(), scale);
+        let mut spec = FamilySpec::new("snowflake", layout.parse().unwrap(), scale);
         spec.sticky = seed.is_multiple_of(2);
         let limits = FamilyLimits::DEFAULT;
         let create = Command::Ids(IdsCommand::CreateFamily { spec, limits });
@@ -71,6 +77,7 @@ impl FakeStore {
             dice: Mutex::new(Dice(seed)),
             is_bad: Mutex::new(true),
             begin: Instant::now(),
+            back_ms: AtomicU64::new(0),
         })
     }
 
@@ -90,6 +97,7 @@ impl FakeStore {
         let mut state = self.state.lock();
         let resets = state.store_time().resets;
         let now_ms = BEGIN_MS + self.begin.elapsed().as_millis() as u64;
+        let now_ms = now_ms - self.back_ms.load(Ordering::Relaxed);
         let time = Command::Ids(IdsCommand::AdvanceTime { now_ms, resets });
         apply(&mut state, vec![time, Command::Ids(command)]).remove(1)
     }
@@ -159,6 +167,21 @@ impl FakeStore {
             let worker = self.key(worker.0);
             self.apply(IdsCommand::RevokeWorker { worker, epoch });
         }
+    }
+
+    fn set_back(&self, ms: u64) {
+        let time = self.state.lock().store_time();
+        self.back_ms.store(ms, Ordering::Relaxed);
+        self.apply(IdsCommand::SetTime {
+            now_ms: time.high_ms - ms,
+            resets: time.resets,
+        });
+    }
+
+    fn alter(&self, change: FamilyChange) {
+        let id = self.family().id;
+        let reply = self.apply(IdsCommand::AlterFamily { id, change });
+        assert!(!matches!(reply, Reply::Rejected(_)), "{reply:?}");
     }
 
     fn key(&self, worker: u32) -> WorkerKey {
@@ -248,6 +271,15 @@ struct Process {
 
 impl Process {
     fn start(store: &Arc<FakeStore>, name: u64, workers: RangeInclusive<usize>) -> Process {
+        Process::start_with_window(store, name, workers, 0)
+    }
+
+    fn start_with_window(
+        store: &Arc<FakeStore>,
+        name: u64,
+        workers: RangeInclusive<usize>,
+        window_ms: u32,
+    ) -> Process {
         let (pause, is_paused) = watch::channel(false);
         let skew_ms = Arc::new(AtomicI64::new(0));
         let (skew, begin) = (skew_ms.clone(), store.begin);
@@ -264,7 +296,7 @@ impl Process {
             name: format!("p{name}"),
             workers,
             claimed: None,
-            window_ms: 0,
+            window_ms,
         };
         let clock = StoreClock::new(BootClock::Given(Arc::new(boot_ns)));
         Process {
@@ -348,6 +380,94 @@ async fn sticky_workers_have_names_of_their_own() {
     names.sort_unstable();
     assert_eq!(names, ["p1", "p1#2", "p1#3"]);
     drop(process);
+}
+
+/// Schedules: callers use up the ids of `ahead`, and in the same tick the holder learns that an
+/// operator lowered the longest window, or all limits. It hands its worker back, or keeps it, and
+/// continues above the burst: store time was not set back.
+#[tokio::test(start_paused = true)]
+async fn ids_rise_when_limits_are_lowered() {
+    let unchanged = FamilyChange::default;
+    let shortest = FamilyChange {
+        window_ms: Some(2_000),
+        window_max_ms: Some(2_000),
+        ..unchanged()
+    };
+    let far_ahead = FamilyChange {
+        ahead_ms: Some(5_000),
+        ..unchanged()
+    };
+    let least = FamilyChange {
+        window_ms: Some(1_000),
+        ahead_ms: Some(0),
+        ..unchanged()
+    };
+    for (before, lowered) in [(unchanged(), shortest), (far_ahead, least)] {
+        let store = FakeStore::new(1);
+        *store.is_bad.lock() = false;
+        store.alter(before);
+        let mut process = Process::start(&store, 1, 1..=1);
+        // The next renewal is due after 35 s.
+        sleep(Duration::from_secs(31)).await;
+        store.alter(lowered);
+        process.pause.send_replace(true);
+        sleep(Duration::from_millis(4_500)).await;
+        let mut seen = HashSet::new();
+        while process.take(u32::MAX, &mut seen) > 0 {}
+        assert!(seen.len() > 30_000, "{} ids", seen.len());
+        process.pause.send_replace(false);
+        let burst = seen.len();
+        for _ in 0..6_000 {
+            sleep(Duration::from_millis(1)).await;
+            process.take(1, &mut seen);
+        }
+        assert!(seen.len() > burst, "no id after {lowered:?}");
+    }
+}
+
+/// Store time is set back, by more and by less than the longest window: another lane is at its
+/// time; without one ids rise, and callers learn for how long there is none.
+#[tokio::test(start_paused = true)]
+async fn ids_follow_store_time_that_was_set_back_on_another_lane_only() {
+    let one = NonZeroU32::MIN;
+    for (layout, has_lanes) in [(LAYOUT, true), ("0:1,time:41,worker:2,seq:5", false)] {
+        for (back_ms, is_revoked) in [(60_000, false), (7_200_000, false), (60_000, true)] {
+            let store = FakeStore::with_layout(1, layout);
+            *store.is_bad.lock() = false;
+            let process = Process::start(&store, 1, 1..=1);
+            sleep(Duration::from_secs(60)).await;
+            let used = process.holder.take(one, None, |_, run| run.first).unwrap();
+            store.set_back(back_ms);
+            if is_revoked {
+                store.revoke_any();
+            }
+            sleep(Duration::from_secs(20)).await;
+            let next = process.holder.take(one, None, |_, run| run.first);
+            let case = (has_lanes, back_ms, is_revoked);
+            match next {
+                Ok(next) => assert!(has_lanes && next < used, "{case:?}"),
+                Err(shortage) => {
+                    let text = process.holder.shortage_error(shortage).to_string();
+                    assert!(!has_lanes, "{case:?}: {text}");
+                    // 20 s have passed, and a second is `ahead`.
+                    let left = format!("no id for {}.0s", back_ms / 1_000 - 21);
+                    assert!(text.contains(&left), "{case:?}: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn longest_window_of_all_is_renewed() {
+    let store = FakeStore::new(1);
+    *store.is_bad.lock() = false;
+    let mut process = Process::start_with_window(&store, 1, 1..=1, u32::MAX);
+    sleep(Duration::from_secs(1)).await;
+    let held = process.holder.workers();
+    sleep(Duration::from_secs(3 * 3_600)).await;
+    assert_eq!(process.take(1, &mut HashSet::new()), 1);
+    assert!(Arc::ptr_eq(&held[0], &process.holder.workers()[0]));
 }
 
 /// Any schedule of messages, pauses, kills and wrong clocks: no id is made twice, those of a

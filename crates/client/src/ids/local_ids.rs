@@ -32,8 +32,8 @@ const HOST_CHARS_MAX: usize = 100;
 /// [`FamilyHandle::local`](crate::FamilyHandle::local) starts it.
 ///
 /// It holds a worker, renews its grant in the background, and replaces a worker that it loses. No
-/// id needs a call to a server; without a store ids are made until the grant ends. Those of one
-/// worker always rise.
+/// id needs a call to a server; without a store ids are made until the grant ends. With one worker
+/// ids rise, unless an operator sets store time back and the family has lanes.
 ///
 /// Clones share the workers. They are released when the last clone is dropped, if the runtime still
 /// runs. A forked child gets only errors: it must start its own.

@@ -11,14 +11,14 @@
 //!   the acquisition that waits for it, and never at an epoch that this process has used.
 //! - Ids of a process with one worker rise, also when it loses the worker. Schedule: the ids of the
 //!   lost worker are ahead of the time, and the next worker begins at the time. So the lost one is
-//!   sealed first, and the next one begins at its end.
+//!   sealed first, and the next one begins at its end. Only a family with lanes follows store time
+//!   that an operator set back.
 
 mod acquisition;
 mod kept_worker;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -57,6 +57,8 @@ pub(crate) struct Keeper<C> {
     options: HolderOptions,
     /// Limits of the family as of the last grant.
     limits: FamilyLimits,
+    /// How far in front of store time ids were permitted at most, under all limits so far.
+    ahead_ms_max: u32,
     kept: Vec<KeptWorker>,
     pending: FuturesUnordered<BoxFuture<'static, Answer>>,
     /// Acquisition that has no grant yet: it is repeated unchanged.
@@ -66,6 +68,8 @@ pub(crate) struct Keeper<C> {
     wanted_until: Instant,
     /// End of what the workers that are gone have used: the next one begins there.
     used_until: u64,
+    /// Whether the next one begins at store time, on another lane, if that was set back.
+    may_fall: bool,
     /// Greatest epoch of each worker that this process has used.
     used_epochs: HashMap<u32, u64>,
 }
@@ -82,6 +86,7 @@ impl<C: WorkerCalls> Keeper<C> {
         let now = Instant::now();
         Keeper {
             limits: shared.family.limits,
+            ahead_ms_max: shared.family.limits.ahead_ms,
             shared,
             calls,
             options,
@@ -92,6 +97,7 @@ impl<C: WorkerCalls> Keeper<C> {
             acquire_at: now,
             wanted_until: now,
             used_until: 0,
+            may_fall: false,
             used_epochs: HashMap::new(),
         }
     }
@@ -312,6 +318,11 @@ impl<C: WorkerCalls> Keeper<C> {
         self.learn(sent_us, grant);
         // Callers that find them sealed look again, and find the next one.
         self.drop_lost(|_| true);
+        // What is further ahead than a burst was used before store time was set back.
+        let ahead = spec.ticks_of_ms(self.ahead_ms_max);
+        if std::mem::take(&mut self.may_fall) && self.used_until > shared.now_tick() + ahead + 1 {
+            self.used_until = 0;
+        }
         let start = self.limits.sequence_start;
         let held = HeldWorker::new(spec, start, grant, self.used_until);
         let held = Arc::new(held.map_err(|e| bad(&e))?);
@@ -382,12 +393,13 @@ impl<C: WorkerCalls> Keeper<C> {
     fn was_set_back(&self, held: &HeldWorker) -> bool {
         let limits = &self.limits;
         let window_ms = limits.window_ms.max(self.options.window_ms);
-        let most = Duration::from_millis((limits.ahead_ms + window_ms).into());
+        let most_ms = u64::from(self.ahead_ms_max) + u64::from(window_ms);
         let ahead = held
             .generator
             .unused()
             .saturating_sub(self.shared.now_tick());
-        self.shared.family.spec.lanes() > 1 && self.shared.duration_of(ahead) > most
+        self.shared.family.spec.lanes() > 1
+            && self.shared.duration_of(ahead) > Duration::from_millis(most_ms)
     }
 
     /// Releases a worker, so that another one is acquired.
@@ -396,11 +408,7 @@ impl<C: WorkerCalls> Keeper<C> {
         self.publish();
         let release = self.release(kept);
         self.pending.extend(release);
-        // What is further ahead was used before store time was set back.
-        let ahead = self.shared.ahead_ticks.load(Ordering::Relaxed);
-        if self.used_until > self.shared.now_tick() + ahead {
-            self.used_until = 0;
-        }
+        self.may_fall = self.shared.family.spec.lanes() > 1;
         self.acquire_at = now;
         self.wanted_until = now + DEMAND_TIMEOUT;
     }
@@ -411,6 +419,7 @@ impl<C: WorkerCalls> Keeper<C> {
         let family = grant.family.as_ref().map(Family::try_from);
         if let Some(Ok(family)) = family {
             self.limits = family.limits;
+            self.ahead_ms_max = self.ahead_ms_max.max(family.limits.ahead_ms);
             self.shared.set_limits(&family.limits);
         }
     }
