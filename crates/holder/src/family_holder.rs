@@ -26,6 +26,9 @@ use crate::worker_calls::WorkerCalls;
 
 /// Looks again for a worker that is just being replaced, before the caller has to wait.
 const REPLACED_RETRIES: u32 = 1_000;
+/// Looks without a pause; later ones leave the processor to the keeper, which may be preempted.
+const REPLACED_SPINS: u32 = 100;
+const REPLACED_PAUSE: Duration = Duration::from_micros(50);
 
 /// The workers of one family that this process holds.
 ///
@@ -111,7 +114,7 @@ impl FamilyHolder {
         let shared = &*self.shared;
         let now = shared.now_tick();
         let reach = now.saturating_add(shared.ahead_ticks.load(Ordering::Relaxed));
-        for _ in 0..REPLACED_RETRIES {
+        for attempt in 0..REPLACED_RETRIES {
             let workers = shared.workers.load();
             let (mut least_wait, mut is_over, mut is_replaced) = (None, false, false);
             let mut is_short = workers.is_empty();
@@ -161,7 +164,10 @@ impl FamilyHolder {
                 },
                 // The next list has the worker that replaces it.
                 None if is_replaced => {
-                    std::hint::spin_loop();
+                    match attempt < REPLACED_SPINS {
+                        true => std::hint::spin_loop(),
+                        false => std::thread::sleep(REPLACED_PAUSE),
+                    }
                     continue;
                 }
                 None if is_over => Shortage::Ended,

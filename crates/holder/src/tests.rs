@@ -470,6 +470,37 @@ async fn longest_window_of_all_is_renewed() {
     assert!(Arc::ptr_eq(&held[0], &process.holder.workers()[0]));
 }
 
+/// Schedule: the keeper is preempted between the seal of a lost worker and the list with the next
+/// one. Callers notice nothing.
+#[tokio::test]
+async fn callers_wait_for_a_worker_that_is_being_replaced() {
+    let store = FakeStore::new(1);
+    *store.is_bad.lock() = false;
+    let process = Process::start(&store, 1, 1..=1);
+    let (one, deadline) = (NonZeroU32::MIN, Instant::now() + Duration::from_secs(5));
+    let waited = process.holder.take_waiting(one, None, deadline, |_, _| ());
+    waited.await.unwrap();
+    let shared = process.holder.shared.clone();
+    let (sealed, family) = (process.holder.workers(), store.family());
+    let from = sealed[0].generator.seal();
+    let replace = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(5));
+        let grant = v1::WorkerGrant {
+            worker: 1,
+            epoch: 1,
+            until: from + 10_000,
+            ..v1::WorkerGrant::default()
+        };
+        let next = HeldWorker::new(&family.spec, family.limits.sequence_start, &grant, from);
+        shared
+            .workers
+            .store(Arc::new(vec![Arc::new(next.unwrap())]));
+    });
+    let taken = process.holder.take(one, None, |worker, _| worker.worker());
+    replace.join().unwrap();
+    assert_eq!(taken, Ok(1));
+}
+
 /// Any schedule of messages, pauses, kills and wrong clocks: no id is made twice, those of a
 /// process rise, and once all is well each process has ids.
 #[test]
