@@ -25,10 +25,10 @@ use crate::store_clock::StoreClock;
 use crate::worker_calls::WorkerCalls;
 
 /// Looks again for a worker that is just being replaced, before the caller has to wait.
-const REPLACED_RETRIES: u32 = 1_000;
+const REPLACED_RETRIES: u32 = 2_000;
 /// Looks without a pause; later ones leave the processor to the keeper, which may be preempted.
-const REPLACED_SPINS: u32 = 100;
-const REPLACED_PAUSE: Duration = Duration::from_micros(50);
+const REPLACED_SPINS: u32 = 1_000;
+const REPLACED_PAUSE: Duration = Duration::from_millis(1);
 
 /// The workers of one family that this process holds.
 ///
