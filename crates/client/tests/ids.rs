@@ -13,7 +13,7 @@ use bytes::Bytes;
 use fake::ids::{RISING, add_family};
 use fake::{FakeAlloc, bind_listeners, new_client, routing_table};
 use futures::future::{join, join_all};
-use seqsvr_client::{Client, Code, ErrorKind, FamilyHandle, Reason};
+use seqsvr_client::{Client, Code, ErrorKind, FamilyHandle, LocalOptions, Reason};
 use seqsvr_holder::{BootClock, FamilyHolder, HolderOptions, StoreClock, WorkerCalls};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1;
@@ -300,6 +300,27 @@ async fn ids_are_read_without_a_call() {
         ErrorKind::InvalidInput
     );
     assert_eq!(node.frames_received.load(SeqCst), 0);
+}
+
+#[tokio::test]
+async fn acquisition_goes_to_another_server_if_one_hangs() {
+    let (nodes, _, orders) = start::<2>(RISING).await;
+    for node in &nodes {
+        node.script.lock().delay = Duration::from_secs(60);
+    }
+    let begin = std::time::Instant::now();
+    let options = LocalOptions::default();
+    let local = tokio::spawn(async move { orders.local(options).await.err().unwrap() });
+    let has_received = |node: &FakeAlloc| node.acquisitions.load(SeqCst) > 0;
+    while !nodes.iter().any(has_received) {
+        tokio::task::yield_now().await;
+    }
+    let other = nodes.iter().find(|node| !has_received(node)).unwrap();
+    other.script.lock().delay = Duration::ZERO;
+    let error = local.await.unwrap();
+    assert_eq!(error.reason(), Reason::NoWorker, "{error}");
+    // The keeper repeats a call after 2 s.
+    assert!(begin.elapsed() < Duration::from_secs(2));
 }
 
 /// Calls of a holder whose acquisition is never answered; its nonce is passed on.

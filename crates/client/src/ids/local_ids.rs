@@ -1,6 +1,6 @@
 //! Ids that this process makes itself, with workers of its own.
 //!
-//! Invariant: a forked child makes no id with a copied generator, and sends nothing about its
+//! Invariant: a forked child makes no id with a copied generator, and begins no call about its
 //! worker. Schedule that breaks it: the child of a program with one thread continues the tasks of
 //! its parent, and releases the worker at its own position, below what the parent has used. So a
 //! check of the process precedes each id and each call, and what was waited for is checked again.

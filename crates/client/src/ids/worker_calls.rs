@@ -36,12 +36,14 @@ impl ClientWorkerCalls {
         }
     }
 
-    /// Sends a request to one server after the other, until one answers.
+    /// Sends a request to one server after the other, until one answers or the time of the call is
+    /// over. If the process forks in between, the child may send the same again: that changes
+    /// nothing in the store.
     async fn send<R: Rpc>(&self, request: R) -> Result<R::Reply, RpcError> {
         if !self.process.is_current() {
             return Err(other_process_error(self.process));
         }
-        let mut budget = RetryBudget::single_attempt(self.timeout);
+        let mut budget = RetryBudget::new(self.timeout);
         let sent = self.servers.call_any_server(request, None, &mut budget);
         sent.await.map_err(to_rpc_error)
     }

@@ -6,7 +6,9 @@ use seqsvr_core::family::{Family, FamilyLimits, FamilySpec};
 use seqsvr_core::ids::FamilyId;
 use seqsvr_core::layout::TickScale;
 use seqsvr_proto::v1;
+use seqsvr_proto::v1::ids_server::Ids;
 use seqsvr_proto::v1::pipe_response::Answer;
+use tonic::{Request, Response, Status};
 
 use super::*;
 
@@ -57,5 +59,39 @@ impl FakeAlloc {
         }
         let runs = Vec::new();
         Answer::Ids(v1::NextIdsResponse { ids, runs })
+    }
+}
+
+/// All of its workers are held.
+#[tonic::async_trait]
+impl Ids for FakeAlloc {
+    async fn next_ids(
+        &self,
+        _: Request<v1::NextIdsRequest>,
+    ) -> Result<Response<v1::NextIdsResponse>, Status> {
+        unreachable!("clients use frames")
+    }
+
+    async fn acquire_worker(
+        &self,
+        _: Request<v1::AcquireWorkerRequest>,
+    ) -> Result<Response<v1::WorkerGrant>, Status> {
+        self.acquisitions.fetch_add(1, Ordering::SeqCst);
+        self.delay().await;
+        Err(RpcError::new(Reason::NoWorker, "all are held").into())
+    }
+
+    async fn renew_workers(
+        &self,
+        _: Request<v1::RenewWorkersRequest>,
+    ) -> Result<Response<v1::RenewWorkersResponse>, Status> {
+        unreachable!("it gives no grant")
+    }
+
+    async fn release_worker(
+        &self,
+        _: Request<v1::ReleaseWorkerRequest>,
+    ) -> Result<Response<v1::ReleaseWorkerResponse>, Status> {
+        unreachable!("it gives no grant")
     }
 }

@@ -28,6 +28,7 @@ use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::convert::namespace_name;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_server::AdminServer;
+use seqsvr_proto::v1::ids_server::IdsServer;
 use seqsvr_proto::v1::sequence_server::SequenceServer;
 use seqsvr_proto::v1::{self, Reason};
 use tokio::net::TcpListener;
@@ -92,6 +93,8 @@ pub struct FakeAlloc {
     pub script: Arc<Mutex<FakeScript>>,
     pub next_requests: Arc<Mutex<Vec<v1::NextRequest>>>,
     pub ids_requests: Arc<Mutex<Vec<v1::NextIdsRequest>>>,
+    /// Acquisitions of workers that it received.
+    pub acquisitions: Arc<AtomicU64>,
     /// Last id that it gave, of any family.
     pub last_id: Arc<AtomicU64>,
     pub grpc_timeouts: Arc<Mutex<Vec<String>>>,
@@ -220,6 +223,7 @@ impl FakeAlloc {
             script: Arc::default(),
             next_requests: Arc::default(),
             ids_requests: Arc::default(),
+            acquisitions: Arc::default(),
             last_id: Arc::default(),
             grpc_timeouts: Arc::default(),
             fetched_bases: Arc::default(),
@@ -232,6 +236,7 @@ impl FakeAlloc {
         let server = tonic::transport::Server::builder()
             .add_service(SequenceServer::new(node.clone()))
             .add_service(AdminServer::new(node.clone()))
+            .add_service(IdsServer::new(node.clone()))
             .serve_with_incoming(TcpListenerStream::new(listener));
         tokio::spawn(server);
         node
