@@ -21,12 +21,12 @@ const EPOCH_MS: u64 = 1_767_225_600_000;
 /// Bound of what happens within a window.
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Creates a family with a short window, and returns its handle.
+/// Creates a family with this window, and returns its handle.
 async fn create(
     admin: &Admin,
     client: &seqsvr_client::Client,
-    name: &str,
-    layout: &str,
+    (name, layout): (&str, &str),
+    window_ms: u32,
 ) -> FamilyHandle {
     let scale = TickScale::new(EPOCH_MS, 1).unwrap();
     create_family(
@@ -34,11 +34,11 @@ async fn create(
         &FamilySpec::new(name, layout.parse().unwrap(), scale),
     )
     .await;
-    let short = FamilyChange {
-        window_ms: Some(2_000),
+    let window = FamilyChange {
+        window_ms: Some(window_ms),
         ..FamilyChange::default()
     };
-    admin.alter_family(name, short).await.unwrap();
+    admin.alter_family(name, window).await.unwrap();
     client.family(name).await.unwrap()
 }
 
@@ -73,7 +73,8 @@ async fn local_ids_are_unique_and_outlive_workers_and_stores() {
     let allocs = cluster.start_allocs(["a1"]).await;
     let client = new_client(&allocs);
     let admin = client.admin();
-    let orders = create(&admin, &client, "orders", "0:1,time:41,worker:3,seq:12").await;
+    let layout = ("orders", "0:1,time:41,worker:3,seq:12");
+    let orders = create(&admin, &client, layout, 2_000).await;
 
     // Two holders, and an AllocSvr.
     let named = LocalOptions::default().with_ticker().with_name("pod-3");
@@ -126,14 +127,16 @@ async fn local_ids_are_unique_and_outlive_workers_and_stores() {
     assert!(held.len() <= 3, "{held:?}");
 
     // All workers are held.
-    let pair = create(&admin, &client, "pair", "0:1,time:41,worker:1,seq:12").await;
+    // Their grants are longer than the attempt to get one.
+    let layout = ("pair", "0:1,time:41,worker:1,seq:12");
+    let pair = create(&admin, &client, layout, 10_000).await;
     let two = LocalOptions::default().with_workers(2..=2);
     let too_many = two.with_worker(WorkerId(0));
     let rejected = pair.local(too_many).await.err().unwrap();
     assert_eq!(rejected.reason(), Reason::Invalid, "{rejected}");
     let one = pair.local(LocalOptions::default()).await.unwrap();
     let _two = pair.local(LocalOptions::default()).await.unwrap();
-    let hurried = client.with_deadline(Duration::from_millis(600));
+    let hurried = client.with_deadline(Duration::from_secs(2));
     let hurried = hurried.family("pair").await.unwrap();
     let none = hurried.local(LocalOptions::default()).await.err().unwrap();
     assert_eq!(none.reason(), Reason::NoWorker, "{none}");
@@ -158,9 +161,7 @@ async fn local_ids_are_unique_and_outlive_workers_and_stores() {
 
     // Without stores ids are made until the grant ends; then callers get the reason.
     cluster.stop_stores().await;
-    let without = hurried.local(LocalOptions::default()).await.err().unwrap();
-    assert_eq!(without.reason(), Reason::Unreachable, "{without}");
-    assert!(without.to_string().contains("has no grant"), "{without}");
+    let without = hurried.local(LocalOptions::default());
     let mut count = 0;
     let ended = async {
         loop {
@@ -172,9 +173,13 @@ async fn local_ids_are_unique_and_outlive_workers_and_stores() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let error = timeout(WAIT_MAX, ended).await.expect("a grant ends");
+    let (without, error) = join(without, timeout(WAIT_MAX, ended)).await;
+    let without = without.err().unwrap();
+    assert_eq!(without.reason(), Reason::Unreachable, "{without}");
+    assert!(without.to_string().contains("has no grant"), "{without}");
+    let error = error.expect("a grant ends");
     assert!(count > 100, "{count} ids without stores");
     assert_eq!(error.reason(), Reason::Unreachable, "{error}");
     assert!(error.is_retryable(), "{error}");
-    cluster.stop(&allocs).await;
+    // Without stores an AllocSvr that stops would wait for them.
 }
