@@ -85,15 +85,14 @@ pub fn code_for_reason(reason: Reason) -> Code {
             Code::FailedPrecondition
         }
         Reason::SessionNotFound | Reason::ClusterMismatch => Code::FailedPrecondition,
-        Reason::NamespaceNotFound => Code::NotFound,
-        Reason::SequenceExhausted | Reason::JumpTooLarge => Code::OutOfRange,
-        Reason::Overloaded => Code::ResourceExhausted,
+        Reason::NamespaceNotFound | Reason::FamilyNotFound => Code::NotFound,
+        Reason::SequenceExhausted | Reason::JumpTooLarge | Reason::TimeExhausted => {
+            Code::OutOfRange
+        }
+        Reason::Overloaded | Reason::NoWorker => Code::ResourceExhausted,
         Reason::Invalid | Reason::LimitExceeded | Reason::FloorAhead => Code::InvalidArgument,
-        Reason::FamilyNotFound => Code::NotFound,
-        Reason::NoWorker => Code::ResourceExhausted,
         Reason::StaleWorker | Reason::LevelTooLow => Code::FailedPrecondition,
         Reason::TooFarAhead | Reason::ClockSuspect => Code::Unavailable,
-        Reason::TimeExhausted => Code::OutOfRange,
         Reason::NotAnId => Code::InvalidArgument,
         Reason::NameTaken | Reason::AddressTaken => Code::AlreadyExists,
         Reason::Unauthenticated => Code::Unauthenticated,

@@ -150,24 +150,18 @@ impl StoreContext {
     /// Commits one command. A rejection by the state is an error.
     pub(crate) async fn propose(&self, command: Command) -> Result<Reply, RpcError> {
         self.require_leader()?;
-        self.check_level(&command)?;
+        // Each is checked before it shares an entry with others, which would be rejected with it.
+        let level = self.node.with_state(State::format_level);
+        if command.format_level() > level {
+            return Err(rpc_errors::from_refusal(
+                &IdsRejection::LevelTooLow(level).into(),
+            ));
+        }
         self.check_time(&command).await?;
         let reply = self.proposer.propose_one(command).await;
         match reply.map_err(rpc_errors::from_proposal_error)? {
             Reply::Rejected(refusal) => Err(rpc_errors::from_refusal(&refusal)),
             reply => Ok(reply),
-        }
-    }
-
-    /// Checks that every store can read a command. Each command is checked before it shares an
-    /// entry with others, which would be rejected with it.
-    pub(crate) fn check_level(&self, command: &Command) -> Result<(), RpcError> {
-        let level = self.node.with_state(State::format_level);
-        match command.format_level() <= level {
-            true => Ok(()),
-            false => Err(rpc_errors::from_refusal(
-                &IdsRejection::LevelTooLow(level).into(),
-            )),
         }
     }
 

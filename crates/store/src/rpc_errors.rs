@@ -151,39 +151,34 @@ pub(crate) fn no_time(why: NoTime) -> RpcError {
 }
 
 fn from_id_rejection(rejection: &IdsRejection) -> RpcError {
-    let mut code = None;
     let reason = match rejection {
         IdsRejection::LevelTooLow(_) => Reason::LevelTooLow,
         IdsRejection::FamilyNotFound(_) => Reason::FamilyNotFound,
-        IdsRejection::FamilyFrozen(_) | IdsRejection::TimeWasSet(_) => Reason::Rejected,
+        IdsRejection::FamilyExists { .. }
+        | IdsRejection::FamilyFrozen(_)
+        | IdsRejection::TimeWasSet(_) => Reason::Rejected,
         IdsRejection::FloorTooFar { .. } => Reason::JumpTooLarge,
-        IdsRejection::NoWorker { .. } => Reason::NoWorker,
+        IdsRejection::NoWorker { .. } | IdsRejection::WorkerHeld { .. } => Reason::NoWorker,
         IdsRejection::StaleWorker { .. } => Reason::StaleWorker,
         IdsRejection::TooFarAhead { .. } => Reason::TooFarAhead,
         IdsRejection::TimeExhausted { .. } | IdsRejection::LanesUsedUp { .. } => {
             Reason::TimeExhausted
         }
-        IdsRejection::FamilyExists { .. } => {
-            code = Some(Code::AlreadyExists);
-            Reason::Rejected
-        }
-        IdsRejection::WorkerHeld { .. } => {
-            code = Some(Code::AlreadyExists);
-            Reason::NoWorker
-        }
         IdsRejection::TooManyFamilies | IdsRejection::TooManyWorkers { .. } => {
-            code = Some(Code::ResourceExhausted);
             Reason::LimitExceeded
         }
     };
-    let error = RpcError::new(reason, rejection.to_string());
-    let error = match code {
-        Some(code) => error.with_code(code),
-        None => error,
-    };
-    match rejection.retry_after_ms() {
-        Some(wait_ms) => error.with_retry_after_ms(u32::try_from(wait_ms).unwrap_or(u32::MAX)),
-        None => error,
+    let wait_ms = rejection.retry_after_ms().unwrap_or(0);
+    let error = RpcError::new(reason, rejection.to_string())
+        .with_retry_after_ms(u32::try_from(wait_ms).unwrap_or(u32::MAX));
+    match rejection {
+        IdsRejection::FamilyExists { .. } | IdsRejection::WorkerHeld { .. } => {
+            error.with_code(Code::AlreadyExists)
+        }
+        IdsRejection::TooManyFamilies | IdsRejection::TooManyWorkers { .. } => {
+            error.with_code(Code::ResourceExhausted)
+        }
+        _ => error,
     }
 }
 

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use futures::future::join_all;
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use seqsvr_core::family::{Family, family_name, no_family_text};
 use seqsvr_core::layout::InputError;
 use seqsvr_holder::{
@@ -38,30 +37,6 @@ pub(crate) const ALLOC_PREFIX: &str = "alloc/";
 /// Ids that count as one item while they are waited for.
 const IDS_PER_ITEM: usize = 1_000;
 
-/// Metrics of a family.
-const SAMPLES: [fn(&ServedFamily) -> MetricSample; 5] = [
-    |served| {
-        let count = served.ids.load(Ordering::Relaxed);
-        MetricSample::counter("ids_issued", "Ids issued to callers", count)
-    },
-    |served| {
-        let count = served.waits.load(Ordering::Relaxed);
-        MetricSample::counter("id_waits", "Requests for ids that waited", count)
-    },
-    |served| {
-        let count = served.holder.workers().len() as u64;
-        MetricSample::gauge("id_workers", "Workers that this AllocSvr holds", count)
-    },
-    |served| {
-        let help = "Time until the last grant ends, unless it is renewed";
-        in_ms("id_grant_left_ms", help, served.holder.time_granted())
-    },
-    |served| {
-        let help = "Time until the layout has no later tick";
-        in_ms("id_life_left_ms", help, served.holder.time_to_live())
-    },
-];
-
 fn in_ms(name: &'static str, help: &'static str, time: Duration) -> MetricSample {
     MetricSample {
         kind: MetricKind::GaugeMillis,
@@ -74,10 +49,8 @@ pub(crate) struct FamilyHolders {
     shared: SharedParts,
     relay: Arc<WorkerRelay>,
     clock: Arc<StoreClock>,
-    /// Replaced by a copy with one more.
-    holders: ArcSwap<BTreeMap<String, Arc<ServedFamily>>>,
-    /// Locked while a holder starts; whether no more may start.
-    is_closed: Mutex<bool>,
+    /// None: no more may start.
+    holders: RwLock<Option<BTreeMap<String, Arc<ServedFamily>>>>,
 }
 
 /// A family of which this AllocSvr makes ids.
@@ -101,20 +74,21 @@ impl FamilyHolders {
             shared,
             relay: Arc::new(relay),
             clock: StoreClock::new(boot),
-            holders: ArcSwap::default(),
-            is_closed: Mutex::new(false),
+            holders: RwLock::new(Some(BTreeMap::new())),
         }
     }
 
     /// Returns the metrics of the families of which ids were requested.
     pub(crate) fn samples(&self) -> Vec<MetricSample> {
-        let holders = self.holders.load();
-        let of_each = |sample: fn(&ServedFamily) -> MetricSample| {
-            let holders = holders.iter();
-            holders.map(move |(name, served)| sample(served).with_label("family", name.clone()))
+        let holders = self.holders.read();
+        let of_family = |(name, served): (&String, &Arc<ServedFamily>)| {
+            let label = |sample: MetricSample| sample.with_label("family", name.clone());
+            served.samples().map(label)
         };
-        let by_metric = SAMPLES.into_iter().flat_map(of_each);
-        by_metric.collect()
+        let mut samples: Vec<_> = holders.iter().flatten().flat_map(of_family).collect();
+        // Those of one metric follow each other.
+        samples.sort_by_key(|sample| sample.name);
+        samples
     }
 
     /// Checks a request, and finds its family. `count_max` is the most ids that the caller may
@@ -138,6 +112,7 @@ impl FamilyHolders {
         let floor = request.floor.map(|id| family.read_floor(id)).transpose()?;
         Ok(TakenIds {
             family,
+            count,
             left: count,
             floor,
             as_runs: request.runs,
@@ -147,18 +122,20 @@ impl FamilyHolders {
     }
 
     fn find(&self, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
-        match self.holders.load().get(name) {
-            Some(family) => Ok(family.clone()),
-            None => self.start(name),
+        let holders = self.holders.read();
+        let known = holders.as_ref().and_then(|holders| holders.get(name));
+        match known.cloned() {
+            Some(family) => Ok(family),
+            None => {
+                drop(holders);
+                self.start(name)
+            }
         }
     }
 
     fn start(&self, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
-        let is_closed = self.is_closed.lock();
-        if *is_closed {
-            return Err(shutting_down_error());
-        }
-        let holders = self.holders.load();
+        let mut holders = self.holders.write();
+        let holders = holders.as_mut().ok_or_else(shutting_down_error)?;
         if let Some(started) = holders.get(name) {
             return Ok(started.clone());
         }
@@ -178,9 +155,7 @@ impl FamilyHolders {
             ids: AtomicU64::new(0),
             waits: AtomicU64::new(0),
         });
-        let mut more = BTreeMap::clone(&holders);
-        more.insert(name.to_owned(), served.clone());
-        self.holders.store(Arc::new(more));
+        holders.insert(name.to_owned(), served.clone());
         Ok(served)
     }
 
@@ -198,13 +173,30 @@ impl FamilyHolders {
 
     /// Releases all workers. No ids are made any more.
     pub(crate) async fn close(&self) {
-        *self.is_closed.lock() = true;
-        let served = self.holders.load_full();
+        let served = self.holders.write().take().unwrap_or_default();
         join_all(served.values().map(|family| family.holder.close())).await;
     }
 }
 
 impl ServedFamily {
+    fn samples(&self) -> [MetricSample; 5] {
+        let (counter, gauge) = (MetricSample::counter, MetricSample::gauge);
+        let (ids, waits) = (
+            self.ids.load(Ordering::Relaxed),
+            self.waits.load(Ordering::Relaxed),
+        );
+        let workers = self.holder.workers().len() as u64;
+        let left_help = "Time until the last grant ends, unless it is renewed";
+        let life_help = "Time until the layout has no later tick";
+        [
+            counter("ids_issued", "Ids issued to callers", ids),
+            counter("id_waits", "Requests for ids that waited", waits),
+            gauge("id_workers", "Workers that this AllocSvr holds", workers),
+            in_ms("id_grant_left_ms", left_help, self.holder.time_granted()),
+            in_ms("id_life_left_ms", life_help, self.holder.time_to_live()),
+        ]
+    }
+
     fn read_floor(&self, id: u64) -> Result<Floor, RpcError> {
         let spec = &self.holder.family().spec;
         let invalid = |reason, text: String| Err(RpcError::new(reason, text));
@@ -234,6 +226,7 @@ impl ServedFamily {
 /// Ids of one request: those that it has, and those that it still needs.
 pub(crate) struct TakenIds {
     family: Arc<ServedFamily>,
+    count: u32,
     left: u32,
     floor: Option<Floor>,
     as_runs: bool,
@@ -301,7 +294,7 @@ impl TakenIds {
     pub(crate) fn count(&self) -> usize {
         match self.as_runs {
             true => 0,
-            false => self.left as usize + self.answer.ids.len(),
+            false => self.count as usize,
         }
     }
 
@@ -310,19 +303,12 @@ impl TakenIds {
         self.count() / IDS_PER_ITEM + 1
     }
 
-    /// Returns the answer.
+    /// Returns the answer; all that were requested are taken.
     pub(crate) fn into_answer(mut self) -> NextIdsResponse {
         let spec = &self.family.holder.family().spec;
-        let count = match self.as_runs {
-            true => self
-                .answer
-                .runs
-                .iter()
-                .map(|run| u64::from(run.count))
-                .sum(),
-            false => self.answer.ids.len() as u64,
-        };
-        self.family.ids.fetch_add(count, Ordering::Relaxed);
+        self.family
+            .ids
+            .fetch_add(self.count.into(), Ordering::Relaxed);
         // Random bits may lie above the sequence.
         let is_unsorted = self.run_count > 1 || spec.layout.bits_of("rand") > 0;
         if is_unsorted && !self.as_runs {

@@ -125,12 +125,12 @@ pub fn validate_limits(spec: &FamilySpec, limits: &FamilyLimits) -> Result<(), S
 ///
 /// # Errors
 /// The name is empty, too long or not printable.
-pub fn validate_holder(name: &str) -> Result<(), String> {
+pub fn validate_holder(name: &str) -> Result<(), &'static str> {
     let is_printable = name.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    ensure(
-        (1..=HOLDER_NAME_MAX).contains(&name.len()) && is_printable,
-        || format!("holder name {name:?}: use 1 to {HOLDER_NAME_MAX} printable ASCII characters"),
-    )
+    match is_printable && (1..=HOLDER_NAME_MAX).contains(&name.len()) {
+        true => Ok(()),
+        false => Err("a holder's name has 1 to 128 printable ASCII characters"),
+    }
 }
 
 /// Returns the text of the error that no family has a name; `known` are the names that there are.

@@ -96,8 +96,6 @@ pub enum IdsRejection {
         worker: WorkerId,
         /// Epoch of the command.
         epoch: WorkerEpoch,
-        /// Epoch of the worker now; None: its number was given up.
-        last: Option<WorkerEpoch>,
     },
     /// The grant would begin, or already reaches, too far in front of store time.
     #[error("{}", too_far_text(*at_ms, *now_ms, *wait_ms))]

@@ -64,6 +64,12 @@ impl TickScale {
         Some(unix_ms.checked_sub(self.epoch_ms)? / self.unit_ms)
     }
 
+    /// Returns the first tick that begins at or after a time.
+    pub fn first_tick_from(self, unix_ms: u64) -> u64 {
+        let since_epoch = unix_ms.saturating_sub(self.epoch_ms);
+        since_epoch.div_ceil(self.unit_ms)
+    }
+
     /// Returns the Unix time in milliseconds at which a tick begins; the greatest number if that
     /// is beyond it.
     pub fn unix_ms_of(self, tick: u64) -> u64 {

@@ -108,17 +108,12 @@ pub enum RestoreError {
     /// A margin is above [`MARGIN_MAX`], or an id or version would leave its range.
     #[error("the margin {0} is too large: give at most 2^61")]
     TooLarge(RestoreMargin),
-    /// There are families, and no margin for them.
-    #[error("it holds families of ids: the margin ids-from must be given")]
-    NoIdsFrom,
-    /// The margin of ids is before what the state itself proves to be needed.
+    /// The margin of ids is missing, or before what the state itself proves to be needed.
     #[error(
-        "the margin ids-from must be {least} or later, not {given}",
-        least = format_utc_ms(*least_ms), given = format_utc_ms(*given_ms)
+        "--ids-from must be {} or later: the backup holds families of ids, and the ticks until then can have been granted",
+        format_utc_ms(*least_ms)
     )]
     IdsFromTooEarly {
-        /// Value given.
-        given_ms: u64,
         /// Least value allowed.
         least_ms: u64,
     },
@@ -275,10 +270,9 @@ impl RestoreMargins {
                 return Err(RestoreError::TooLarge(margin));
             }
         }
-        match (least.ids_from_ms, self.ids_from_ms) {
-            (Some(_), None) => Err(RestoreError::NoIdsFrom),
-            (Some(least_ms), Some(given_ms)) if given_ms < least_ms => {
-                Err(RestoreError::IdsFromTooEarly { given_ms, least_ms })
+        match least.ids_from_ms {
+            Some(least_ms) if self.ids_from_ms < Some(least_ms) => {
+                Err(RestoreError::IdsFromTooEarly { least_ms })
             }
             _ => Ok(()),
         }

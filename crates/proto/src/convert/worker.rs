@@ -16,26 +16,19 @@ pub fn worker_command_from<E: From<DecodeError>>(
 ) -> Result<IdsCommand, E> {
     let command = wire.command.as_ref();
     let command = command.ok_or(DecodeError("empty worker command"))?;
-    let name = match command {
-        Command::Acquire(acquire) => &acquire.family,
-        Command::Renew(renewal) => &renewal.family,
-        Command::Release(release) => &release.family,
+    let family_id = |name: &str| match name.len() <= NAME_MAX {
+        true => family_id(name),
+        false => Err(DecodeError("a family's name has at most 64 characters").into()),
     };
-    if name.len() > NAME_MAX {
-        return Err(DecodeError("a family's name has at most 64 characters").into());
-    }
     let key = |family, worker| WorkerKey {
         family,
         worker: WorkerId(worker),
     };
     Ok(match command {
         Command::Acquire(acquire) => {
-            if validate_holder(&acquire.holder).is_err() {
-                let text = "a holder's name has 1 to 128 printable ASCII characters";
-                return Err(DecodeError(text).into());
-            }
+            validate_holder(&acquire.holder).map_err(DecodeError)?;
             IdsCommand::AcquireWorker(AcquireWorker {
-                family: family_id(name)?,
+                family: family_id(&acquire.family)?,
                 holder: acquire.holder.clone(),
                 nonce: nonce_from(&acquire.nonce)?,
                 worker: acquire.worker.map(WorkerId),
@@ -43,13 +36,13 @@ pub fn worker_command_from<E: From<DecodeError>>(
             })
         }
         Command::Renew(renewal) => IdsCommand::RenewWorker {
-            worker: key(family_id(name)?, renewal.worker),
+            worker: key(family_id(&renewal.family)?, renewal.worker),
             epoch: WorkerEpoch(renewal.epoch),
             window_ms: renewal.window_ms,
             nonce: nonce_from(&renewal.nonce)?,
         },
         Command::Release(release) => IdsCommand::ReleaseWorker {
-            worker: key(family_id(name)?, release.worker),
+            worker: key(family_id(&release.family)?, release.worker),
             epoch: WorkerEpoch(release.epoch),
             used: release.used,
             nonce: nonce_from(&release.nonce)?,

@@ -3,7 +3,6 @@
 use super::super::restore::{RestoreError, RestoreMargin, RestoreMargins};
 use super::super::{FamilyRow, State, WorkerRow};
 use crate::ids::{WorkerEpoch, WorkerId, WorkerKey};
-use crate::layout::TickScale;
 
 /// Time by which a holder may have been granted ticks after the last reading that a backup holds.
 const READING_AGE_MS: u64 = 1_000;
@@ -29,8 +28,8 @@ impl State {
         let table_version = new.table_version();
         for row in self.families() {
             let (spec, id) = (&row.family.spec, row.family.id);
-            let ids_from_ms = margins.ids_from_ms.ok_or(RestoreError::NoIdsFrom)?;
-            let floor = first_tick_from(spec.scale, ids_from_ms).min(spec.end_tick());
+            let floor = margins.ids_from_ms.map(|ms| spec.scale.first_tick_from(ms));
+            let floor = floor.unwrap_or(u64::MAX).min(spec.end_tick());
             let mut lifted = FamilyRow {
                 floor: row.floor.max(floor),
                 epoch_floor: lift_epoch(row.epoch_floor, margins.epoch)?,
@@ -49,12 +48,6 @@ impl State {
         }
         Ok(())
     }
-}
-
-/// Returns the first tick that begins at or after a moment.
-fn first_tick_from(scale: TickScale, unix_ms: u64) -> u64 {
-    let since_epoch = unix_ms.saturating_sub(scale.epoch_ms());
-    since_epoch.div_ceil(scale.unit_ms())
 }
 
 /// Returns the worker free, under an epoch that was never used.

@@ -89,24 +89,12 @@ impl State {
     ) -> Result<WorkerId, CommandRejection> {
         let (spec, family) = (&row.family.spec, row.family.id);
         let (first, last) = (spec.first_worker, spec.last_worker);
-        let invalid = |text| Err(CommandRejection::Invalid(text));
-        if !(first..=last).contains(&worker) {
-            return invalid(format!(
-                "worker {worker} is outside of {first} to {last}, the workers of family {:?}",
+        let is_own = (first..=last).contains(&worker) && spec.reserved_range(worker).is_none();
+        if !is_own || spec.reuse_never {
+            return Err(CommandRejection::Invalid(format!(
+                "worker {worker} of family {:?} cannot be claimed: it grants {first} to {last} without reserved ones, and none by its number if each is granted once; acquire any worker",
                 spec.name
-            ));
-        }
-        if spec.reserved_range(worker).is_some() {
-            return invalid(format!(
-                "worker {worker} of family {:?} is reserved",
-                spec.name
-            ));
-        }
-        if spec.reuse_never {
-            return invalid(format!(
-                "family {:?} never uses a worker again: acquire one without claiming a number",
-                spec.name
-            ));
+            )));
         }
         match self.workers.get(&WorkerKey { family, worker }) {
             Some(other) if other.is_held && other.until() > now => {
@@ -125,23 +113,23 @@ impl State {
     ) -> CommandRejection {
         let scale = row.family.spec.scale;
         let free_ms = scale.unix_ms_of(held.until().saturating_sub(ahead));
-        let rejection = IdsRejection::WorkerHeld {
+        IdsRejection::WorkerHeld {
             worker,
             holder: held.holder.clone(),
             until_ms: scale.unix_ms_of(held.until()),
             wait_ms: free_ms.saturating_sub(self.store_time().high_ms),
-        };
-        rejection.into()
+        }
+        .into()
     }
 
     fn no_worker(&self, row: &FamilyRow, wait: Option<u64>) -> CommandRejection {
         let spec = &row.family.spec;
-        let rejection = IdsRejection::NoWorker {
+        IdsRejection::NoWorker {
             family: spec.name.clone(),
             workers: spec.worker_count(),
             wait_ms: wait.map(|ticks| ticks.saturating_mul(spec.scale.unit_ms())),
-        };
-        rejection.into()
+        }
+        .into()
     }
 
     /// Moves the least worker that was never granted above those that were, and reserved ones.

@@ -42,25 +42,26 @@ impl State {
         request: &AcquireWorker,
         touched: &mut BTreeSet<RowKey>,
     ) -> CommandOutcome {
-        validate_holder(&request.holder).map_err(CommandRejection::Invalid)?;
+        let invalid = |text| CommandRejection::Invalid(String::from(text));
+        validate_holder(&request.holder).map_err(invalid)?;
         if request.nonce == Nonce(0) {
-            return Err(CommandRejection::Invalid(String::from(
+            return Err(invalid(
                 "an acquisition needs a random nonce, and 0 is none",
-            )));
+            ));
         }
         let mut family = self.find_family_row(request.family)?.clone();
         if let Some(key) = self.workers.find_nonce(request.family, request.nonce)
             && let Some(row) = self.workers.get(&key)
         {
             if row.holder != request.holder {
-                return Err(CommandRejection::Invalid(String::from(
+                return Err(invalid(
                     "the nonce is of an acquisition under another name: use a random one for each",
-                )));
+                ));
             }
             return match row.is_held {
                 true => Ok(self.grant_of(key, row)),
                 // It was released or revoked since.
-                false => Err(stale_worker(key, row.epoch, Some(row))),
+                false => Err(stale_worker(key, row.epoch)),
             };
         }
         check_not_frozen(&family)?;
@@ -148,7 +149,7 @@ impl State {
     ) -> CommandOutcome {
         let (family, row) = self.held_worker(key, epoch, Some(nonce))?;
         if row.base < family.floor {
-            return Err(stale_worker(key, epoch, Some(row)));
+            return Err(stale_worker(key, epoch));
         }
         check_not_frozen(family)?;
         let now = self.now_tick(family)?;
@@ -243,7 +244,7 @@ impl State {
         let row = self.workers.get(&key);
         let is_of = |row: &WorkerRow| nonce.is_none_or(|nonce| nonce == row.nonce);
         let held = row.filter(|row| row.is_held && row.epoch == epoch && is_of(row));
-        let row = held.ok_or_else(|| stale_worker(key, epoch, row))?;
+        let row = held.ok_or_else(|| stale_worker(key, epoch))?;
         Ok((family, row))
     }
 
@@ -353,13 +354,9 @@ fn check_not_frozen(family: &FamilyRow) -> Result<(), CommandRejection> {
     }
 }
 
-fn stale_worker(key: WorkerKey, epoch: WorkerEpoch, row: Option<&WorkerRow>) -> CommandRejection {
-    let rejection = IdsRejection::StaleWorker {
-        worker: key.worker,
-        epoch,
-        last: row.map(|row| row.epoch),
-    };
-    rejection.into()
+fn stale_worker(key: WorkerKey, epoch: WorkerEpoch) -> CommandRejection {
+    let worker = key.worker;
+    IdsRejection::StaleWorker { worker, epoch }.into()
 }
 
 fn time_exhausted(family: &FamilyRow) -> CommandRejection {

@@ -103,16 +103,9 @@ fn describe_rejection(error: &RestoreError, backup: &StateBackup) -> String {
             },
             margin_advice(backup)
         ),
-        RestoreError::NoIdsFrom => format!(
-            "--ids-from is missing: the backup holds families of ids, and without it ids are made again.\n{}",
-            margin_advice(backup)
-        ),
-        RestoreError::IdsFromTooEarly { given_ms, least_ms } => format!(
-            "--ids-from {} is too early: the backup itself proves that ticks up to {} can have been granted.\n{}",
-            format_utc_ms(*given_ms),
-            format_utc_ms(*least_ms),
-            margin_advice(backup)
-        ),
+        RestoreError::IdsFromTooEarly { .. } => {
+            format!("{error}.\n{}", margin_advice(backup))
+        }
         other => format!("no cluster can be created from this backup: {other}"),
     }
 }

@@ -33,18 +33,9 @@ pub(in crate::service) async fn serve_workers(
             "one Workers carries 1 to {WORKER_COMMANDS_MAX} commands, not {count}"
         )));
     }
-    let term = context.require_leader()?;
-    context.wait_until_ready(term).await?;
-    let mut commands = read_commands(context, &request.commands);
-    let is_unknown = |read: &Result<Command, RpcError>| {
-        let error = read.as_ref().err();
-        error.is_some_and(|error| error.reason() == Reason::FamilyNotFound)
-    };
-    if commands.iter().any(is_unknown) {
-        // Another leader may have created it.
-        context.confirm_leadership().await?;
-        commands = read_commands(context, &request.commands);
-    }
+    // Another leader may have created a family.
+    context.confirm_leadership().await?;
+    let commands = read_commands(context, &request.commands);
     let timed = commands
         .iter()
         .flatten()
