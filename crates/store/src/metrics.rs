@@ -111,14 +111,14 @@ fn clock_samples(context: &StoreContext) -> Vec<MetricSample> {
         u64::from(context.store_time.suspect().is_some()),
     );
     let own = (context.node.identity().node, 0);
-    let offsets = context.store_time.clock_offsets_ns().into_iter();
-    let offset = |(store, offset_ns): (u64, i64)| {
+    let offsets = context.store_time.clock_offsets_ms().into_iter();
+    let offset = |(store, offset_ms): (u64, i64)| {
         let sample = MetricSample {
             kind: MetricKind::GaugeMillis,
             ..MetricSample::gauge(
                 "clock_offset_ms",
                 "Distance of a store's wall clock from that of this store",
-                offset_ns.unsigned_abs() / 1_000_000,
+                offset_ms.unsigned_abs(),
             )
         };
         sample.with_label("store", store.to_string())

@@ -19,14 +19,10 @@ use crate::store_time::{LeaderView, NS_PER_MS};
 pub(super) fn clock_status(context: &StoreContext, view: &LeaderView) -> v1::IdsStatus {
     let read = context.store_time.read(view);
     let suspect = context.store_time.suspect();
-    let mut offsets = context.store_time.clock_offsets_ns();
+    let mut offsets = context.store_time.clock_offsets_ms();
     offsets.insert(view.own_id, 0);
-    let clocks = offsets
-        .into_iter()
-        .map(|(store, offset_ns)| v1::StoreClock {
-            store,
-            offset_ms: offset_ns / NS_PER_MS.cast_signed(),
-        });
+    let offsets = offsets.into_iter();
+    let clocks = offsets.map(|(store, offset_ms)| v1::StoreClock { store, offset_ms });
     v1::IdsStatus {
         store_time_ms: read.unwrap_or(view.time.high_ms),
         resets: view.time.resets,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{WallReading, ns_since};
+use super::{NS_PER_MS, WallReading, ns_since};
 
 /// Maximum age of an answer by which a store takes part in a majority.
 const ANSWER_AGE_MAX_NS: u64 = 5_000_000_000;
@@ -46,17 +46,13 @@ impl ClockAgreement {
         self.answers.insert(store, answer);
     }
 
-    /// Returns the distance of each store's clock from this one's, in nanoseconds, of answers that
+    /// Returns the distance of each store's clock from this one's, in milliseconds, of answers that
     /// count.
-    pub(crate) fn offsets_ns(&self, own: WallReading) -> BTreeMap<u64, i64> {
+    pub(crate) fn offsets_ms(&self, own: WallReading) -> BTreeMap<u64, i64> {
+        let ms = |unix_ns: u64| (unix_ns / NS_PER_MS).cast_signed();
         let fresh = self.answers.iter().filter_map(|(store, answer)| {
             let there = continued(*answer, own, ANSWER_AGE_MAX_NS)?;
-            let offset = i128::from(there) - i128::from(own.unix_ns);
-            // A clock that is 292 years off is as bad as any further one.
-            Some((
-                *store,
-                offset.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
-            ))
+            Some((*store, ms(there) - ms(own.unix_ns)))
         });
         fresh.collect()
     }
@@ -75,28 +71,22 @@ impl ClockAgreement {
         }
         let is_only = voters.len() <= 1;
         let majority = voters.len() / 2 + 1;
-        if answered >= majority && !is_only {
+        let is_confirmed = answered >= majority && !is_only;
+        if is_confirmed {
             clocks.sort_unstable();
             // The median of all voters, if those that are not compared are behind, and if they are
             // ahead. Schedule that breaks a single value: the leader dies, and of the two clocks
             // that are left one is an hour back. Their minimum would slow store time for hours.
-            let [unix_ns, latest_ns] = [clocks.len() - majority, majority - 1].map(|at| clocks[at]);
-            let reading = |unix_ns| WallReading { unix_ns, ..own };
-            self.last_confirmed = Some([unix_ns, latest_ns].map(reading));
-            return AgreedTime {
-                unix_ns,
-                latest_ns,
-                is_confirmed: true,
-                is_only,
-            };
+            let ends = [clocks.len() - majority, majority - 1].map(|at| clocks[at]);
+            self.last_confirmed = Some(ends.map(|unix_ns| WallReading { unix_ns, ..own }));
         }
-        let [unix_ns, latest_ns] = self.last_confirmed.map_or([None; 2], |last| {
-            last.map(|last| continued(last, own, AGREEMENT_AGE_MAX_NS))
+        let [unix_ns, latest_ns] = self.last_confirmed.map_or([own.unix_ns; 2], |last| {
+            last.map(|end| continued(end, own, AGREEMENT_AGE_MAX_NS).unwrap_or(own.unix_ns))
         });
         AgreedTime {
-            unix_ns: unix_ns.unwrap_or(own.unix_ns),
-            latest_ns: latest_ns.unwrap_or(own.unix_ns),
-            is_confirmed: false,
+            unix_ns,
+            latest_ns,
+            is_confirmed,
             is_only,
         }
     }

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::clock::{WallClock, WallReading};
-use crate::store_time::clock_agreement::{AgreedTime, ClockAgreement};
+use crate::store_time::clock_agreement::ClockAgreement;
 use crate::store_time::time_line::TimeLine;
 
 pub(crate) use time_line::SuspectClocks;
@@ -95,9 +95,9 @@ impl StoreTime {
         self.keeper.lock().agreement.record(store, answer);
     }
 
-    /// Returns the distances of the other stores' clocks from this one's, in nanoseconds.
-    pub(crate) fn clock_offsets_ns(&self) -> BTreeMap<u64, i64> {
-        self.keeper.lock().agreement.offsets_ns(self.read_clock())
+    /// Returns the distances of the other stores' clocks from this one's, in milliseconds.
+    pub(crate) fn clock_offsets_ms(&self) -> BTreeMap<u64, i64> {
+        self.keeper.lock().agreement.offsets_ms(self.read_clock())
     }
 
     /// Returns store time now, as Unix time in milliseconds.
@@ -112,7 +112,9 @@ impl StoreTime {
                 if !agreed.is_confirmed && view.voters.len() > 1 && !waited {
                     return Err(NoTime::Settling);
                 }
-                line.insert(begin_line(view, now, agreed))
+                let high_ms = view.time.high_ms;
+                let state_ns = (high_ms > 0).then(|| high_ms.saturating_mul(NS_PER_MS));
+                line.insert(TimeLine::begin(state_ns, now, agreed))
             }
         };
         let unix_ns = line.advance(now, agreed);
@@ -155,16 +157,6 @@ impl StoreTime {
         keeper.term.as_ref()?.line?.suspect()
     }
 
-    /// Follows the clocks at the request of an operator. Returns store time after it.
-    pub(crate) fn accept(&self, view: &LeaderView) -> u64 {
-        let (mut keeper, now) = (self.keeper.lock(), self.read_clock());
-        let agreed = keeper.agreement.agree(now, view.own_id, &view.voters);
-        let line = &mut keeper.enter_term(view, now).line;
-        let line = line.get_or_insert_with(|| begin_line(view, now, agreed));
-        line.accept(now, agreed);
-        line.advance(now, agreed) / NS_PER_MS
-    }
-
     /// Puts store time at the head of an entry whose commands need it. Returns whether it did; the
     /// reply to that command comes first then.
     pub(crate) fn stamp(
@@ -202,12 +194,6 @@ impl TimeKeeper {
             line: None,
         })
     }
-}
-
-fn begin_line(view: &LeaderView, now: WallReading, agreed: AgreedTime) -> TimeLine {
-    let high_ms = Some(view.time.high_ms).filter(|high_ms| *high_ms > 0);
-    let state_ns = high_ms.map(|ms| ms.saturating_mul(NS_PER_MS));
-    TimeLine::begin(state_ns, now, agreed)
 }
 
 /// Returns whether a command does something else at another time.

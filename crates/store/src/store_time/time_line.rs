@@ -44,27 +44,15 @@ impl TimeLine {
     /// A clock that no other confirms begins nothing: the term begins at the state's time, and
     /// [`advance`](TimeLine::advance) follows that clock as far as it follows any.
     pub(crate) fn begin(state_ns: Option<u64>, now: WallReading, agreed: AgreedTime) -> TimeLine {
-        let state = state_ns.unwrap_or(agreed.unix_ns);
-        let is_compared = agreed.is_confirmed || agreed.is_only;
-        let line = |unix_ns, suspect| TimeLine {
+        let unix_ns = state_ns.unwrap_or(agreed.unix_ns);
+        let mut line = TimeLine {
             last: WallReading { unix_ns, ..now },
-            suspect,
-            is_compared,
+            suspect: None,
+            is_compared: false,
             unconfirmed_ns: 0,
         };
-        if !is_compared {
-            return line(state, None);
-        }
-        match agreed.unix_ns > state.saturating_add(OFF_TIME_MAX_NS) {
-            true => {
-                let suspect = SuspectClocks {
-                    agreed_ns: agreed.unix_ns,
-                    stops_grants: true,
-                };
-                line(state, Some(suspect))
-            }
-            false => line(agreed.unix_ns.max(state), None),
-        }
+        line.advance(now, agreed);
+        line
     }
 
     /// Advances to now. Returns store time, in nanoseconds.
@@ -73,30 +61,21 @@ impl TimeLine {
         let continued = self.last.unix_ns.saturating_add(elapsed);
         let is_far = agreed.unix_ns > self.last.unix_ns.saturating_add(OFF_TIME_MAX_NS);
         // A term that began before a majority answered is compared with it once it does.
-        let is_first = agreed.is_confirmed && !self.is_compared;
-        self.is_compared |= agreed.is_confirmed;
+        let is_decided = agreed.is_confirmed || agreed.is_only;
+        let is_first = is_decided && !self.is_compared;
+        self.is_compared |= is_decided;
         let is_stopped = self.suspect.is_some_and(|suspect| suspect.stops_grants);
-        let stopped = (is_far && (is_first || is_stopped)).then_some(SuspectClocks {
-            agreed_ns: agreed.unix_ns,
-            stops_grants: true,
-        });
-        let (unix_ns, suspect) = match agreed.unix_ns.checked_sub(continued) {
-            _ if stopped.is_some() => (self.last.unix_ns, stopped),
+        let stops_grants = is_far && (is_first || is_stopped);
+        let (unix_ns, is_suspect) = match agreed.unix_ns.checked_sub(continued) {
+            _ if stops_grants => (self.last.unix_ns, true),
             // Between the clocks that the median may be: BOOTTIME decides.
-            None if continued <= agreed.latest_ns => (continued, None),
-            Some(step) if agreed.is_confirmed || self.follows_alone(step, agreed) => {
-                (agreed.unix_ns, None)
-            }
-            Some(_) => {
-                let suspect = SuspectClocks {
-                    agreed_ns: agreed.unix_ns,
-                    stops_grants: false,
-                };
-                (continued, Some(suspect))
-            }
+            None if continued <= agreed.latest_ns => (continued, false),
+            Some(_) if agreed.is_confirmed || is_first => (agreed.unix_ns, false),
+            Some(step) if self.follows_alone(step, agreed) => (agreed.unix_ns, false),
+            Some(_) => (continued, true),
             None => {
                 let slowed = self.last.unix_ns.saturating_add(elapsed / 2);
-                (agreed.latest_ns.max(slowed), None)
+                (agreed.latest_ns.max(slowed), false)
             }
         };
         if agreed.is_confirmed {
@@ -106,7 +85,10 @@ impl TimeLine {
             unix_ns,
             boot_ns: now.boot_ns.max(self.last.boot_ns),
         };
-        self.suspect = suspect;
+        self.suspect = is_suspect.then_some(SuspectClocks {
+            agreed_ns: agreed.unix_ns,
+            stops_grants,
+        });
         self.last.unix_ns
     }
 
@@ -124,17 +106,6 @@ impl TimeLine {
             self.unconfirmed_ns = sum_ns;
         }
         follows
-    }
-
-    /// Follows the clocks, at the request of an operator.
-    pub(crate) fn accept(&mut self, now: WallReading, agreed: AgreedTime) {
-        let unix_ns = agreed.unix_ns.max(self.last.unix_ns);
-        *self = TimeLine {
-            last: WallReading { unix_ns, ..now },
-            suspect: None,
-            is_compared: true,
-            unconfirmed_ns: 0,
-        };
     }
 
     /// Returns why the clocks are not followed, if they are not.
@@ -238,7 +209,8 @@ mod tests {
             let suspect = line.suspect();
             assert_eq!(suspect.is_none(), follows);
             assert!(suspect.is_none_or(|suspect| !suspect.stops_grants));
-            line.accept(at(HOUR), clocks);
+            // An operator sets store time to that of the clocks.
+            let mut line = TimeLine::begin(Some(clocks.unix_ns), at(HOUR), clocks);
             assert_eq!(line.advance(at(HOUR), clocks), DAY + HOUR + step);
             assert_eq!(line.suspect(), None);
         }
@@ -287,7 +259,8 @@ mod tests {
         let mut line = TimeLine::begin(Some(DAY), at(0), far);
         assert_eq!(line.advance(at(HOUR), far), DAY);
         assert!(line.suspect().is_some_and(|suspect| suspect.stops_grants));
-        line.accept(at(HOUR), far);
+        // An operator sets store time to that of the clocks.
+        let mut line = TimeLine::begin(Some(far.unix_ns), at(HOUR), far);
         assert_eq!(line.advance(at(HOUR), far), far.unix_ns);
         let near = agreed(DAY + OFF_TIME_MAX_NS, true);
         assert_eq!(TimeLine::begin(Some(DAY), at(0), near).suspect(), None);

@@ -63,10 +63,6 @@ pub(super) async fn change_ids(
             }
             IdsCommand::SetTime { now_ms, resets }
         }
-        Change::AcceptClock(_) => IdsCommand::AdvanceTime {
-            now_ms: context.store_time.accept(&view),
-            resets,
-        },
     };
     context.propose(Command::Ids(command)).await?;
     // Done, also if another store leads now.
