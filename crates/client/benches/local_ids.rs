@@ -61,7 +61,7 @@ fn bench_local(bencher: Bencher<'_, '_>, options: LocalOptions) {
 
 fn bench_bare(bencher: Bencher<'_, '_>, read_ns: impl Fn() -> u64 + Sync) {
     let layout = LAYOUT.parse().expect("is a layout");
-    let splicer = Splicer::new(&layout, 0, 1, 0..).expect("has a generator");
+    let splicer = Splicer::new(&layout, 0, 1, 0).expect("has a generator");
     let first = read_ns() / 1_000_000;
     let (grid, start) = (splicer.grid(), SequenceStart::Zero);
     let generator = WorkerGenerator::new(grid, start, 1, FIRST_TICK, u64::MAX);

@@ -26,8 +26,7 @@ impl HeldWorker {
         grant: &v1::WorkerGrant,
         from: u64,
     ) -> Result<HeldWorker, InputError> {
-        let sequence = spec.seq_min..=spec.seq_max;
-        let splicer = Splicer::new(&spec.layout, spec.dc, grant.worker, sequence)?;
+        let splicer = Splicer::new(&spec.layout, spec.dc, grant.worker, spec.seq_min)?;
         let lane = u8::try_from(grant.lane).ok();
         let lane = lane.filter(|lane| usize::from(*lane) < spec.lanes());
         let lane =

@@ -90,7 +90,7 @@ mod peer_id {
 
 fn splicer() -> Splicer {
     let layout: IdLayout = "0:1,time:41,seq:22".parse().expect("is a layout");
-    Splicer::new(&layout, 0, 0, 0..).expect("has a generator")
+    Splicer::new(&layout, 0, 0, 0).expect("has a generator")
 }
 
 fn clocked<P: ClockPolicy>(policy: P) -> (Splicer, Clocked<P>) {

@@ -35,7 +35,7 @@ fn main() {
 
 fn splicer() -> Splicer {
     let layout: IdLayout = LAYOUT.parse().expect("is a layout");
-    Splicer::new(&layout, 0, 7, 0..).expect("has a generator")
+    Splicer::new(&layout, 0, 7, 0).expect("has a generator")
 }
 
 /// A number on a cache line of its own.

@@ -142,7 +142,7 @@ class Holder:
         least, most = grant.store_time_ms - boot_ms(), grant.store_time_ms + 1 - sent_ms
         offset = (least + most) // 2 if self.clock_offset_ms is None else self.clock_offset_ms
         self.clock_offset_ms = min(max(offset, least), most)
-        self.ahead = grant.family.ahead_ms // self.spec.unit_ms
+        self.ahead = grant.family.limits.ahead_ms // self.spec.unit_ms
         self.failure = "the ids of its ticks are used up"
         self.renew_at_ms = boot_ms() + max((self.until - self._now_tick()) * self.spec.unit_ms // 2, 100)
 

@@ -3,7 +3,7 @@
 use seqsvr_core::family::{Family, FamilyChange, FamilyLimits, FamilySpec, validate_family};
 use seqsvr_core::ids::{FamilyId, WorkerId};
 use seqsvr_proto::v1::change_ids_request::Change;
-use seqsvr_proto::v1::{self, AlterFamily, ChangeIdsRequest, IdsStatus, ListIdsRequest, Reason};
+use seqsvr_proto::v1::{self, ChangeIdsRequest, IdsStatus, ListIdsRequest, Reason};
 
 use super::Admin;
 use crate::error::Error;
@@ -28,7 +28,7 @@ impl Admin {
 
     /// Changes limits of a family. Holders see them at their next renewal.
     pub async fn alter_family(&self, name: &str, change: FamilyChange) -> Result<Family, Error> {
-        let alter = Change::Alter(AlterFamily::from(&change));
+        let alter = Change::Alter(change.into());
         decode_family(&self.change_ids(name, alter, false).await?)
     }
 

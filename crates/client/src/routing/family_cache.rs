@@ -67,7 +67,7 @@ impl ClientFamily {
                 spec.first_worker.0,
                 spec.last_worker.0,
             ),
-            ("seq", parts.seq, spec.seq_min, spec.seq_max),
+            ("seq", parts.seq, spec.seq_min, spec.seq_max()),
         ] {
             if !(least..=greatest).contains(&value) {
                 let name = &spec.name;

@@ -31,13 +31,7 @@ pub fn validate_family(spec: &FamilySpec, limits: &FamilyLimits) -> Result<(), S
         )
     })?;
     check_field("dc", spec.dc, bits("dc"))?;
-    check_field("seq-max", spec.seq_max, seq)?;
-    ensure(spec.seq_min <= spec.seq_max, || {
-        let FamilySpec {
-            seq_min, seq_max, ..
-        } = spec;
-        format!("seq-min must be at most seq-max ({seq_max}), not {seq_min}")
-    })?;
+    check_field("seq-min", spec.seq_min, seq)?;
     check_workers(spec)?;
     ensure(!spec.lanes_once || spec.lanes() > 1, || {
         "lanes are used once only in a layout with lanes: add a field such as lane:2".to_owned()

@@ -7,6 +7,9 @@ mod checks;
 mod command;
 mod rejection;
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 pub use checks::{no_family_text, validate_family, validate_holder, validate_limits};
@@ -14,7 +17,7 @@ pub use command::{AcquireWorker, IdsCommand, WorkerGrant};
 pub use rejection::IdsRejection;
 
 use crate::ids::{FamilyId, WorkerId};
-use crate::layout::{IdLayout, TickScale};
+use crate::layout::{IdLayout, InputError, TickScale};
 
 /// Most families a cluster may have.
 pub const FAMILIES_MAX: usize = 256;
@@ -73,8 +76,6 @@ pub struct FamilySpec {
     pub sticky: bool,
     /// Least number within a tick.
     pub seq_min: u32,
-    /// Greatest number within a tick.
-    pub seq_max: u32,
 }
 
 /// Limits of a family.
@@ -94,7 +95,8 @@ pub struct FamilyLimits {
     pub frozen: bool,
 }
 
-/// Number with which a generator begins in a tick to which the clock lifts it.
+/// Number with which a generator begins in a tick to which the clock lifts it. Its text is `zero`,
+/// `random:N` or `carry`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TickStart {
     /// The least number.
@@ -106,6 +108,33 @@ pub enum TickStart {
     },
     /// The number after the last one; the least number if that is above half.
     Carry,
+}
+
+impl fmt::Display for TickStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TickStart::Zero => f.write_str("zero"),
+            TickStart::Random { below } => write!(f, "random:{below}"),
+            TickStart::Carry => f.write_str("carry"),
+        }
+    }
+}
+
+impl FromStr for TickStart {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<TickStart, InputError> {
+        let bad = || InputError("write zero, carry, or random:N with N from 1 on".to_owned());
+        match text {
+            "zero" => Ok(TickStart::Zero),
+            "carry" => Ok(TickStart::Carry),
+            text => {
+                let below = text.strip_prefix("random:").ok_or_else(bad)?;
+                let below = below.parse().map_err(|_| bad())?;
+                Ok(TickStart::Random { below })
+            }
+        }
+    }
 }
 
 /// Change of limits; a value that is None stays as it is.
@@ -130,7 +159,6 @@ impl Family {
     pub fn settings_unlike(&self, spec: &FamilySpec, limits: &FamilyLimits) -> Vec<&'static str> {
         let (a, b, c, d) = (&self.spec, spec, &self.limits, limits);
         let workers = |spec: &FamilySpec| (spec.first_worker, spec.last_worker);
-        let numbers = |spec: &FamilySpec| (spec.seq_min, spec.seq_max);
         let settings = [
             ("layout", a.layout == b.layout),
             ("epoch or unit", a.scale == b.scale),
@@ -140,7 +168,7 @@ impl Family {
             ("lanes", a.lanes_once == b.lanes_once),
             ("reuse", a.reuse_never == b.reuse_never),
             ("sticky", a.sticky == b.sticky),
-            ("numbers of a tick", numbers(a) == numbers(b)),
+            ("least number of a tick", a.seq_min == b.seq_min),
             ("window", c.window_ms == d.window_ms),
             ("window-max", c.window_max_ms == d.window_max_ms),
             ("ahead", c.ahead_ms == d.ahead_ms),
@@ -170,6 +198,20 @@ impl FamilyChange {
     }
 }
 
+impl From<FamilyLimits> for FamilyChange {
+    /// Returns the change to these limits.
+    fn from(limits: FamilyLimits) -> FamilyChange {
+        FamilyChange {
+            window_ms: Some(limits.window_ms),
+            window_max_ms: Some(limits.window_max_ms),
+            ahead_ms: Some(limits.ahead_ms),
+            sequence_start: Some(limits.sequence_start),
+            workers_per_holder: Some(limits.workers_per_holder),
+            frozen: Some(limits.frozen),
+        }
+    }
+}
+
 impl FamilyLimits {
     /// Default limits of a new family.
     pub const DEFAULT: FamilyLimits = FamilyLimits {
@@ -185,19 +227,17 @@ impl FamilyLimits {
 impl FamilySpec {
     /// Makes a spec with all workers and sequence numbers that the layout has.
     pub fn new(name: &str, layout: IdLayout, scale: TickScale) -> FamilySpec {
-        let greatest = |field| (1u32 << layout.bits_of(field)) - 1;
         FamilySpec {
             name: name.to_owned(),
             scale,
             dc: 0,
             first_worker: WorkerId(0),
-            last_worker: WorkerId(greatest("worker")),
+            last_worker: WorkerId((1 << layout.bits_of("worker")) - 1),
             reserved: Vec::new(),
             lanes_once: false,
             reuse_never: false,
             sticky: false,
             seq_min: 0,
-            seq_max: greatest("seq"),
             layout,
         }
     }
@@ -212,9 +252,14 @@ impl FamilySpec {
         1 << self.layout.bits_of("time")
     }
 
+    /// Returns the greatest number within a tick.
+    pub fn seq_max(&self) -> u32 {
+        (1 << self.layout.bits_of("seq")) - 1
+    }
+
     /// Returns how many ids a tick of a worker has.
     pub fn capacity(&self) -> u64 {
-        u64::from(self.seq_max.saturating_sub(self.seq_min)) + 1
+        u64::from(self.seq_max().saturating_sub(self.seq_min)) + 1
     }
 
     /// Returns the range of reserved workers that a worker lies in.

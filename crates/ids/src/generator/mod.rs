@@ -14,7 +14,7 @@
 //! use seqsvr_ids::generator::{Clocked, Hold, SequenceStart, Splicer, TickClock};
 //!
 //! # fn take(clock: &impl TickClock) -> Result<Vec<u64>, Box<dyn std::error::Error>> {
-//! let splicer = Splicer::new(&"0:1,time:41,worker:10,seq:12".parse()?, 0, 3, 0..)?;
+//! let splicer = Splicer::new(&"0:1,time:41,worker:10,seq:12".parse()?, 0, 3, 0)?;
 //! let generator = Clocked::new(splicer.grid(), SequenceStart::Zero, Hold, 0);
 //! let count = NonZeroU32::new(100).ok_or("none")?;
 //! let run = generator.take_waiting(count, clock)?;

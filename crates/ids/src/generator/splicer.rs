@@ -4,8 +4,6 @@
 //! center, worker and the range of the sequence are checked here against the layout. Tick, lane and
 //! sequence of a position fit because the grid is made of the widths of these fields.
 
-use std::ops::{Bound, RangeBounds};
-
 use seqsvr_core::layout::IdLayout;
 
 use super::{Run, TickGrid};
@@ -27,17 +25,12 @@ pub struct Splicer {
 }
 
 impl Splicer {
-    /// Makes the splicer of one worker of a layout. Only these sequence numbers are used.
+    /// Makes the splicer of one worker of a layout. Sequence numbers below `seq_min` are not used.
     ///
     /// # Errors
     ///
     /// If a part does not fit its field, or time, lane and sequence are wider than 63 bits.
-    pub fn new(
-        layout: &IdLayout,
-        dc: u32,
-        worker: u32,
-        sequence: impl RangeBounds<u32>,
-    ) -> Result<Self, InputError> {
+    pub fn new(layout: &IdLayout, dc: u32, worker: u32, seq_min: u32) -> Result<Self, InputError> {
         let codec = IdCodec::new(layout);
         let encode = |seq, rand| {
             let parts = IdParts {
@@ -49,22 +42,10 @@ impl Splicer {
             };
             codec.encode(&parts)
         };
+        encode(seq_min, 0)?;
         let origin = encode(0, 0)?;
         let max = codec.max_parts();
-        let seq_min = match sequence.start_bound() {
-            Bound::Included(least) => *least,
-            Bound::Excluded(below) => below.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let seq_max = match sequence.end_bound() {
-            Bound::Included(greatest) => *greatest,
-            Bound::Excluded(above) => above.saturating_sub(1),
-            Bound::Unbounded => max.seq,
-        };
-        encode(seq_min, 0)?;
-        encode(seq_max, 0)?;
-        // The grid rejects a range of none.
-        let capacity = (u64::from(seq_max) + 1).saturating_sub(seq_min.into());
+        let capacity = u64::from(max.seq - seq_min) + 1;
         let shift_of = |name| {
             let mut fields = layout.fields_with_shifts();
             let named = fields.find(|(field, _)| field.kind.name() == name);

@@ -1,15 +1,11 @@
 //! Families of ids.
 
-use seqsvr_core::family::{
-    Family, FamilyChange, FamilyLimits, FamilySpec, TickStart, validate_family,
-};
+use seqsvr_core::family::{Family, FamilyChange, FamilyLimits, FamilySpec, validate_family};
 use seqsvr_core::ids::{FamilyId, WorkerId};
 use seqsvr_core::layout::TickScale;
 
 use super::DecodeError;
 use crate::v1;
-use crate::v1::alter_family::SequenceStart as NewStart;
-use crate::v1::family::SequenceStart;
 
 impl From<&Family> for v1::Family {
     fn from(family: &Family) -> v1::Family {
@@ -36,17 +32,8 @@ impl From<&Family> for v1::Family {
             reuse_never: spec.reuse_never,
             sticky: spec.sticky,
             seq_min: spec.seq_min,
-            seq_max: spec.seq_max,
-            window_ms: limits.window_ms,
-            window_max_ms: limits.window_max_ms,
-            ahead_ms: limits.ahead_ms,
-            sequence_start: match limits.sequence_start {
-                TickStart::Zero => None,
-                TickStart::Random { below } => Some(SequenceStart::RandomBelow(below)),
-                TickStart::Carry => Some(SequenceStart::Carry(true)),
-            },
-            workers_per_holder: limits.workers_per_holder,
-            frozen: limits.frozen,
+            seq_max: spec.seq_max(),
+            limits: Some(FamilyChange::from(*limits).into()),
             version: *version,
         }
     }
@@ -73,20 +60,14 @@ impl TryFrom<&v1::Family> for Family {
             reuse_never: family.reuse_never,
             sticky: family.sticky,
             seq_min: family.seq_min,
-            seq_max: family.seq_max,
         };
-        let limits = FamilyLimits {
-            window_ms: family.window_ms,
-            window_max_ms: family.window_max_ms,
-            ahead_ms: family.ahead_ms,
-            sequence_start: match family.sequence_start {
-                Some(SequenceStart::RandomBelow(below)) => TickStart::Random { below },
-                Some(SequenceStart::Carry(true)) => TickStart::Carry,
-                Some(SequenceStart::Carry(false)) | None => TickStart::Zero,
-            },
-            workers_per_holder: family.workers_per_holder,
-            frozen: family.frozen,
-        };
+        let limits = FamilyChange::try_from(
+            family
+                .limits
+                .as_ref()
+                .unwrap_or(&v1::FamilyLimits::default()),
+        )?;
+        let limits = limits.apply_to(&FamilyLimits::DEFAULT);
         validate_family(&spec, &limits).map_err(|_| outside())?;
         Ok(Family {
             id: FamilyId(family.id),
@@ -97,42 +78,39 @@ impl TryFrom<&v1::Family> for Family {
     }
 }
 
-impl From<&FamilyChange> for v1::AlterFamily {
-    fn from(change: &FamilyChange) -> v1::AlterFamily {
-        v1::AlterFamily {
+impl From<FamilyChange> for v1::FamilyLimits {
+    fn from(change: FamilyChange) -> v1::FamilyLimits {
+        v1::FamilyLimits {
             window_ms: change.window_ms,
             window_max_ms: change.window_max_ms,
             ahead_ms: change.ahead_ms,
+            sequence_start: change.sequence_start.map(|start| start.to_string()),
             workers_per_holder: change.workers_per_holder,
             frozen: change.frozen,
-            sequence_start: change.sequence_start.map(|start| match start {
-                TickStart::Zero => NewStart::Zero(true),
-                TickStart::Random { below } => NewStart::RandomBelow(below),
-                TickStart::Carry => NewStart::Carry(true),
-            }),
         }
     }
 }
 
-impl From<&v1::AlterFamily> for FamilyChange {
-    fn from(alter: &v1::AlterFamily) -> FamilyChange {
-        FamilyChange {
-            window_ms: alter.window_ms,
-            window_max_ms: alter.window_max_ms,
-            ahead_ms: alter.ahead_ms,
-            workers_per_holder: alter.workers_per_holder,
-            frozen: alter.frozen,
-            sequence_start: alter.sequence_start.map(|start| match start {
-                NewStart::RandomBelow(below) => TickStart::Random { below },
-                NewStart::Carry(true) => TickStart::Carry,
-                NewStart::Carry(false) | NewStart::Zero(_) => TickStart::Zero,
-            }),
-        }
+impl TryFrom<&v1::FamilyLimits> for FamilyChange {
+    type Error = DecodeError;
+
+    fn try_from(limits: &v1::FamilyLimits) -> Result<FamilyChange, DecodeError> {
+        let start = limits.sequence_start.as_deref().map(str::parse).transpose();
+        Ok(FamilyChange {
+            window_ms: limits.window_ms,
+            window_max_ms: limits.window_max_ms,
+            ahead_ms: limits.ahead_ms,
+            sequence_start: start.map_err(|_| DecodeError("sequence start of a family"))?,
+            workers_per_holder: limits.workers_per_holder,
+            frozen: limits.frozen,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use seqsvr_core::family::TickStart;
+
     use super::*;
 
     #[test]
@@ -152,7 +130,7 @@ mod tests {
         spec.reserved = vec![(WorkerId(7), WorkerId(8)), (WorkerId(20), WorkerId(20))];
         spec.lanes_once = true;
         spec.reuse_never = true;
-        (spec.seq_min, spec.seq_max) = (5, 200);
+        spec.seq_min = 5;
         let limits = FamilyLimits {
             window_ms: 20_000,
             window_max_ms: 30_000,
@@ -185,13 +163,14 @@ mod tests {
             version: 1,
         });
         assert!(Family::try_from(&family).is_ok());
-        let changes: [fn(&mut v1::Family); 6] = [
+        let changes: [fn(&mut v1::Family); 7] = [
             |f| f.layout = "time:41".to_owned(),
             |f| f.unit_ms = 0,
             |f| f.last_worker = 8,
             |f| f.reserved = vec![1],
             |f| f.reserved = vec![3, 1],
-            |f| f.ahead_ms = f.window_ms,
+            |f| f.limits.get_or_insert_default().ahead_ms = Some(10_000),
+            |f| f.limits.get_or_insert_default().sequence_start = Some("other".into()),
         ];
         for change in changes {
             let mut bad = family.clone();

@@ -81,7 +81,8 @@ async fn workers_are_acquired_renewed_and_released() {
     assert_eq!(one.from, one.store_time_ms - EPOCH_MS);
     assert_eq!(one.until, one.from + u64::from(WINDOW_MS));
     let family = one.family.as_ref().unwrap();
-    assert_eq!((family.name.as_str(), family.window_ms), ("orders", 10_000));
+    let window_ms = family.limits.as_ref().and_then(|limits| limits.window_ms);
+    assert_eq!((family.name.as_str(), window_ms), ("orders", Some(10_000)));
     let again = acquire(ids.clone(), 1, None).await.unwrap();
     assert_eq!(identity(&again), identity(&one));
 

@@ -31,7 +31,6 @@ fn spec() -> FamilySpec {
         reuse_never: false,
         sticky: true,
         seq_min: 5,
-        seq_max: 2_000,
     }
 }
 

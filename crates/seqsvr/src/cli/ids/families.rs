@@ -83,7 +83,7 @@ pub(crate) struct FamilyLimitArgs {
     ///
     /// random:N is a number below N; carry continues after the last tick. Default of a new family:
     /// zero.
-    #[arg(long, value_name = "START", value_parser = parse_tick_start)]
+    #[arg(long, value_name = "START")]
     pub(crate) seq_start: Option<TickStart>,
     /// Most workers of one holder. Default of a new family: 16.
     #[arg(long, value_name = "N")]
@@ -194,39 +194,5 @@ fn parse_range(text: &str) -> Result<(u32, u32), String> {
     match (number(first)?, number(last)?) {
         (first, last) if first <= last => Ok((first, last)),
         _ => Err(bad()),
-    }
-}
-
-fn parse_tick_start(text: &str) -> Result<TickStart, String> {
-    let bad = || "write zero, carry, or random:N with N from 1 on".to_owned();
-    match text {
-        "zero" => Ok(TickStart::Zero),
-        "carry" => Ok(TickStart::Carry),
-        text => {
-            let below = text.strip_prefix("random:").ok_or_else(bad)?;
-            let below = below.parse().map_err(|_| bad())?;
-            Ok(TickStart::Random { below })
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_and_starts_are_parsed() {
-        assert_eq!(parse_range("0-15"), Ok((0, 15)));
-        assert_eq!(parse_range("7"), Ok((7, 7)));
-        for bad in ["", "-", "5-", "-5", "6-5", "0..=5", "0-4294967296"] {
-            assert!(parse_range(bad).is_err(), "{bad}");
-        }
-        assert_eq!(parse_tick_start("zero"), Ok(TickStart::Zero));
-        assert_eq!(parse_tick_start("carry"), Ok(TickStart::Carry));
-        let random = Ok(TickStart::Random { below: 100 });
-        assert_eq!(parse_tick_start("random:100"), random);
-        for bad in ["", "one", "random", "random:", "random:-1"] {
-            assert!(parse_tick_start(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -13,6 +13,8 @@ use crate::output::exit_code::BadInput;
 use crate::output::stdout;
 
 const MS_PER_YEAR: u64 = 31_556_952_000;
+/// Heads of the list of workers.
+const WORKERS_HEAD: &str = " worker   epoch  granted until                  left  holder";
 /// Preset of a family without a layout.
 const DEFAULT_PRESET: &str = "snowflake";
 
@@ -107,11 +109,7 @@ pub(crate) async fn raise(args: cli::RaiseFamilyArgs) -> anyhow::Result<()> {
             let reading = reading.map_err(|e| BadInput(format!("family {name:?}: {e}")))?;
             reading.parts.tick + 1
         }
-        // The first tick that begins then or later.
-        (None, time) => {
-            let since_epoch = time.unwrap_or(0).saturating_sub(scale.epoch_ms());
-            since_epoch.div_ceil(scale.unit_ms())
-        }
+        (None, time) => scale.first_tick_from(time.unwrap_or(0)),
     };
     let floor = admin.raise_family(name, tick, args.force).await?;
     let from = format_utc_ms(scale.unix_ms_of(floor));
@@ -129,7 +127,7 @@ pub(crate) async fn print_workers(args: cli::WorkersArgs) -> anyhow::Result<()> 
         let page = admin.list_workers(&args.name, first).await?;
         let family = one_family(&page)?;
         if !has_head {
-            print_worker_row("worker", "epoch", "granted until", "left", "holder")?;
+            stdout::print_line(WORKERS_HEAD)?;
             has_head = true;
         }
         for worker in &page.workers {
@@ -203,7 +201,7 @@ fn family_line(family: &Family) -> String {
         line += &format!("; {} lanes{policy}", spec.lanes());
     }
     if limits.sequence_start != TickStart::Zero {
-        line += &format!("; seq-start {}", start_text(limits.sequence_start));
+        line += &format!("; seq-start {}", limits.sequence_start);
     }
     for (word, is_shown) in [
         ("sticky", spec.sticky),
@@ -217,14 +215,6 @@ fn family_line(family: &Family) -> String {
         }
     }
     line
-}
-
-fn start_text(start: TickStart) -> String {
-    match start {
-        TickStart::Zero => "zero".to_owned(),
-        TickStart::Random { below } => format!("random:{below}"),
-        TickStart::Carry => "carry".to_owned(),
-    }
 }
 
 fn family_json(family: &Family, status: &FamilyStatus) -> Value {
@@ -242,7 +232,7 @@ fn family_json(family: &Family, status: &FamilyStatus) -> Value {
         "lanes_once": spec.lanes_once,
         "reuse": !spec.reuse_never, "sticky": spec.sticky,
         "window_ms": limits.window_ms, "window_max_ms": limits.window_max_ms,
-        "ahead_ms": limits.ahead_ms, "seq_start": start_text(limits.sequence_start),
+        "ahead_ms": limits.ahead_ms, "seq_start": limits.sequence_start.to_string(),
         "workers_per_holder": limits.workers_per_holder, "frozen": limits.frozen,
         "floor_ms": spec.scale.unix_ms_of(status.floor), "next_worker": status.next_worker,
     })
@@ -259,17 +249,8 @@ fn print_worker(family: &Family, worker: &WorkerStatus, store_time_ms: u64) -> a
         true => worker.holder.clone(),
         false => format!("- (last {})", worker.holder),
     };
-    let (number, epoch) = (worker.worker.to_string(), worker.epoch.to_string());
-    print_worker_row(&number, &epoch, &format_utc_ms(until_ms), &left, &holder)
-}
-
-fn print_worker_row(
-    worker: &str,
-    epoch: &str,
-    until: &str,
-    left: &str,
-    holder: &str,
-) -> anyhow::Result<()> {
+    let until = format_utc_ms(until_ms);
+    let WorkerStatus { worker, epoch, .. } = worker;
     Ok(stdout::print_line(format_args!(
         "{worker:>7}  {epoch:>6}  {until:24}  {left:>9}  {holder}"
     ))?)

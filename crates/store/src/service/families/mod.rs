@@ -44,7 +44,7 @@ pub(super) async fn change_ids(
         }
         Change::Alter(alter) => IdsCommand::AlterFamily {
             id: family_id(context, &family)?,
-            change: FamilyChange::from(&alter),
+            change: FamilyChange::try_from(&alter)?,
         },
         Change::Raise(floor) => IdsCommand::RaiseFamily {
             id: family_id(context, &family)?,

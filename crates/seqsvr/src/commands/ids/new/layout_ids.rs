@@ -58,7 +58,7 @@ impl LayoutIds {
         let layout = scheme.layout();
         let worker = find_worker(args, layout.bits_of("worker"))?;
         let dc = args.dc.unwrap_or_default();
-        let splicer = Splicer::new(layout, dc, worker, preset.seq_min..)?;
+        let splicer = Splicer::new(layout, dc, worker, preset.seq_min)?;
         let (clock, now_ms) = (SystemTicks(scheme.scale()), now().as_millis() as u64);
         let Some(begun_tick) = clock.0.tick_at(now_ms) else {
             bail!(bad_input(
