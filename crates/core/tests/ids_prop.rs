@@ -106,7 +106,7 @@ fn generator_of_ids_reaches_every_reply() {
             if let Some(reply) = world.play_op(op).unwrap() {
                 let text = format!("{reply:?}")
                     .replace("Rejected(", "")
-                    .replace("Ids(", "");
+                    .replace("Ids(IdsRejection { cause: ", "");
                 let name: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
                 *seen.entry(name).or_default() += 1;
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seqsvr_core::command::{Batch, Command, CommandRejection, Reply};
 use seqsvr_core::family::{
-    AcquireWorker, Family, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
+    AcquireWorker, Family, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejectionCause,
 };
 use seqsvr_core::ids::{ClusterId, Nonce, WorkerEpoch, WorkerId, WorkerKey};
 use seqsvr_core::layout::TickScale;
@@ -142,9 +142,9 @@ impl FakeStore {
                 family: Some(v1::Family::from(&self.family())),
             }),
             Reply::Rejected(CommandRejection::Ids(rejection)) => {
-                let reason = match rejection {
-                    IdsRejection::StaleWorker { .. } => Reason::StaleWorker,
-                    IdsRejection::TooFarAhead { .. } => Reason::TooFarAhead,
+                let reason = match rejection.cause {
+                    IdsRejectionCause::StaleWorker => Reason::StaleWorker,
+                    IdsRejectionCause::TooFarAhead => Reason::TooFarAhead,
                     _ => Reason::NoWorker,
                 };
                 Err(RpcError::new(reason, rejection.to_string()).with_retry_after_ms(10))

@@ -154,7 +154,7 @@ impl StoreContext {
         let level = self.node.with_state(State::format_level);
         if command.format_level() > level {
             return Err(rpc_errors::from_refusal(
-                &IdsRejection::LevelTooLow(level).into(),
+                &IdsRejection::level_too_low(level).into(),
             ));
         }
         self.check_time(&command).await?;

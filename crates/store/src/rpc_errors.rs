@@ -1,7 +1,7 @@
 //! Faults as callers see them: reason, code, and a text that says what to do.
 
 use seqsvr_core::command::{CommandRejection, Reply};
-use seqsvr_core::family::IdsRejection;
+use seqsvr_core::family::{IdsRejection, IdsRejectionCause};
 use seqsvr_core::ids::SessionId;
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_core::server_address::{check_server_address, is_unspecified_address};
@@ -151,35 +151,28 @@ pub(crate) fn no_time(why: NoTime) -> RpcError {
 }
 
 fn from_id_rejection(rejection: &IdsRejection) -> RpcError {
-    let reason = match rejection {
-        IdsRejection::LevelTooLow(_) => Reason::LevelTooLow,
-        IdsRejection::FamilyNotFound(_) => Reason::FamilyNotFound,
-        IdsRejection::FamilyExists { .. }
-        | IdsRejection::FamilyFrozen(_)
-        | IdsRejection::TimeWasSet(_) => Reason::Rejected,
-        IdsRejection::FloorTooFar { .. } => Reason::JumpTooLarge,
-        IdsRejection::NoWorker { .. } | IdsRejection::WorkerHeld { .. } => Reason::NoWorker,
-        IdsRejection::StaleWorker { .. } => Reason::StaleWorker,
-        IdsRejection::TooFarAhead { .. } => Reason::TooFarAhead,
-        IdsRejection::TimeExhausted { .. } | IdsRejection::LanesUsedUp { .. } => {
-            Reason::TimeExhausted
-        }
-        IdsRejection::TooManyFamilies | IdsRejection::TooManyWorkers { .. } => {
-            Reason::LimitExceeded
+    use IdsRejectionCause as Cause;
+    let (reason, code) = match rejection.cause {
+        Cause::LevelTooLow => (Reason::LevelTooLow, None),
+        Cause::FamilyNotFound => (Reason::FamilyNotFound, None),
+        Cause::FamilyExists => (Reason::Rejected, Some(Code::AlreadyExists)),
+        Cause::FamilyFrozen | Cause::TimeWasSet => (Reason::Rejected, None),
+        Cause::FloorTooFar => (Reason::JumpTooLarge, None),
+        Cause::NoWorker => (Reason::NoWorker, None),
+        Cause::WorkerHeld => (Reason::NoWorker, Some(Code::AlreadyExists)),
+        Cause::StaleWorker => (Reason::StaleWorker, None),
+        Cause::TooFarAhead => (Reason::TooFarAhead, None),
+        Cause::TimeExhausted => (Reason::TimeExhausted, None),
+        Cause::TooManyFamilies | Cause::TooManyWorkers => {
+            (Reason::LimitExceeded, Some(Code::ResourceExhausted))
         }
     };
-    let wait_ms = rejection.retry_after_ms().unwrap_or(0);
-    let error = RpcError::new(reason, rejection.to_string())
-        .with_retry_after_ms(u32::try_from(wait_ms).unwrap_or(u32::MAX));
-    match rejection {
-        IdsRejection::FamilyExists { .. } | IdsRejection::WorkerHeld { .. } => {
-            error.with_code(Code::AlreadyExists)
-        }
-        IdsRejection::TooManyFamilies | IdsRejection::TooManyWorkers { .. } => {
-            error.with_code(Code::ResourceExhausted)
-        }
-        _ => error,
-    }
+    let wait_ms = rejection.retry_after_ms.unwrap_or(0);
+    let error = RpcError::new(reason, rejection.to_string());
+    let code = code.unwrap_or(error.code);
+    error
+        .with_code(code)
+        .with_retry_after_ms(u32::try_from(wait_ms).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use checks::{no_family_text, validate_family, validate_holder, validate_limits};
 pub use command::{AcquireWorker, IdsCommand, WorkerGrant};
-pub use rejection::IdsRejection;
+pub use rejection::{IdsRejection, IdsRejectionCause};
 
 use crate::ids::{FamilyId, WorkerId};
 use crate::layout::{IdLayout, InputError, TickScale};

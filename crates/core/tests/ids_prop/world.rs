@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use seqsvr_core::command::{Batch, Command, CommandRejection, Reply};
 use seqsvr_core::family::{
-    AcquireWorker, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection, WorkerGrant,
+    AcquireWorker, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
+    IdsRejectionCause, WorkerGrant,
 };
 use seqsvr_core::ids::{ClusterId, FamilyId, Nonce, WorkerEpoch, WorkerId, WorkerKey};
 use seqsvr_core::layout::TickScale;
@@ -128,7 +129,10 @@ impl IdWorld {
             (&command, &retry),
             (
                 IdsCommand::RenewWorker { .. },
-                Reply::Rejected(CommandRejection::Ids(IdsRejection::TimeExhausted { .. }))
+                Reply::Rejected(CommandRejection::Ids(IdsRejection {
+                    cause: IdsRejectionCause::TimeExhausted,
+                    ..
+                }))
             )
         );
         let ended = exhausted || is_fenced && matches!(retry, Reply::Rejected(_));

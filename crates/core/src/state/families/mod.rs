@@ -26,9 +26,10 @@ use super::{FamilyRow, RowKey, State, WorkerRow};
 use crate::command::{CommandRejection, Reply};
 use crate::family::{
     FAMILIES_MAX, Family, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
-    validate_family, validate_limits,
+    IdsRejectionCause as Cause, validate_family, validate_limits,
 };
 use crate::ids::{FamilyId, WorkerEpoch, WorkerId, WorkerKey};
+use crate::layout::format_utc_ms;
 
 /// Format level that introduced families.
 const FAMILIES_LEVEL: u32 = 3;
@@ -70,7 +71,7 @@ impl State {
     ) -> CommandOutcome {
         let level = self.format_level();
         if level < FAMILIES_LEVEL {
-            return Err(IdsRejection::LevelTooLow(level).into());
+            return Err(IdsRejection::level_too_low(level).into());
         }
         match command {
             IdsCommand::CreateFamily { spec, limits } => self.create_family(spec, limits, touched),
@@ -113,14 +114,18 @@ impl State {
             if (&found.family.spec, &found.family.limits) == (spec, limits) {
                 return Ok(Reply::Family(found.family.id));
             }
-            return Err(IdsRejection::FamilyExists {
-                family: spec.name.clone(),
-                settings: found.family.settings_unlike(spec, limits).join(", "),
-            }
-            .into());
+            let settings = found.family.settings_unlike(spec, limits).join(", ");
+            let text = format!(
+                "family {:?} already exists with other settings ({settings}): choose another name, or repeat its settings",
+                spec.name
+            );
+            return Err(IdsRejection::new(Cause::FamilyExists, text).into());
         }
         if self.families.len() >= FAMILIES_MAX {
-            return Err(IdsRejection::TooManyFamilies.into());
+            let text = format!(
+                "a cluster has at most {FAMILIES_MAX} families, and none can be removed: use one that exists"
+            );
+            return Err(IdsRejection::new(Cause::TooManyFamilies, text).into());
         }
         let life = spec
             .layout
@@ -176,13 +181,12 @@ impl State {
         let now_ms = self.store_time().high_ms;
         let now = spec.scale.tick_at(now_ms).unwrap_or(0);
         if !force && floor > now.saturating_add(spec.ticks_of_ms(ahead_ms)) {
-            let floor_ms = spec.scale.unix_ms_of(floor);
-            return Err(IdsRejection::FloorTooFar {
-                floor_ms,
-                now_ms,
-                ahead_ms,
-            }
-            .into());
+            let text = format!(
+                "the floor at {} is more than ahead ({ahead_ms} ms) in front of store time, {}: raise it less, or pass --force if it is true",
+                format_utc_ms(spec.scale.unix_ms_of(floor)),
+                format_utc_ms(now_ms)
+            );
+            return Err(IdsRejection::new(Cause::FloorTooFar, text).into());
         }
         let floor = floor.min(spec.end_tick());
         if floor > row.floor {
@@ -199,6 +203,7 @@ impl State {
 
     fn find_family_row(&self, id: FamilyId) -> Result<&FamilyRow, CommandRejection> {
         let row = self.families.get(&id);
-        Ok(row.ok_or(IdsRejection::FamilyNotFound(id))?)
+        let text = || format!("no family has the id {id}");
+        Ok(row.ok_or_else(|| IdsRejection::new(Cause::FamilyNotFound, text()))?)
     }
 }

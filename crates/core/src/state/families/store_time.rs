@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 use super::super::apply::CommandOutcome;
 use super::super::{FamilyRow, RowKey, State, TimeRow};
 use crate::command::{CommandRejection, Reply};
-use crate::family::IdsRejection;
+use crate::family::{IdsRejection, IdsRejectionCause as Cause};
+use crate::layout::format_utc_ms;
 
 /// Last millisecond of the year 9999. No clock is right above it, and time that is there by mistake
 /// can still be set back.
@@ -53,7 +54,11 @@ impl State {
         }
         let time = self.store_time();
         if resets != time.resets {
-            return Err(IdsRejection::TimeWasSet(time.resets).into());
+            let text = format!(
+                "store time was set {} times, not as often as the command expects: read it again",
+                time.resets
+            );
+            return Err(IdsRejection::new(Cause::TimeWasSet, text).into());
         }
         self.put_time(now_ms, resets.saturating_add(1), touched);
         Ok(Reply::Done)
@@ -67,11 +72,14 @@ impl State {
     /// Returns the tick of store time.
     pub(super) fn now_tick(&self, row: &FamilyRow) -> Result<u64, CommandRejection> {
         let (scale, now_ms) = (row.family.spec.scale, self.store_time().high_ms);
-        let before_epoch = || IdsRejection::TooFarAhead {
-            at_ms: scale.epoch_ms(),
-            now_ms,
-            wait_ms: Some(scale.epoch_ms() - now_ms),
-        };
+        let before_epoch = || self.too_far_ahead(scale.epoch_ms(), scale.epoch_ms() - now_ms);
         Ok(scale.tick_at(now_ms).ok_or_else(before_epoch)?)
+    }
+
+    /// Returns the rejection of a grant from this time on.
+    pub(super) fn too_far_ahead(&self, at_ms: u64, wait_ms: u64) -> IdsRejection {
+        let [at, now] = [at_ms, self.store_time().high_ms].map(format_utc_ms);
+        let text = format!("ids would be of {at} and store time is {now}");
+        IdsRejection::new(Cause::TooFarAhead, text).retry_after(wait_ms)
     }
 }

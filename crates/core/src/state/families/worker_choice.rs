@@ -11,8 +11,9 @@ use std::cmp::Reverse;
 
 use super::super::{FamilyRow, State, WorkerRow};
 use crate::command::CommandRejection;
-use crate::family::{AcquireWorker, FamilySpec, IdsRejection};
+use crate::family::{AcquireWorker, FamilySpec, IdsRejection, IdsRejectionCause as Cause};
 use crate::ids::{WorkerId, WorkerKey};
+use crate::layout::format_utc_ms;
 
 /// Most free workers that are examined for one with another lane. If none of these has one, the
 /// caller waits.
@@ -113,23 +114,31 @@ impl State {
     ) -> CommandRejection {
         let scale = row.family.spec.scale;
         let free_ms = scale.unix_ms_of(held.until().saturating_sub(ahead));
-        IdsRejection::WorkerHeld {
-            worker,
-            holder: held.holder.clone(),
-            until_ms: scale.unix_ms_of(held.until()),
-            wait_ms: free_ms.saturating_sub(self.store_time().high_ms),
-        }
-        .into()
+        let text = format!(
+            "worker {worker} is held by {:?} until {}: is there another process of that name?",
+            held.holder,
+            format_utc_ms(scale.unix_ms_of(held.until()))
+        );
+        let wait_ms = free_ms.saturating_sub(self.store_time().high_ms);
+        let rejection = IdsRejection::new(Cause::WorkerHeld, text);
+        rejection.retry_after(wait_ms).into()
     }
 
     fn no_worker(&self, row: &FamilyRow, wait: Option<u64>) -> CommandRejection {
         let spec = &row.family.spec;
-        IdsRejection::NoWorker {
-            family: spec.name.clone(),
-            workers: spec.worker_count(),
-            wait_ms: wait.map(|ticks| ticks.saturating_mul(spec.scale.unit_ms())),
-        }
-        .into()
+        let (name, workers) = (&spec.name, spec.worker_count());
+        let Some(ticks) = wait else {
+            let text = format!(
+                "all {workers} workers of family {name:?} were used once, and it never uses one again: make a family with --reuse oldest, or with more workers"
+            );
+            return IdsRejection::new(Cause::NoWorker, text).into();
+        };
+        let text = format!(
+            "all {workers} workers of family {name:?} are held: stop a holder, or make a family with more workers"
+        );
+        let wait_ms = ticks.saturating_mul(spec.scale.unit_ms());
+        let rejection = IdsRejection::new(Cause::NoWorker, text);
+        rejection.retry_after(wait_ms).into()
     }
 
     /// Moves the least worker that was never granted above those that were, and reserved ones.

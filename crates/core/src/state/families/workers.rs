@@ -29,8 +29,11 @@ use super::super::apply::CommandOutcome;
 use super::super::{FamilyRow, RowKey, State, WorkerRow};
 use super::worker_choice::other_lane;
 use crate::command::{CommandRejection, Reply};
-use crate::family::{AcquireWorker, IdsRejection, WorkerGrant, validate_holder};
+use crate::family::{
+    AcquireWorker, IdsRejection, IdsRejectionCause as Cause, WorkerGrant, validate_holder,
+};
 use crate::ids::{Nonce, WorkerEpoch, WorkerId, WorkerKey};
+use crate::layout::format_utc_ms;
 
 /// Most workers that one acquisition gives up for good, of a family that grants each number once.
 /// More than one, so that a flood of holders that are gone leaves no rows.
@@ -159,12 +162,15 @@ impl State {
         if row.until() > most {
             // Store time was set back, or the longest window was lowered: another acquisition may
             // choose another lane.
-            let rejection = IdsRejection::TooFarAhead {
-                at_ms: spec.scale.unix_ms_of(row.until()),
-                now_ms: self.store_time().high_ms,
-                wait_ms: None,
-            };
-            return Err(rejection.into());
+            let reached = [
+                spec.scale.unix_ms_of(row.until()),
+                self.store_time().high_ms,
+            ];
+            let [at, now] = reached.map(format_utc_ms);
+            let text = format!(
+                "the grant reaches {at} and store time is {now}: it was set back, or window-max was lowered; release the worker and acquire again"
+            );
+            return Err(IdsRejection::new(Cause::TooFarAhead, text).into());
         }
         let until = now.saturating_add(window_ticks(family, window_ms));
         if row.until() == spec.end_tick() && until > spec.end_tick() {
@@ -266,12 +272,12 @@ impl State {
             return Ok(());
         }
         let end_ms = family.family.spec.scale.unix_ms_of(first_end);
-        let rejection = IdsRejection::TooManyWorkers {
-            holder: holder.to_owned(),
-            max,
-            wait_ms: end_ms.saturating_sub(self.store_time().high_ms),
-        };
-        Err(rejection.into())
+        let text = format!(
+            "{holder:?} holds {max} workers already: release one, or raise workers-per-holder"
+        );
+        let wait_ms = end_ms.saturating_sub(self.store_time().high_ms);
+        let rejection = IdsRejection::new(Cause::TooManyWorkers, text);
+        Err(rejection.retry_after(wait_ms).into())
     }
 
     fn grant_of(&self, worker: WorkerKey, row: &WorkerRow) -> Reply {
@@ -292,26 +298,20 @@ impl State {
         from: u64,
         row: &WorkerRow,
     ) -> CommandRejection {
-        let (spec, now_ms) = (&family.family.spec, self.store_time().high_ms);
-        let at_ms = spec.scale.unix_ms_of(from);
+        let spec = &family.family.spec;
         let ahead = spec.ticks_of_ms(family.family.limits.ahead_ms);
         let free_ms = spec.scale.unix_ms_of(from.saturating_sub(ahead));
-        let wait_ms = free_ms.saturating_sub(now_ms);
+        let wait_ms = free_ms.saturating_sub(self.store_time().high_ms);
         let lanes = spec.lanes() as u32;
-        let is_last = lanes > 1 && spec.lanes_once && row.lane + 1 == lanes;
-        let rejection = match is_last {
-            true => IdsRejection::LanesUsedUp {
-                worker,
-                lanes,
-                wait_ms,
-            },
-            false => IdsRejection::TooFarAhead {
-                at_ms,
-                now_ms,
-                wait_ms: Some(wait_ms),
-            },
-        };
-        rejection.into()
+        if spec.lanes_once && row.lane + 1 == lanes {
+            let text = format!(
+                "worker {worker} has used all of its {lanes} lanes, one for each set-back of store time: acquire another worker"
+            );
+            let rejection = IdsRejection::new(Cause::TimeExhausted, text);
+            return rejection.retry_after(wait_ms).into();
+        }
+        self.too_far_ahead(spec.scale.unix_ms_of(from), wait_ms)
+            .into()
     }
 }
 
@@ -348,22 +348,30 @@ fn window_ticks(family: &FamilyRow, requested_ms: u32) -> u64 {
 }
 
 fn check_not_frozen(family: &FamilyRow) -> Result<(), CommandRejection> {
-    match family.family.limits.frozen {
-        true => Err(IdsRejection::FamilyFrozen(family.family.spec.name.clone()).into()),
-        false => Ok(()),
+    if !family.family.limits.frozen {
+        return Ok(());
     }
+    let text = format!(
+        "family {:?} is frozen: use another one",
+        family.family.spec.name
+    );
+    Err(IdsRejection::new(Cause::FamilyFrozen, text).into())
 }
 
 fn stale_worker(key: WorkerKey, epoch: WorkerEpoch) -> CommandRejection {
-    let worker = key.worker;
-    IdsRejection::StaleWorker { worker, epoch }.into()
+    let text = format!(
+        "the grant of worker {} at epoch {epoch} is not extended: acquire another worker; what is left of the grant is still its holder's alone",
+        key.worker
+    );
+    IdsRejection::new(Cause::StaleWorker, text).into()
 }
 
 fn time_exhausted(family: &FamilyRow) -> CommandRejection {
     let spec = &family.family.spec;
-    let rejection = IdsRejection::TimeExhausted {
-        family: spec.name.clone(),
-        end_ms: spec.layout.end_ms(spec.scale),
-    };
-    rejection.into()
+    let text = format!(
+        "family {:?} ended on {}: make another family, with a later epoch",
+        spec.name,
+        format_utc_ms(spec.layout.end_ms(spec.scale))
+    );
+    IdsRejection::new(Cause::TimeExhausted, text).into()
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::family::{
     AcquireWorker, FAMILIES_MAX, FamilyChange, FamilyLimits, FamilySpec, IdsCommand, IdsRejection,
-    WorkerGrant,
+    IdsRejectionCause as Cause, WorkerGrant,
 };
 use crate::ids::{FamilyId, WorkerEpoch, WorkerId, WorkerKey};
 use crate::layout::TickScale;
@@ -112,7 +112,7 @@ fn rejected(reply: Reply) -> IdsRejection {
 }
 
 fn is_stale(reply: Reply) -> bool {
-    matches!(rejected(reply), IdsRejection::StaleWorker { .. })
+    rejected(reply).cause == Cause::StaleWorker
 }
 
 /// Schedule: another caller mistakes its worker, or means harm, and releases A's as unused.
@@ -178,7 +178,9 @@ fn grant_begins_above_all_that_was_granted_at_any_time() {
         resets: 0,
     };
     assert_eq!(state.ids(back.clone()), Reply::Done);
-    assert_eq!(rejected(state.ids(back)), IdsRejection::TimeWasSet(1));
+    let set = rejected(state.ids(back));
+    assert_eq!(set.cause, Cause::TimeWasSet);
+    assert!(set.to_string().contains("was set 1 times"), "{set}");
     // A reading from before the set-back.
     state.ids(IdsCommand::AdvanceTime {
         now_ms: 90_000,
@@ -191,13 +193,12 @@ fn grant_begins_above_all_that_was_granted_at_any_time() {
     );
     // A loop of claims goes no further than ahead and a window.
     assert_eq!(state.release(7, 3, 69_000), Reply::Done);
-    let far = IdsRejection::TooFarAhead {
-        at_ms: 69_000,
-        now_ms: 58_500,
-        wait_ms: Some(9_500),
-    };
-    assert_eq!(rejected(state.acquire(3, "c", Some(7))), far);
-    assert_eq!(far.retry_after_ms(), Some(9_500));
+    let far = rejected(state.acquire(3, "c", Some(7)));
+    assert_eq!(far.cause, Cause::TooFarAhead);
+    assert_eq!(far.retry_after_ms, Some(9_500));
+    let words =
+        "of 1970-01-01T00:01:09.000Z and store time is 1970-01-01T00:00:58.500Z; retry in 10 s";
+    assert!(far.to_string().ends_with(words), "{far}");
 }
 
 #[test]
@@ -207,7 +208,7 @@ fn holder_of_a_number_keeps_it_while_it_renews() {
     state.acquire(2, "b", None);
     state.at(59_000);
     let full = rejected(state.acquire(3, "c", None));
-    assert_eq!(full.retry_after_ms(), Some(1_000), "{full}");
+    assert_eq!(full.retry_after_ms, Some(1_000), "{full}");
     assert!(
         full.to_string()
             .contains("all 2 workers of family \"snowflake\" are held"),
@@ -237,7 +238,7 @@ fn sticky_holder_gets_its_own_number_back() {
     state.acquire(2, "b", None);
     // Killed and started again: its grant is about to pass.
     let early = rejected(state.acquire(3, "a", None));
-    assert_eq!(early.retry_after_ms(), Some(9_000), "{early}");
+    assert_eq!(early.retry_after_ms, Some(9_000), "{early}");
     state.at(59_000);
     assert_eq!(granted(state.acquire(3, "a", None)), (0, 2, 60_000, 70_000));
     assert_eq!(state.release(0, 2, 60_001), Reply::Done);
@@ -264,7 +265,7 @@ fn number_of_a_family_that_reuses_none_is_granted_once() {
     assert_eq!(granted(state.acquire(2, "a", None)).0, 1);
     state.at(90_000);
     let none = rejected(state.acquire(3, "a", None));
-    assert_eq!(none.retry_after_ms(), None);
+    assert_eq!(none.retry_after_ms, None);
     assert!(none.to_string().contains("used once"), "{none}");
     assert_eq!(granted(state.renew(1, 1)).3, 100_000, "it is still held");
 }
@@ -279,13 +280,13 @@ fn raised_floor_ends_older_grants() {
         force,
     };
     let far = rejected(state.ids(raise(51_001, false)));
-    assert!(matches!(far, IdsRejection::FloorTooFar { .. }), "{far}");
+    assert_eq!(far.cause, Cause::FloorTooFar, "{far}");
     assert_eq!(state.ids(raise(51_000, false)), Reply::Done);
     assert!(is_stale(state.renew(0, 1)));
     assert_eq!(granted(state.acquire(2, "a", None)), (1, 1, 51_000, 61_000));
     assert_eq!(state.ids(raise(80_000, true)), Reply::Done);
     assert_eq!(state.ids(raise(70_000, true)), Reply::Done);
-    let wait = rejected(state.acquire(3, "a", None)).retry_after_ms();
+    let wait = rejected(state.acquire(3, "a", None)).retry_after_ms;
     assert_eq!(wait, Some(29_000));
 }
 
@@ -305,10 +306,7 @@ fn lanes_continue_at_once_after_a_set_back() {
         resets: 0,
     };
     assert_eq!(state.ids(back), Reply::Done);
-    assert!(matches!(
-        rejected(state.renew(0, 1)),
-        IdsRejection::TooFarAhead { .. }
-    ));
+    assert_eq!(rejected(state.renew(0, 1)).cause, Cause::TooFarAhead);
     assert_eq!(state.release(0, 1, 3_650_001), Reply::Done);
     let Reply::Grant(grant) = state.acquire(3, "a", None) else {
         panic!("the other lane is free");
@@ -340,14 +338,13 @@ fn lane_that_counts_a_set_back_never_returns() {
             assert_eq!(lane(state.acquire(2, "a", Some(0))), 1);
         }
     }
-    let lanes_used_up = IdsRejection::LanesUsedUp {
-        worker: WorkerId(0),
-        lanes: 2,
-        wait_ms: 29_000,
-    };
-    assert_eq!(rejected(state.acquire(3, "a", Some(0))), lanes_used_up);
+    let used_up = rejected(state.acquire(3, "a", Some(0)));
+    assert_eq!(used_up.cause, Cause::TimeExhausted);
+    assert_eq!(used_up.retry_after_ms, Some(29_000));
+    let words = "worker 0 has used all of its 2 lanes";
+    assert!(used_up.to_string().contains(words), "{used_up}");
     let none = rejected(state.acquire(3, "a", None));
-    assert_eq!(none.retry_after_ms(), Some(29_000), "{none}");
+    assert_eq!(none.retry_after_ms, Some(29_000), "{none}");
 }
 
 /// Schedule: worker 0 is granted further after the backup, and worker 1 for the first time. Neither
@@ -403,7 +400,8 @@ fn families_need_format_level_3() {
         limits: FamilyLimits::DEFAULT,
     };
     let before = state.clone();
-    assert_eq!(rejected(state.ids(create(0))), IdsRejection::LevelTooLow(2));
+    let too_low = rejected(state.ids(create(0)));
+    assert_eq!(too_low, IdsRejection::level_too_low(2));
     assert_eq!(state, before);
     state.one(Command::SetLevel { level: 3 });
     for name in 0..FAMILIES_MAX {
@@ -414,10 +412,8 @@ fn families_need_format_level_3() {
         assert_eq!(state.table_version(), version + 1);
         assert_eq!(state.delta_since(version).unwrap().families.len(), 1);
     }
-    assert_eq!(
-        rejected(state.ids(create(FAMILIES_MAX))),
-        IdsRejection::TooManyFamilies
-    );
+    let too_many = rejected(state.ids(create(FAMILIES_MAX)));
+    assert_eq!(too_many.cause, Cause::TooManyFamilies);
     let mut other = create(0);
     if let IdsCommand::CreateFamily { limits, .. } = &mut other {
         limits.frozen = true;
