@@ -26,6 +26,8 @@ use crate::call::table_fetch::fetch_table;
 use crate::call::unary_attempt::attempt_unary_over;
 use crate::error::Error;
 
+pub use ids::family_of;
+
 /// Time without data after which the reception of a backup fails.
 const BACKUP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 

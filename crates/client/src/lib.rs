@@ -22,7 +22,7 @@ mod raise_to_call;
 mod routing;
 mod types;
 
-pub use admin::{Admin, BackupStream};
+pub use admin::{Admin, BackupStream, family_of};
 pub use batch_item::{BatchItem, BatchItemKey, NextItem};
 pub use client::Client;
 pub use error::{Error, ErrorKind};

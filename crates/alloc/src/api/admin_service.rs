@@ -75,6 +75,13 @@ impl AdminService {
     }
 }
 
+/// Returns how a call is sent to a store.
+macro_rules! send {
+    ($method:ident) => {
+        |mut store: RelayClient, request| async move { store.$method(request).await }
+    };
+}
+
 /// Returns whether a call is under TLS, so that its caller has a certificate.
 fn is_certified<R>(request: &Request<R>) -> Result<bool, Status> {
     Ok(caller_of(request.extensions()).certificate()?.is_some())
@@ -87,9 +94,7 @@ impl Admin for AdminService {
         request: Request<CreateNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
         self.redirect_certified(&request).await?;
-        let relay = self.relay(request, |mut store, request| async move {
-            store.create_namespace(request).await
-        });
+        let relay = self.relay(request, send!(create_namespace));
         let created = relay.await?;
         // The next call through this node must find the namespace.
         self.shared
@@ -104,9 +109,7 @@ impl Admin for AdminService {
         request: Request<AlterNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
         self.redirect_certified(&request).await?;
-        let relay = self.relay(request, |mut store, request| async move {
-            store.alter_namespace(request).await
-        });
+        let relay = self.relay(request, send!(alter_namespace));
         let altered = relay.await?;
         self.shared
             .renewals
@@ -119,18 +122,16 @@ impl Admin for AdminService {
         &self,
         request: Request<ListNamespacesRequest>,
     ) -> Result<Response<ListNamespacesResponse>, Status> {
-        let send =
-            |mut store: RelayClient, request| async move { store.list_namespaces(request).await };
-        self.relay_shared(&self.namespaces, request, send).await
+        self.relay_shared(&self.namespaces, request, send!(list_namespaces))
+            .await
     }
 
     async fn cluster_status(
         &self,
         request: Request<ClusterStatusRequest>,
     ) -> Result<Response<ClusterStatusResponse>, Status> {
-        let send =
-            |mut store: RelayClient, request| async move { store.cluster_status(request).await };
-        self.relay_shared(&self.cluster_status, request, send).await
+        self.relay_shared(&self.cluster_status, request, send!(cluster_status))
+            .await
     }
 
     async fn move_slot(
@@ -160,7 +161,7 @@ impl Admin for AdminService {
         request: Request<AddMemberRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
         self.redirect_certified(&request).await?;
-        let send = |mut store: RelayClient, request| async move { store.add_member(request).await };
+        let send = send!(add_member);
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
             .await
     }
@@ -170,8 +171,7 @@ impl Admin for AdminService {
         request: Request<RemoveMemberRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
         self.redirect_certified(&request).await?;
-        let send =
-            |mut store: RelayClient, request| async move { store.remove_member(request).await };
+        let send = send!(remove_member);
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
             .await
     }
@@ -181,8 +181,7 @@ impl Admin for AdminService {
         request: Request<TransferLeaderRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
         self.redirect_certified(&request).await?;
-        let send =
-            |mut store: RelayClient, request| async move { store.transfer_leader(request).await };
+        let send = send!(transfer_leader);
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
             .await
     }
@@ -194,10 +193,7 @@ impl Admin for AdminService {
         request: Request<BackupRequest>,
     ) -> Result<Response<Self::BackupStream>, Status> {
         self.redirect_certified(&request).await?;
-        self.relay(request, |mut store, request| async move {
-            store.backup(request).await
-        })
-        .await
+        self.relay(request, send!(backup)).await
     }
 
     async fn change_ids(
@@ -205,20 +201,14 @@ impl Admin for AdminService {
         request: Request<ChangeIdsRequest>,
     ) -> Result<Response<IdsStatus>, Status> {
         self.redirect_certified(&request).await?;
-        self.relay(request, |mut store, request| async move {
-            store.change_ids(request).await
-        })
-        .await
+        self.relay(request, send!(change_ids)).await
     }
 
     async fn list_ids(
         &self,
         request: Request<ListIdsRequest>,
     ) -> Result<Response<IdsStatus>, Status> {
-        self.relay(request, |mut store, request| async move {
-            store.list_ids(request).await
-        })
-        .await
+        self.relay(request, send!(list_ids)).await
     }
 
     async fn node_status(

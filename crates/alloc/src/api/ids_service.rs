@@ -12,7 +12,7 @@ use seqsvr_proto::v1::{
     AcquireWorkerRequest, NextIdsRequest, NextIdsResponse, Reason, ReleaseWorkerRequest,
     ReleaseWorkerResponse, RenewWorkersRequest, RenewWorkersResponse, WorkerGrant, WorkerResult,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use crate::api::sequence_parts::SequenceParts;
@@ -29,18 +29,6 @@ pub(crate) const IDS_REQUEST_BYTES_MAX: usize = 128 << 10;
 pub(crate) struct IdsService {
     pub(crate) sequence: Arc<SequenceParts>,
     pub(crate) worker_relay: WorkerRelay,
-}
-
-impl IdsService {
-    /// Waits for a worker call, at most until its caller's deadline.
-    async fn answer_by<T>(
-        &self,
-        deadline: Instant,
-        call: impl Future<Output = Result<T, RpcError>>,
-    ) -> Result<T, RpcError> {
-        let answered = timeout_at(deadline, call).await;
-        answered.unwrap_or_else(|_| Err(self.worker_relay.no_answer_error()))
-    }
 }
 
 #[tonic::async_trait]
@@ -75,7 +63,8 @@ impl Ids for IdsService {
             return Err(RpcError::new(Reason::Invalid, text).into());
         }
         let acquire = self.worker_relay.acquire(request.into_inner());
-        Ok(Response::new(self.answer_by(deadline, acquire).await?))
+        let grant = self.worker_relay.answer_by(deadline, acquire).await?;
+        Ok(Response::new(grant))
     }
 
     async fn renew_workers(
@@ -92,7 +81,8 @@ impl Ids for IdsService {
         }
         let renewals = renewals.into_iter().enumerate();
         let results = renewals.map(async |(index, renewal)| {
-            let renewed = self.answer_by(deadline, self.worker_relay.renew(renewal));
+            let renew = self.worker_relay.renew(renewal);
+            let renewed = self.worker_relay.answer_by(deadline, renew);
             let result = match renewed.await {
                 Ok(grant) => Outcome::Grant(grant),
                 Err(fault) => Outcome::Error(fault.to_item_error(index)),
@@ -111,7 +101,7 @@ impl Ids for IdsService {
     ) -> Result<Response<ReleaseWorkerResponse>, Status> {
         let deadline = requested_deadline(Instant::now(), request.metadata());
         let release = self.worker_relay.release(request.into_inner());
-        self.answer_by(deadline, release).await?;
+        self.worker_relay.answer_by(deadline, release).await?;
         Ok(Response::new(ReleaseWorkerResponse {}))
     }
 }

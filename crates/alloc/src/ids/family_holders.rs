@@ -122,15 +122,12 @@ impl FamilyHolders {
     }
 
     fn find(&self, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
-        let holders = self.holders.read();
-        let known = holders.as_ref().and_then(|holders| holders.get(name));
-        match known.cloned() {
-            Some(family) => Ok(family),
-            None => {
-                drop(holders);
-                self.start(name)
-            }
-        }
+        let known = self
+            .holders
+            .read()
+            .as_ref()
+            .and_then(|known| known.get(name).cloned());
+        known.map_or_else(|| self.start(name), Ok)
     }
 
     fn start(&self, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
@@ -181,10 +178,7 @@ impl FamilyHolders {
 impl ServedFamily {
     fn samples(&self) -> [MetricSample; 5] {
         let (counter, gauge) = (MetricSample::counter, MetricSample::gauge);
-        let (ids, waits) = (
-            self.ids.load(Ordering::Relaxed),
-            self.waits.load(Ordering::Relaxed),
-        );
+        let [ids, waits] = [&self.ids, &self.waits].map(|count| count.load(Ordering::Relaxed));
         let workers = self.holder.workers().len() as u64;
         let left_help = "Time until the last grant ends, unless it is renewed";
         let life_help = "Time until the layout has no later tick";

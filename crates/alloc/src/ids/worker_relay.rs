@@ -115,10 +115,16 @@ impl WorkerRelay {
         }
     }
 
-    /// Returns the error of a caller that could not wait for the store.
-    pub(crate) fn no_answer_error(&self) -> RpcError {
-        let undecided = self.own_cluster.undecided_error();
-        undecided.unwrap_or_else(|| self.stores.no_leader_error(""))
+    /// Waits for a call, at most until its caller's deadline.
+    pub(crate) async fn answer_by<T>(
+        &self,
+        deadline: Instant,
+        call: impl Future<Output = Result<T, RpcError>>,
+    ) -> Result<T, RpcError> {
+        timeout_at(deadline, call).await.unwrap_or_else(|_| {
+            let undecided = self.own_cluster.undecided_error();
+            Err(undecided.unwrap_or_else(|| self.stores.no_leader_error("")))
+        })
     }
 
     /// Queues a command and waits for its answer. The command of a caller that gives up may still

@@ -3,7 +3,7 @@
 use seqsvr_core::family::{Family, FamilyChange, FamilyLimits, FamilySpec, validate_family};
 use seqsvr_core::ids::{FamilyId, WorkerId};
 use seqsvr_proto::v1::change_ids_request::Change;
-use seqsvr_proto::v1::{self, ChangeIdsRequest, IdsStatus, ListIdsRequest, Reason};
+use seqsvr_proto::v1::{self, ChangeIdsRequest, FamilyStatus, IdsStatus, ListIdsRequest, Reason};
 
 use super::Admin;
 use crate::error::Error;
@@ -23,13 +23,13 @@ impl Admin {
             version: 0,
         };
         let create = Change::Create(v1::Family::from(&wire));
-        decode_family(&self.change_ids("", create, false).await?)
+        family_of(self.change_ids("", create, false).await?.families.first())
     }
 
     /// Changes limits of a family. Holders see them at their next renewal.
     pub async fn alter_family(&self, name: &str, change: FamilyChange) -> Result<Family, Error> {
         let alter = Change::Alter(change.into());
-        decode_family(&self.change_ids(name, alter, false).await?)
+        family_of(self.change_ids(name, alter, false).await?.families.first())
     }
 
     /// Returns all families with their floors, and store time with the clocks that it follows.
@@ -93,9 +93,12 @@ impl Admin {
     }
 }
 
-/// Reads the one family of a reply.
-fn decode_family(status: &IdsStatus) -> Result<Family, Error> {
-    let family = status.families.first().and_then(|row| row.family.as_ref());
+/// Returns the family of a status.
+///
+/// # Errors
+/// There is none, or this version cannot read it.
+pub fn family_of(status: Option<&FamilyStatus>) -> Result<Family, Error> {
+    let family = status.and_then(|status| status.family.as_ref());
     let read = family.and_then(|family| Family::try_from(family).ok());
     read.ok_or_else(incompatible)
 }

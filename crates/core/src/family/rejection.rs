@@ -62,10 +62,12 @@ impl IdsRejection {
         IdsRejection::new(IdsRejectionCause::LevelTooLow, text)
     }
 
-    /// Adds the time after which a retry may succeed, and says so.
-    pub(crate) fn retry_after(mut self, wait_ms: u64) -> IdsRejection {
-        self.retry_after_ms = Some(wait_ms);
-        self.text += &format!("; retry in {} s", wait_ms.div_ceil(1_000));
-        self
+    /// Makes a rejection of which a retry may succeed after a time, and says so.
+    pub(crate) fn for_now(cause: IdsRejectionCause, text: &str, wait_ms: u64) -> IdsRejection {
+        let text = format!("{text}; retry in {} s", wait_ms.div_ceil(1_000));
+        IdsRejection {
+            retry_after_ms: Some(wait_ms),
+            ..IdsRejection::new(cause, text)
+        }
     }
 }

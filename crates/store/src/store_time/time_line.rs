@@ -95,11 +95,7 @@ impl TimeLine {
     /// Returns whether a step ahead is followed that no majority confirms. A clock that goes ahead
     /// again and again counts once.
     fn follows_alone(&mut self, step_ns: u64, agreed: AgreedTime) -> bool {
-        let before = if agreed.is_only {
-            0
-        } else {
-            self.unconfirmed_ns
-        };
+        let before = self.unconfirmed_ns * u64::from(!agreed.is_only);
         let sum_ns = before.saturating_add(step_ns);
         let follows = sum_ns <= STEP_FOLLOWED_NS;
         if follows {

@@ -134,14 +134,13 @@ impl State {
         // No family is ever removed.
         let id = FamilyId(self.families.len() as u32 + 1);
         let version = self.bump_version(touched);
-        let family = Family {
-            id,
-            spec: spec.clone(),
-            limits: *limits,
-            version,
-        };
         let mut row = FamilyRow {
-            family,
+            family: Family {
+                id,
+                spec: spec.clone(),
+                limits: *limits,
+                version,
+            },
             floor: 0,
             next_fresh: spec.first_worker,
             epoch_floor: WorkerEpoch(0),

@@ -80,6 +80,6 @@ impl State {
     pub(super) fn too_far_ahead(&self, at_ms: u64, wait_ms: u64) -> IdsRejection {
         let [at, now] = [at_ms, self.store_time().high_ms].map(format_utc_ms);
         let text = format!("ids would be of {at} and store time is {now}");
-        IdsRejection::new(Cause::TooFarAhead, text).retry_after(wait_ms)
+        IdsRejection::for_now(Cause::TooFarAhead, &text, wait_ms)
     }
 }

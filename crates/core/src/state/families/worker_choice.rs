@@ -50,34 +50,25 @@ impl State {
         }
         let first = |is_held| self.workers.by_until(id, is_held).next();
         let (held, free) = (first(true), first(false));
-        let passed = [held, free].into_iter().flatten().min();
-        let passed = passed
-            .filter(|(until, _)| *until <= now)
-            .map(|(_, worker)| worker);
-        let oldest_first = if spec.sticky {
-            fresh.or(passed)
-        } else {
-            passed.or(fresh)
+        let ends_by = |entry: Option<(u64, WorkerId)>, tick: u64| {
+            let entry = entry.filter(|(until, _)| *until <= tick);
+            entry.map(|(_, worker)| worker)
         };
-        let free_soon = free
-            .filter(|(until, _)| *until <= soon)
-            .map(|(_, worker)| worker);
-        let chosen = oldest_first.or(free_soon).or_else(|| {
-            let most = match spec.lanes() {
-                1 => 0,
-                _ => LANE_ROWS_EXAMINED_MAX,
-            };
+        let passed = ends_by([held, free].into_iter().flatten().min(), now);
+        let oldest_first = match spec.sticky {
+            true => fresh.or(passed),
+            false => passed.or(fresh),
+        };
+        let chosen = oldest_first.or(ends_by(free, soon)).or_else(|| {
+            let most = LANE_ROWS_EXAMINED_MAX * usize::from(spec.lanes() > 1);
             let mut free = self.workers.by_until(id, false).take(most);
             free.find_map(|(_, worker)| {
                 let other = self.workers.get(&WorkerKey { family: id, worker })?;
                 other_lane(spec, other, now).map(|_| worker)
             })
         });
-        let wait = |(until, _): (u64, WorkerId), least: u64| until.saturating_sub(least);
-        let waits = [
-            held.map(|held| wait(held, now)),
-            free.map(|free| wait(free, soon)),
-        ];
+        let wait = |entry: Option<(u64, WorkerId)>, tick| Some(entry?.0.saturating_sub(tick));
+        let waits = [wait(held, now), wait(free, soon)];
         chosen.ok_or_else(|| self.no_worker(row, waits.into_iter().flatten().min()))
     }
 
@@ -120,8 +111,7 @@ impl State {
             format_utc_ms(scale.unix_ms_of(held.until()))
         );
         let wait_ms = free_ms.saturating_sub(self.store_time().high_ms);
-        let rejection = IdsRejection::new(Cause::WorkerHeld, text);
-        rejection.retry_after(wait_ms).into()
+        IdsRejection::for_now(Cause::WorkerHeld, &text, wait_ms).into()
     }
 
     fn no_worker(&self, row: &FamilyRow, wait: Option<u64>) -> CommandRejection {
@@ -137,8 +127,7 @@ impl State {
             "all {workers} workers of family {name:?} are held: stop a holder, or make a family with more workers"
         );
         let wait_ms = ticks.saturating_mul(spec.scale.unit_ms());
-        let rejection = IdsRejection::new(Cause::NoWorker, text);
-        rejection.retry_after(wait_ms).into()
+        IdsRejection::for_now(Cause::NoWorker, &text, wait_ms).into()
     }
 
     /// Moves the least worker that was never granted above those that were, and reserved ones.

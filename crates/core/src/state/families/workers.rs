@@ -162,13 +162,10 @@ impl State {
         if row.until() > most {
             // Store time was set back, or the longest window was lowered: another acquisition may
             // choose another lane.
-            let reached = [
-                spec.scale.unix_ms_of(row.until()),
-                self.store_time().high_ms,
-            ];
-            let [at, now] = reached.map(format_utc_ms);
             let text = format!(
-                "the grant reaches {at} and store time is {now}: it was set back, or window-max was lowered; release the worker and acquire again"
+                "the grant reaches {} and store time is {}: it was set back, or window-max was lowered; release the worker and acquire again",
+                format_utc_ms(spec.scale.unix_ms_of(row.until())),
+                format_utc_ms(self.store_time().high_ms)
             );
             return Err(IdsRejection::new(Cause::TooFarAhead, text).into());
         }
@@ -177,14 +174,12 @@ impl State {
             return Err(time_exhausted(family));
         }
         let until = until.min(spec.end_tick());
+        let mut row = row.clone();
         if until > row.until() {
-            let mut row = row.clone();
             row.set_until(until);
-            let grant = self.grant_of(key, &row);
-            self.put_worker(key, row, touched);
-            return Ok(grant);
+            self.put_worker(key, row.clone(), touched);
         }
-        Ok(self.grant_of(key, row))
+        Ok(self.grant_of(key, &row))
     }
 
     /// Frees a worker. Its holder reports the first tick that it has not used, with its nonce;
@@ -262,22 +257,19 @@ impl State {
     ) -> Result<(), CommandRejection> {
         let max = family.family.limits.workers_per_holder;
         let held = self.workers.of_holder(family.family.id, holder, true);
-        let held = held.take_while(|(_, row)| row.until() > now);
-        let (mut count, mut first_end) = (0, u64::MAX);
-        for (_, row) in held.take(max as usize) {
-            count += 1;
-            first_end = first_end.min(row.until());
-        }
-        if count < max {
+        let mut ends = held
+            .map(|(_, row)| row.until())
+            .take_while(|end| *end > now);
+        // From the last one down.
+        let Some(first_end) = ends.nth((max as usize).saturating_sub(1)) else {
             return Ok(());
-        }
+        };
         let end_ms = family.family.spec.scale.unix_ms_of(first_end);
         let text = format!(
             "{holder:?} holds {max} workers already: release one, or raise workers-per-holder"
         );
         let wait_ms = end_ms.saturating_sub(self.store_time().high_ms);
-        let rejection = IdsRejection::new(Cause::TooManyWorkers, text);
-        Err(rejection.retry_after(wait_ms).into())
+        Err(IdsRejection::for_now(Cause::TooManyWorkers, &text, wait_ms).into())
     }
 
     fn grant_of(&self, worker: WorkerKey, row: &WorkerRow) -> Reply {
@@ -307,8 +299,7 @@ impl State {
             let text = format!(
                 "worker {worker} has used all of its {lanes} lanes, one for each set-back of store time: acquire another worker"
             );
-            let rejection = IdsRejection::new(Cause::TimeExhausted, text);
-            return rejection.retry_after(wait_ms).into();
+            return IdsRejection::for_now(Cause::TimeExhausted, &text, wait_ms).into();
         }
         self.too_far_ahead(spec.scale.unix_ms_of(from), wait_ms)
             .into()

@@ -1,9 +1,10 @@
 //! `id create|list|alter|raise-to|workers|revoke`.
 
-use seqsvr_client::{Family, FamilyLimits, FamilySpec, TickStart, WorkerId};
+use anyhow::bail;
+use seqsvr_client::{Family, FamilyLimits, FamilySpec, TickStart, WorkerId, family_of};
 use seqsvr_core::layout::format_utc_ms;
 use seqsvr_ids::presets::{IdScheme, find_preset};
-use seqsvr_proto::v1::{FamilyStatus, IdsStatus, WorkerStatus};
+use seqsvr_proto::v1::{FamilyStatus, WorkerStatus};
 use serde_json::{Value, json};
 
 use super::now;
@@ -57,17 +58,15 @@ fn check_time(spec: &FamilySpec, years_min: u64) -> anyhow::Result<()> {
     let (begin_ms, end_ms) = (spec.scale.epoch_ms(), spec.layout.end_ms(spec.scale));
     if begin_ms > now_ms {
         let begin = format_utc_ms(begin_ms);
-        return Err(BadInput(format!(
+        bail!(BadInput(format!(
             "the epoch {begin} is after the time now: there are no ids before it; give an earlier one, such as 2026-01-01"
-        ))
-        .into());
+        )));
     }
     if end_ms < now_ms.saturating_add(years_min * MS_PER_YEAR) {
         let end = format_utc_ms(end_ms);
-        return Err(BadInput(format!(
+        bail!(BadInput(format!(
             "the time of the layout ends on {end}, in less than {years_min} years: no family is ever moved to another layout; give a later --epoch, time more bits, or lower --years-min"
-        ))
-        .into());
+        )));
     }
     Ok(())
 }
@@ -84,15 +83,17 @@ pub(crate) async fn list(args: cli::ListArgs) -> anyhow::Result<()> {
     let client = CliClient::connect(&args.client)?;
     let listed = client.sdk.admin().ids_status().await?;
     for status in &listed.families {
-        let family = read_family(status)?;
-        match (args.json, status.floor) {
-            (true, _) => stdout::print_json(family_json(&family, status))?,
-            (false, 0) => stdout::print_line(family_line(&family))?,
-            (false, floor) => {
-                let floor = format_utc_ms(family.spec.scale.unix_ms_of(floor));
-                stdout::print_line(format_args!("{}; floor {floor}", family_line(&family)))?;
-            }
+        let family = family_of(Some(status))?;
+        if args.json {
+            stdout::print_json(family_json(&family, status))?;
+            continue;
         }
+        let mut line = family_line(&family);
+        if status.floor > 0 {
+            let floor_ms = family.spec.scale.unix_ms_of(status.floor);
+            line += &format!("; floor {}", format_utc_ms(floor_ms));
+        }
+        stdout::print_line(line)?;
     }
     Ok(())
 }
@@ -102,7 +103,7 @@ pub(crate) async fn raise(args: cli::RaiseFamilyArgs) -> anyhow::Result<()> {
     let (admin, name) = (client.sdk.admin(), &args.name);
     // The answer has the family, and here no worker.
     let listed = admin.list_workers(name, WorkerId(u32::MAX)).await?;
-    let FamilySpec { layout, scale, .. } = one_family(&listed)?.spec;
+    let FamilySpec { layout, scale, .. } = family_of(listed.families.first())?.spec;
     let tick = match (args.id, args.time) {
         (Some(id), _) => {
             let reading = IdScheme::new(layout, scale).read(id);
@@ -122,22 +123,20 @@ pub(crate) async fn print_workers(args: cli::WorkersArgs) -> anyhow::Result<()> 
     let client = CliClient::connect(&args.list.client)?;
     let admin = client.sdk.admin();
     let is_json = args.list.json;
-    let (mut first, mut has_head) = (WorkerId(0), is_json);
+    let mut page = admin.list_workers(&args.name, WorkerId(0)).await?;
+    let family = family_of(page.families.first())?;
+    if !is_json {
+        stdout::print_line(WORKERS_HEAD)?;
+    }
     loop {
-        let page = admin.list_workers(&args.name, first).await?;
-        let family = one_family(&page)?;
-        if !has_head {
-            stdout::print_line(WORKERS_HEAD)?;
-            has_head = true;
-        }
         for worker in &page.workers {
             match is_json {
                 true => stdout::print_json(worker_json(&family, worker))?,
                 false => print_worker(&family, worker, page.store_time_ms)?,
             }
         }
-        match page.workers.last() {
-            Some(last) if page.has_more => first = WorkerId(last.worker + 1),
+        match page.workers.last().map(|last| WorkerId(last.worker + 1)) {
+            Some(next) if page.has_more => page = admin.list_workers(&args.name, next).await?,
             _ => return Ok(()),
         }
     }
@@ -151,20 +150,6 @@ pub(crate) async fn revoke(args: cli::RevokeWorkerArgs) -> anyhow::Result<()> {
     Ok(stdout::print_line(format_args!(
         "{name}: worker {worker} is revoked; its last holder may make ids until {until}"
     ))?)
-}
-
-fn one_family(status: &IdsStatus) -> anyhow::Result<Family> {
-    read_family(status.families.first().unwrap_or(&FamilyStatus::default()))
-}
-
-fn read_family(status: &FamilyStatus) -> anyhow::Result<Family> {
-    let family = status.family.as_ref();
-    let read = family.and_then(|family| Family::try_from(family).ok());
-    read.ok_or_else(|| {
-        anyhow::anyhow!(
-            "the server sent a family that this version cannot read: use the version of the server"
-        )
-    })
 }
 
 fn family_line(family: &Family) -> String {

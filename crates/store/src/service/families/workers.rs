@@ -58,14 +58,10 @@ pub(in crate::service) async fn serve_workers(
         });
         errors.push(checked.map(|command| accepted.push(command)).err());
     }
-    let replies = match accepted.is_empty() {
-        true => Vec::new(),
-        false => {
-            let replies = context.proposer.propose(accepted).await;
-            replies.map_err(rpc_errors::from_proposal_error)?
-        }
-    };
-    let mut replies = replies.into_iter();
+    let replies = context.proposer.propose(accepted).await;
+    let mut replies = replies
+        .map_err(rpc_errors::from_proposal_error)?
+        .into_iter();
     let outcomes = errors.into_iter().filter_map(|error| match error {
         Some(error) => Some(Err(error)),
         None => Some(outcome_of(context, replies.next()?)),
