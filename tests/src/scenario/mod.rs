@@ -21,7 +21,7 @@ mod outcome;
 pub mod overload;
 pub mod soak;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::LocalBoxFuture;
 use seqsvr_client::Client;
@@ -172,4 +172,14 @@ async fn wait_for_owned_keys(client: &Client, name: &str, least: usize) -> Vec<T
         (test_keys.len() >= least).then_some(test_keys)
     })
     .await
+}
+
+/// Returns the true Unix time in nanoseconds.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "ids carry the time, and are judged beside it"
+)]
+fn read_unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.expect("a time after 1970").as_nanos() as u64
 }

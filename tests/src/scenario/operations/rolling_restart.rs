@@ -7,8 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use seqsvr_client::{Client, ClientOptions, FamilyLimits, Reason};
 use seqsvr_core::state::FORMAT_LEVEL_MAX;
 use seqsvr_test_support::history::History;
+use seqsvr_test_support::in_process::create_family;
 use seqsvr_test_support::process::{ServerProcess, release_binary, upgrade_binary};
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
@@ -16,6 +18,7 @@ use seqsvr_test_support::skip_probe::SkipProbe;
 use seqsvr_test_support::test_keys;
 use seqsvr_test_support::wait::wait_until;
 
+use super::family_ids::{orders, take_rising};
 use crate::scenario::ScenarioOutcome;
 
 const CALLS_PER_PHASE: u64 = 1_000;
@@ -102,8 +105,8 @@ pub async fn level_2_upgrade() -> ScenarioOutcome {
 }
 
 /// Upgrades a cluster of an older format level under load. A store returns to the older build while
-/// the level is the old one. The level rises once all stores run the newer build, and the older
-/// build then refuses their directories.
+/// the level is the old one, and families of ids are refused. The level rises once all stores run
+/// the newer build, and the older build then refuses their directories.
 ///
 /// The variable has the path of the newest release binary of that level, built from the commit.
 async fn upgrade_level(old_level: u64, variable: &str, commit: &str) -> ScenarioOutcome {
@@ -142,6 +145,21 @@ async fn upgrade_level(old_level: u64, variable: &str, commit: &str) -> Scenario
         cluster.wait_until_caught_up(store).await;
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
+    // Families are refused, also by a leader that knows them.
+    let admin = cluster.new_client().admin();
+    wait_until("an upgraded leader", TEST_TIMEOUT, async || {
+        // It may be the leader already.
+        let _ = admin.transfer_leader(Some(1)).await;
+        (cluster.leader().await == 0).then_some(())
+    })
+    .await;
+    let upgraded = Client::new(ClientOptions::new([cluster.store_addresses[0].clone()]));
+    let upgraded = upgraded.expect("a good address").admin();
+    let refused = upgraded
+        .create_family(&orders(), FamilyLimits::DEFAULT)
+        .await;
+    let refused = refused.expect_err("the level is too low");
+    assert_eq!(refused.reason(), Reason::LevelTooLow, "{refused}");
     // Builds of level 1 do not report the level.
     assert!(
         read_format_levels(&cluster)
@@ -167,6 +185,9 @@ async fn upgrade_level(old_level: u64, variable: &str, commit: &str) -> Scenario
         load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
     }
     outcome.calls_during_fault = load.answered_calls() - before;
+    create_family(&admin, &orders()).await;
+    let mut greatest = 0;
+    take_rising(&client, &mut greatest).await;
 
     // 5. The older build refuses the directory of the new level, with the reason.
     let store = (cluster.leader().await + 1) % 3;
@@ -184,6 +205,7 @@ async fn upgrade_level(old_level: u64, variable: &str, commit: &str) -> Scenario
     cluster.stores[store].set_binary(release_binary());
     cluster.stores[store].restart();
     cluster.wait_until_caught_up(store).await;
+    take_rising(&client, &mut greatest).await;
     let summary = load.stop().await;
     outcome.add_load("load", &summary);
     summary.assert_none_failed();

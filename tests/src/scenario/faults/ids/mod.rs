@@ -7,18 +7,19 @@ mod store_clocks;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use seqsvr_client::{Admin, FamilyChange, FamilyLimits, FamilySpec};
+use seqsvr_client::{Admin, FamilyChange, FamilySpec};
 use seqsvr_core::layout::TickScale;
 use seqsvr_test_support::build_variant;
+use seqsvr_test_support::in_process::create_family;
 use seqsvr_test_support::process::{Signal, build_executable};
 use seqsvr_test_support::process_cluster::ProcessCluster;
-use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
+use seqsvr_test_support::wait::wait_until;
 use tokio::time::{sleep, sleep_until};
 
 use crate::id_run::monotonic_ns;
-use crate::scenario::ScenarioOutcome;
+use crate::scenario::{ScenarioOutcome, read_unix_ns};
 
 use judge::{JudgedFamily, MakerRuns, TrueTime, check_runs};
 use makers::Maker;
@@ -107,7 +108,7 @@ pub async fn ids_under_faults() -> ScenarioOutcome {
     let clocks = StoreClocks::start(&mut cluster).await;
     let admin = cluster.new_client().admin();
     for family in [ORDERS, FEW] {
-        create_family(&admin, family).await;
+        create(&admin, family).await;
     }
     let true_time = TrueTime {
         origin_ns: read_unix_ns() - monotonic_ns(),
@@ -355,17 +356,7 @@ impl Makers {
     }
 }
 
-/// Returns the true Unix time in nanoseconds.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the time in ids is judged beside it"
-)]
-fn read_unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.expect("a time after 1970").as_nanos() as u64
-}
-
-async fn create_family(admin: &Admin, family: JudgedFamily) {
+async fn create(admin: &Admin, family: JudgedFamily) {
     let JudgedFamily {
         name,
         worker_bits,
@@ -376,11 +367,7 @@ async fn create_family(admin: &Admin, family: JudgedFamily) {
     let layout = layout.parse().expect("a layout");
     let scale = TickScale::new(EPOCH_MS, 1).expect("a scale");
     let spec = FamilySpec::new(name, layout, scale);
-    wait_until("the family", TEST_TIMEOUT, async || {
-        let created = admin.create_family(&spec, FamilyLimits::DEFAULT).await;
-        created.ok()
-    })
-    .await;
+    create_family(admin, &spec).await;
     let short = FamilyChange {
         window_ms: Some(WINDOW.as_millis() as u32),
         ahead_ms: Some(AHEAD.as_millis() as u32),

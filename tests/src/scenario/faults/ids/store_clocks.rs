@@ -8,7 +8,7 @@ use seqsvr_proto::v1::IdsStatus;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use tokio::time::sleep;
 
-use super::read_unix_ns;
+use crate::scenario::read_unix_ns;
 
 /// Longest time until the leader has read changed clocks.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
