@@ -186,8 +186,10 @@ fn to_outcome(answer: &Result<AnsweredItem, Error>, mode: CallMode, end: u64) ->
         }
         Err(_) => {
             let kind = match mode {
-                CallMode::Next | CallMode::NextMany | CallMode::Pipe => CallKind::Next,
                 CallMode::Current => CallKind::Current,
+                CallMode::Next | CallMode::NextMany | CallMode::Pipe | CallMode::Ids => {
+                    CallKind::Next
+                }
             };
             return CallOutcome::Error { end, kind };
         }

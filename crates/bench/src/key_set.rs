@@ -45,6 +45,11 @@ impl KeySet {
         }
     }
 
+    /// Returns the number of keys in all namespaces.
+    pub(crate) fn total(&self) -> u32 {
+        self.namespaces.len() as u32 * self.count
+    }
+
     /// Draws the namespace of the next call. Returns the index of its first key.
     pub(crate) fn draw_namespace(&self, rng: &mut SmallRng) -> u32 {
         rng.random_range(0..self.namespaces.len() as u32) * self.count

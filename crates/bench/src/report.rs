@@ -52,6 +52,7 @@ impl BenchReport {
         let label = match self.settings.mode {
             CallMode::Next | CallMode::NextMany | CallMode::Pipe => "numbers ",
             CallMode::Current => "answers ",
+            CallMode::Ids => "ids     ",
         };
         lines.push(format!(
             "{label}  {} a second, {} in all",
@@ -60,7 +61,14 @@ impl BenchReport {
         ));
         // A run that finds the contrary ends without a report.
         if self.settings.mode != CallMode::Current {
-            let verified = "all numbers: each is new, and greater than those of its key received before its call";
+            let verified = match self.settings.mode {
+                CallMode::Ids => {
+                    "all ids: each is new, and greater than those of its worker received before its call"
+                }
+                _ => {
+                    "all numbers: each is new, and greater than those of its key received before its call"
+                }
+            };
             lines.push(format!("verified  {verified}"));
         }
         let percentiles: Vec<String> = PERCENTILES
@@ -139,6 +147,7 @@ impl BenchReport {
             "key_bytes": settings.key_bytes,
             "distribution": format!("{:?}", settings.distribution),
             "namespaces": settings.namespaces,
+            "family": settings.family,
             "batch": self.batch,
             "count": settings.count,
             "rate": settings.rate,
@@ -161,6 +170,7 @@ impl BenchReport {
             CallMode::NextMany => format!("next-many of {batch}"),
             CallMode::Pipe => format!("frames of {batch}"),
             CallMode::Current => format!("current of {batch}"),
+            CallMode::Ids => format!("{batch} ids of {}", settings.family),
         };
         let protocol = if settings.unary { ", unary" } else { "" };
         let count = match settings.count {
@@ -185,8 +195,12 @@ impl BenchReport {
             None => "each after the last answer".to_owned(),
             Some(rate) => format!("{} started per second", format_grouped(u64::from(rate))),
         };
+        let from = match settings.mode {
+            CallMode::Ids => String::new(),
+            _ => format!("; {keys} {key_type}{namespaces}{distribution}"),
+        };
         format!(
-            "{call}{protocol}{count}; {keys} {key_type}{namespaces}{distribution}; {} calls in flight, {} connections, {pace}; {seconds:.1} s",
+            "{call}{protocol}{count}{from}; {} calls in flight, {} connections, {pace}; {seconds:.1} s",
             settings.in_flight, self.connections
         )
     }

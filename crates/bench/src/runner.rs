@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use seqsvr_check::HistoryRecorder;
-use seqsvr_client::Client;
+use seqsvr_client::{Client, FamilyHandle};
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_proto::cluster_tag::ClusterTag;
@@ -25,11 +25,12 @@ use crate::key_set::KeySet;
 use crate::pacer::Pacer;
 use crate::report::{BenchReport, RunMeasurement, format_grouped, format_nanos};
 use crate::run_state::{CallItems, RunState};
-use crate::settings::{BenchSettings, CallMode, InvalidSettings};
+use crate::settings::{BenchSettings, CallMode, InvalidSettings, KeyDistribution};
 use crate::stats::RunStats;
 use crate::verifier::Verifier;
 use crate::worker::call_worker::{CallClient, CallWorker};
 use crate::worker::direct_client::DirectClient;
+use crate::worker::id_worker::IdWorker;
 use crate::worker::pipe_worker::PipeWorker;
 
 /// Number of statistics that callers share. Several ones keep waits for their locks rare; each
@@ -62,34 +63,13 @@ pub async fn run_bench(
 ) -> anyhow::Result<BenchReport> {
     let connections = clients.len() as u32;
     let batch = settings.batch_size()?;
-    let own_namespace = settings.own_namespace();
-    let namespaces = match settings.namespaces.is_empty() {
-        true => vec![own_namespace.name.clone()],
-        false => settings.namespaces.clone(),
-    };
-    let key_count =
-        u32::try_from(namespaces.len() as u64 * u64::from(settings.keys)).map_err(|_| {
-            InvalidSettings("more than 2^32 keys in all; use fewer keys or fewer namespaces".into())
-        })?;
     let cluster = require_one_cluster(&clients).await?;
-    let admin = clients[0].admin();
-    let mut namespace_list = admin.list_namespaces().await?;
-    match require_namespaces(&namespaces, &namespace_list) {
-        Err(_) if settings.namespaces.is_empty() => {
-            namespace_list.push(admin.create_namespace(&own_namespace).await?);
-        }
-        required => required?,
-    }
-    let strides = namespace_list.iter().map(|namespace| {
-        (
-            namespace.spec.name.clone(),
-            namespace.spec.progression.stride,
-        )
-    });
     // Callers without the SDK check that the answers are from this cluster.
     let cluster = ClusterTag::from_cluster_id(cluster);
-    let worker_clients =
-        connect_clients(&settings, &clients, &namespaces, strides.collect(), cluster)?;
+    let (keys, worker_clients) = match settings.mode {
+        CallMode::Ids => connect_family(&settings, &clients).await?,
+        _ => connect_namespaces(&settings, &clients, cluster).await?,
+    };
     let recorder = settings
         .history
         .as_ref()
@@ -101,14 +81,9 @@ pub async fn run_bench(
         mode: settings.mode,
         batch,
         count: settings.count,
-        keys: KeySet::new(
-            settings.keys,
-            settings.distribution,
-            settings.key_bytes,
-            namespaces,
-        ),
+        verifier: Verifier::new(keys.total(), settings.in_flight as usize),
+        keys,
         pacer: Pacer::new(settings.warm_up + settings.duration, settings.rate),
-        verifier: Verifier::new(key_count, settings.in_flight as usize),
         violations: Mutex::default(),
         cluster_mismatch: Mutex::default(),
         origin: Instant::now(),
@@ -148,6 +123,63 @@ pub async fn run_bench(
         connections,
         measurement,
     })
+}
+
+/// Finds the namespaces of a run, and creates its own one if it names none. Returns their keys and
+/// the client of each connection.
+async fn connect_namespaces(
+    settings: &BenchSettings,
+    clients: &[Client],
+    cluster: ClusterTag,
+) -> anyhow::Result<(KeySet, Vec<WorkerClient>)> {
+    let own_namespace = settings.own_namespace();
+    let namespaces = match settings.namespaces.is_empty() {
+        true => vec![own_namespace.name.clone()],
+        false => settings.namespaces.clone(),
+    };
+    if namespaces.len() as u64 * u64::from(settings.keys) > u64::from(u32::MAX) {
+        let text = "more than 2^32 keys in all; use fewer keys or fewer namespaces";
+        return Err(InvalidSettings(text.into()).into());
+    }
+    let admin = clients[0].admin();
+    let mut namespace_list = admin.list_namespaces().await?;
+    match require_namespaces(&namespaces, &namespace_list) {
+        Err(_) if settings.namespaces.is_empty() => {
+            namespace_list.push(admin.create_namespace(&own_namespace).await?);
+        }
+        required => required?,
+    }
+    let strides = namespace_list.iter().map(|namespace| {
+        (
+            namespace.spec.name.clone(),
+            namespace.spec.progression.stride,
+        )
+    });
+    let worker_clients =
+        connect_clients(settings, clients, &namespaces, strides.collect(), cluster)?;
+    let (distribution, key_bytes) = (settings.distribution, settings.key_bytes);
+    let keys = KeySet::new(settings.keys, distribution, key_bytes, namespaces);
+    Ok((keys, worker_clients))
+}
+
+/// Finds the family of a run. Returns its workers, as the keys whose numbers are positions, and the
+/// client of each connection.
+async fn connect_family(
+    settings: &BenchSettings,
+    clients: &[Client],
+) -> anyhow::Result<(KeySet, Vec<WorkerClient>)> {
+    let families = clients.iter().map(|client| client.family(&settings.family));
+    let families = try_join_all(families).await?;
+    let workers = families[0]
+        .scheme()
+        .codec()
+        .max_parts()
+        .worker
+        .saturating_add(1);
+    let names = vec![settings.family.clone()];
+    let keys = KeySet::new(workers, KeyDistribution::Uniform, None, names);
+    let families = families.into_iter().map(Arc::new);
+    Ok((keys, families.map(WorkerClient::Ids).collect()))
 }
 
 /// Returns the cluster of all clients.
@@ -221,27 +253,48 @@ fn spawn_workers(
                     rng: rng(),
                     items: CallItems::default(),
                 });
-                let mut workers = workers.map(CallWorker::run).peekable();
-                while workers.peek().is_some() {
-                    let mut task_workers: FuturesUnordered<_> =
-                        workers.by_ref().take(CALLERS_PER_TASK).collect();
-                    callers.spawn(async move {
-                        while let Some(ended) = task_workers.next().await {
-                            ended?;
-                        }
-                        Ok(())
-                    });
-                }
+                spawn_together(&mut callers, workers.map(CallWorker::run));
+            }
+            WorkerClient::Ids(family) => {
+                let workers = share.map(|caller| IdWorker {
+                    recorder: new_recorder(),
+                    family: family.clone(),
+                    caller,
+                    items: CallItems::default(),
+                });
+                spawn_together(&mut callers, workers.map(IdWorker::run));
             }
         }
     }
     callers
 }
 
+/// Starts callers, several in one task.
+fn spawn_together(
+    callers: &mut JoinSet<Result<(), seqsvr_check::Error>>,
+    workers: impl Iterator<
+        Item = impl Future<Output = Result<(), seqsvr_check::Error>> + Send + 'static,
+    >,
+) {
+    let mut workers = workers.peekable();
+    while workers.peek().is_some() {
+        let mut task_workers: FuturesUnordered<_> =
+            workers.by_ref().take(CALLERS_PER_TASK).collect();
+        callers.spawn(async move {
+            while let Some(ended) = task_workers.next().await {
+                ended?;
+            }
+            Ok(())
+        });
+    }
+}
+
 /// Way in which the callers of a connection send their calls.
 enum WorkerClient {
     /// Each caller sends its own calls.
     Calls(CallClient),
+    /// Each caller takes ids.
+    Ids(Arc<FamilyHandle>),
     /// One Pipe carries the calls of all callers as frames.
     Pipe(DirectClient),
 }

@@ -21,6 +21,8 @@ pub enum CallMode {
     Pipe,
     /// Read the last issued number.
     Current,
+    /// Take ids of a family.
+    Ids,
 }
 
 /// Distribution of the calls over the keys.
@@ -58,6 +60,8 @@ pub struct BenchSettings {
     /// Namespaces, with as many calls each; none: one of the bench's own, `bench` or `bench-keys`,
     /// so that a run takes no numbers of others.
     pub namespaces: Vec<String>,
+    /// Family of ids.
+    pub family: String,
     /// Items in a call; None: the default of the mode.
     pub batch: Option<u32>,
     /// Numbers that each item takes.
@@ -85,9 +89,17 @@ impl BenchSettings {
                 "--batch is for --mode next-many, pipe or current; --count takes several numbers of one key"
                     .into(),
             )),
+            (CallMode::Ids, _) if self.unary || self.rejects_ids() => Err(InvalidSettings(
+                "--mode ids takes ids of --family, --batch in a call; it has no keys and no numbers of an item".into(),
+            )),
             (CallMode::NextMany | CallMode::Pipe, batch) => Ok(batch.unwrap_or(DEFAULT_BATCH)),
             (_, batch) => Ok(batch.unwrap_or(1)),
         }
+    }
+
+    /// Returns whether it names what ids do not have.
+    fn rejects_ids(&self) -> bool {
+        self.count > 1 || self.key_bytes.is_some() || !self.namespaces.is_empty()
     }
 
     /// Returns the namespace of a run that names none: like `default`, or like `keys` for keys.

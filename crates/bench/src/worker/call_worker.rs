@@ -120,7 +120,7 @@ impl CallWorker {
     ) -> CallAnswers {
         let run = &self.recorder.run;
         match run.mode {
-            CallMode::Next | CallMode::NextMany | CallMode::Pipe => {
+            CallMode::Next | CallMode::NextMany | CallMode::Pipe | CallMode::Ids => {
                 CallAnswers::Numbers(match run.count {
                     1 => {
                         let (uids, keys) = run.keys.request_columns(keys);

@@ -2,4 +2,5 @@
 
 pub(crate) mod call_worker;
 pub(crate) mod direct_client;
+pub(crate) mod id_worker;
 pub(crate) mod pipe_worker;

@@ -17,6 +17,7 @@ Examples:
   seqsvr bench                       # 64 calls in flight, each takes one number
   seqsvr bench --mode next-many --batch 100 --keys 10000000 --in-flight 16
   seqsvr bench --unary               # without the SDK: one gRPC request for each number
+  seqsvr bench --mode ids --batch 1000    # ids of the family `snowflake`
   seqsvr bench --rate 20000 --distribution zipf   # open loop: latency from the scheduled start";
 
 #[derive(Args)]
@@ -65,10 +66,13 @@ pub(crate) struct BenchArgs {
         value_name = "NAME,…"
     )]
     pub(crate) namespaces: Vec<String>,
+    /// Family of --mode ids.
+    #[arg(long, default_value = "snowflake", value_name = "NAME")]
+    pub(crate) family: String,
     /// Send each call as one unary gRPC request, without the SDK.
     #[arg(long)]
     pub(crate) unary: bool,
-    /// Items in a call. Default: 100 for next-many and pipe, 1 for current.
+    /// Items in a call. Default: 100 for next-many and pipe, 1 for current and ids.
     ///
     /// A call of `next` always has one item.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]

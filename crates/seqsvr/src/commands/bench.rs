@@ -28,6 +28,7 @@ pub(crate) async fn run(args: cli::BenchArgs) -> anyhow::Result<()> {
         key_bytes: args.key_bytes,
         distribution: args.distribution,
         namespaces: args.namespaces,
+        family: args.family,
         batch: args.batch,
         count: args.count,
         duration: args.duration,

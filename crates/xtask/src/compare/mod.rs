@@ -12,6 +12,7 @@ mod charts;
 mod compare_pair;
 mod disk_stats;
 mod error;
+mod holders;
 mod measure;
 mod report;
 mod run_sample;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::disk_stats;
 use super::error::CompareError;
+use super::holders::{start_holders, stop_holders};
 use super::run_sample::RunSample;
 use super::systems::program::run_to_end;
 use super::systems::{redis, wrk};
@@ -35,7 +36,12 @@ pub(super) async fn run_workload(
     testbed.start(workload).await?;
     let data_dir = std::env::temp_dir();
     let (flushes_before, started) = (disk_stats::count_flushes(&data_dir), Instant::now());
+    let holders = match workload {
+        Workload::BenchBesideHolders(_) => start_holders(&testbed.new_client()?).await?,
+        _ => Vec::new(),
+    };
     let mut sample = generate_load(workload, testbed)?;
+    stop_holders(holders).await;
     let seconds = started.elapsed().as_secs_f64();
     let flushes = flushes_before.zip(disk_stats::count_flushes(&data_dir));
     sample.flush_rate = flushes.map(|(before, after)| (after - before) as f64 / seconds);
@@ -45,7 +51,9 @@ pub(super) async fn run_workload(
 fn generate_load(workload: Workload, testbed: &mut Testbed) -> Result<RunSample, CompareError> {
     let run_time = testbed.run_time;
     Ok(match workload {
-        Workload::Bench(args) => run_bench(testbed, args, None, run_time)?,
+        Workload::Bench(args) | Workload::BenchBesideHolders(args) => {
+            run_bench(testbed, args, None, run_time)?
+        }
         Workload::HalfPeak(args) => {
             let peak = match testbed.peak_call_rates.get(args) {
                 Some(peak) => *peak,

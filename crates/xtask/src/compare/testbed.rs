@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
+use seqsvr_client::Client;
 use seqsvr_test_support::process;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::process_stats::ProcessStats;
@@ -21,10 +22,11 @@ const CLUSTER_SIZE: (u16, u16) = (3, 1);
 /// Lease of the cluster: the default of a cluster.
 const LEASE_MS: u32 = 3_000;
 
-/// Namespaces that cases name, in addition to those that every cluster has.
-const NAMESPACES: [&str; 2] = [
-    "pinned --section-size 1 --step 10000 --step-max 10000",
-    "tens --section-size 1 --step 10 --step-max 10",
+/// Commands that make what cases name, in addition to what every cluster has.
+const SETTING: [&str; 3] = [
+    "namespace create pinned --section-size 1 --step 10000 --step-max 10000",
+    "namespace create tens --section-size 1 --step 10 --step-max 10",
+    "id create snowflake",
 ];
 
 /// Systems that run now, and what is known about them.
@@ -143,6 +145,11 @@ impl Testbed {
         Ok(stats.memory_bytes)
     }
 
+    /// Creates a client of the cluster.
+    pub(super) fn new_client(&self) -> Result<Client, CompareError> {
+        Ok(require_running(&self.seqsvr)?.new_client())
+    }
+
     /// Flags with which a generator calls the cluster: under TLS those of an operator.
     pub(super) fn tls_flags(&self) -> Result<Vec<String>, CompareError> {
         let operator_dir = require_running(&self.seqsvr)?.operator_dir();
@@ -202,7 +209,9 @@ pub(super) fn needs_seqsvr(workload: Workload) -> bool {
 impl Requirement {
     fn of_workload(workload: Workload) -> Requirement {
         match workload {
-            Workload::Bench(_) | Workload::HalfPeak(_) => Requirement::Seqsvr,
+            Workload::Bench(_) | Workload::BenchBesideHolders(_) | Workload::HalfPeak(_) => {
+                Requirement::Seqsvr
+            }
             Workload::Unary { system, .. } => match system {
                 GrpcSystem::Seqsvr => Requirement::Seqsvr,
                 GrpcSystem::Baseline => Requirement::BaselineGrpc,
@@ -235,16 +244,15 @@ async fn start_cluster(
         false => ProcessCluster::start(stores, allocs, LEASE_MS).await,
     };
     let operator_dir = cluster.operator_dir().map(|dir| dir.display().to_string());
-    for namespace in NAMESPACES {
-        let mut args = vec!["namespace", "create"];
-        args.extend(namespace.split_whitespace());
+    for command in SETTING {
+        let mut args: Vec<&str> = command.split_whitespace().collect();
         args.extend(["--server", &cluster.alloc_addresses[0]]);
         if let Some(dir) = &operator_dir {
             args.extend(["--tls-dir", dir]);
         }
         let output = process::run_command(&args).await;
         if !output.status.success() {
-            let text = format!("cannot create a namespace: {output:?}");
+            let text = format!("`seqsvr {command}` failed: {output:?}");
             return Err(CompareError::Failed(text));
         }
     }

@@ -5,6 +5,8 @@
 pub(super) enum Workload {
     /// `seqsvr bench` with these arguments.
     Bench(&'static str),
+    /// `seqsvr bench` with these arguments, while 1,024 holders renew their workers.
+    BenchBesideHolders(&'static str),
     /// `seqsvr bench` with these arguments, at half of its highest rate of calls.
     HalfPeak(&'static str),
     /// Unary calls of a gRPC service.

@@ -25,7 +25,7 @@ impl DirectClient {
         let item_count = keys.0.len().max(keys.1.len());
         let to_error = |status: Status| status_error(&status);
         match mode {
-            CallMode::Next | CallMode::NextMany | CallMode::Pipe => {
+            CallMode::Next | CallMode::NextMany | CallMode::Pipe | CallMode::Ids => {
                 let result = self
                     .call_next_many(namespace, keys, item_count, count)
                     .await;

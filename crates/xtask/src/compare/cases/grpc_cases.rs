@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::super::workload::{GrpcSystem, RespSystem, Workload};
 use super::{Case, NEXT_64, NEXT_1024, Target};
 
-const MANY: Workload =
-    Workload::Bench("--mode next-many --batch 100 --keys 10000000 --in-flight 256");
+const MANY: &str = "--mode next-many --batch 100 --keys 10000000 --in-flight 256";
 const LARGE: &str = "--mode next-many --batch 100 --keys 100000000 --in-flight 256";
 const KEYED: &str = "--mode next-many --batch 100 --keys 10000000 --in-flight 256 --key-bytes 20";
 const BASELINE_64: Workload = Workload::Unary {
@@ -28,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "next-many",
         about: "100 uids per call, of 10 million; baseline stream, 100 numbers per frame",
-        workload: MANY,
+        workload: Workload::Bench(MANY),
         reference: Some(Workload::Frames { numbers: 100 }),
         preparation: None,
         targets: &[Target::RateMin(15e6), Target::RatioMin(0.45)],
@@ -93,7 +92,7 @@ pub(super) const CASES: &[Case] = &[
         name: "keyed",
         about: "next-many of 10 million touched keys of 20 bytes; next-many of 10 million uids",
         workload: Workload::Bench(KEYED),
-        reference: Some(MANY),
+        reference: Some(Workload::Bench(MANY)),
         preparation: Some((KEYED, Duration::from_secs(40))),
         targets: &[Target::RatioMin(0.4)],
     },
@@ -110,6 +109,38 @@ pub(super) const CASES: &[Case] = &[
             Target::RaiseRateMin(50.0),
             Target::NoRefillWait,
         ],
+    },
+    Case {
+        name: "ids",
+        about: "1,000 ids per call, each verified; baseline stream, 1,000 numbers per frame",
+        workload: Workload::Bench("--mode ids --batch 1000 --in-flight 64"),
+        reference: Some(Workload::Frames { numbers: 1_000 }),
+        preparation: None,
+        targets: &[Target::RateMin(20e6), Target::RatioMin(0.5)],
+    },
+    Case {
+        name: "id-1024",
+        about: "one id per call, 1,024 in flight; next-1024",
+        workload: Workload::Bench("--mode ids --in-flight 1024"),
+        reference: Some(NEXT_1024),
+        preparation: None,
+        targets: &[Target::RatioMin(0.9)],
+    },
+    Case {
+        name: "next-many-held",
+        about: "next-many while 1,024 holders renew their workers; next-many",
+        workload: Workload::BenchBesideHolders(MANY),
+        reference: Some(Workload::Bench(MANY)),
+        preparation: None,
+        targets: &[Target::RatioMin(0.95)],
+    },
+    Case {
+        name: "next-1024-held",
+        about: "next-1024 while 1,024 holders renew their workers; next-1024",
+        workload: Workload::BenchBesideHolders("--in-flight 1024"),
+        reference: Some(NEXT_1024),
+        preparation: None,
+        targets: &[Target::RatioMin(0.95)],
     },
     Case {
         name: "redis-synced",
