@@ -83,6 +83,13 @@ async fn secure_dev_serves_only_holders_of_its_certificates() {
         assert!(change.contains(part), "{part}: {change}");
     }
 
+    let made = log.lines().find(|line| line.contains("change of ids"));
+    let made = made.expect(&log);
+    assert!(
+        made.contains("Create(Family") && made.contains("snowflake"),
+        "{made}"
+    );
+
     let (mut dev, banner) = start_dev(dir.path(), "plain", &plain).await;
     assert!(banner.contains("no TLS, no authentication"), "{banner}");
     let second = take_number(&banner);

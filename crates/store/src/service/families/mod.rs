@@ -36,7 +36,15 @@ pub(super) async fn change_ids(
     let (mut family, mut revoked_until_ms) = (request.family, 0);
     let resets = view.time.resets;
     let no_change = || rpc_errors::invalid_request("no change given: set one");
-    let command = match request.change.ok_or_else(no_change)? {
+    let change = request.change.ok_or_else(no_change)?;
+    if matches!(change, Change::SetTimeMs(_)) && !family.is_empty() {
+        return Err(rpc_errors::invalid_request(
+            "store time is that of all families: name none",
+        ));
+    }
+    // The log of changes knows the method only, which is one for all of them.
+    tracing::info!(?change, family, force = request.force, "change of ids");
+    let command = match change {
         Change::Create(wire) => {
             let Family { spec, limits, .. } = Family::try_from(&wire)?;
             family = wire.name;
