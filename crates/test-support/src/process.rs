@@ -222,15 +222,17 @@ impl ServerProcess {
     /// Returns whether a STOP has reached every thread, so that none is inside a system call.
     pub fn is_stopped(&self) -> bool {
         let tasks = format!("/proc/{}/task", self.pid().as_raw_nonzero());
-        std::fs::read_dir(tasks)
+        let mut states = std::fs::read_dir(tasks)
             .expect("it runs")
             .flatten()
             // A thread that has ended has no state.
             .filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok())
-            .all(|stat| {
+            .map(|stat| {
                 let state = stat.rsplit(") ").next();
                 state.is_some_and(|state| state.starts_with('T'))
             })
+            .peekable();
+        states.peek().is_some() && states.all(|is_stopped| is_stopped)
     }
 
     /// Waits until the process ends by itself or by a signal. It can be restarted afterwards.

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use seqsvr_check::{CallAnswer, CallOutcome, CheckReport, HistoryRecorder, RecordedCall};
 use seqsvr_check::{SequenceName, check_file};
@@ -23,6 +24,9 @@ pub(super) struct JudgedFamily {
     pub(super) epoch_ms: u64,
     pub(super) worker_bits: u32,
     pub(super) seq_bits: u32,
+    /// How far grants reach, and how far ids may be ahead of the time.
+    pub(super) window: Duration,
+    pub(super) ahead: Duration,
 }
 
 impl JudgedFamily {
@@ -126,14 +130,12 @@ pub(super) fn check_runs(path: &Path, made: &[MakerRuns]) -> CheckReport {
 pub(super) struct TrueTime {
     /// Unix time in nanoseconds at which the monotonic clock showed 0.
     pub(super) origin_ns: u64,
-    /// Most that the time in an id may differ.
-    pub(super) bound_ms: u64,
     /// Monotonic times between which no majority of the stores had a right clock.
     pub(super) not_judged: Vec<Range<u64>>,
 }
 
 impl TrueTime {
-    /// Returns the first id of each maker whose time differs by more than the bound, in words.
+    /// Returns the first id of each maker whose time differs by more than window and `ahead`.
     pub(super) fn find_wrong(&self, made: &[MakerRuns]) -> Vec<String> {
         let wrong = made.iter().filter_map(|ids| {
             let mut runs = ids.runs.iter();
@@ -149,12 +151,13 @@ impl TrueTime {
     }
 
     fn is_wrong(&self, family: &JudgedFamily, run: &IdRun) -> bool {
-        let is_judged = |range: &Range<u64>| run.end < range.start || range.end < run.begin;
+        let is_apart = |range: &Range<u64>| run.end < range.start || range.end < run.begin;
+        let bound_ms = (family.window + family.ahead).as_millis() as u64;
         let [begin_ms, end_ms] = [run.begin, run.end].map(|ns| (self.origin_ns + ns) / 1_000_000);
         let [first_ms, last_ms] = [run.first, run.first + run.count - 1]
             .map(|position| family.epoch_ms + family.tick_of(position));
-        self.not_judged.iter().all(is_judged)
-            && (first_ms + self.bound_ms < begin_ms || last_ms > end_ms + self.bound_ms)
+        self.not_judged.iter().all(is_apart)
+            && (first_ms + bound_ms < begin_ms || last_ms > end_ms + bound_ms)
     }
 }
 
@@ -169,6 +172,8 @@ mod tests {
         epoch_ms: 1_000,
         worker_bits: 3,
         seq_bits: 4,
+        window: Duration::from_millis(3),
+        ahead: Duration::from_millis(2),
     };
 
     fn run(worker: u32, epoch: u64, first: u64, count: u64, begin: u64) -> IdRun {
@@ -228,7 +233,6 @@ mod tests {
         let ms = |ms: u64| ms * 1_000_000;
         let time = TrueTime {
             origin_ns: ms(1_000),
-            bound_ms: 5,
             not_judged: std::iter::once(ms(100)..ms(200)).collect(),
         };
         let is_wrong = |first: u64, count: u64, begin_ms: u64| {

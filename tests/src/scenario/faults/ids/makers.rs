@@ -1,6 +1,7 @@
 //! The makers of ids: processes with a worker of their own, callers of each AllocSvr, and the
 //! holder in Python. All write down their runs in a file of their own.
 
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -143,12 +144,7 @@ impl Maker {
             !self.task.as_ref().is_some_and(JoinHandle::is_finished),
             "{name} ended"
         );
-        let Ok(mut file) = std::fs::File::open(&self.file) else {
-            return;
-        };
-        let mut text = String::new();
-        file.seek(SeekFrom::Start(self.offset)).expect("a file");
-        file.read_to_string(&mut text).expect("a file of text");
+        let text = String::from_utf8(read_from(&self.file, self.offset)).expect("text");
         // A process that was killed may leave a part of a line.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         self.offset += whole as u64;
@@ -217,18 +213,21 @@ async fn call_alloc(
 
 /// Writes down as runs what the holder in Python appends to its file of ids.
 async fn copy_ids(ids: PathBuf, family: JudgedFamily, mut file: RunWriter) {
-    let mut offset = 0;
+    let (mut offset, mut last) = (0, 0);
     let mut before = monotonic_ns();
     loop {
         sleep(RETRY_INTERVAL).await;
         let read_at = monotonic_ns();
-        let bytes = std::fs::read(&ids).unwrap_or_default();
+        let bytes = read_from(&ids, offset);
         let end = monotonic_ns();
-        let (new, _) = bytes.get(offset..).unwrap_or_default().as_chunks::<8>();
+        let (new, _) = bytes.as_chunks::<8>();
         let mut runs: Vec<IdRun> = Vec::new();
         for id in new {
             let begin = before.saturating_sub(PYTHON_BATCH_NS);
-            let run = family.run_of(u64::from_le_bytes(*id), begin, end);
+            let id = u64::from_le_bytes(*id);
+            assert!(id > last, "python: {id} after {last}");
+            last = id;
+            let run = family.run_of(id, begin, end);
             match runs.last_mut() {
                 Some(last) if last.worker == run.worker && last.first + last.count == run.first => {
                     last.count += 1;
@@ -236,8 +235,18 @@ async fn copy_ids(ids: PathBuf, family: JudgedFamily, mut file: RunWriter) {
                 _ => runs.push(run),
             }
         }
-        offset += new.len() * 8;
+        offset += new.len() as u64 * 8;
         before = read_at;
         file.write(&runs);
     }
+}
+
+/// Returns the bytes of a file from an offset on; none if there is no file yet.
+fn read_from(path: &Path, offset: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(mut file) = File::open(path) {
+        file.seek(SeekFrom::Start(offset)).expect("a file");
+        file.read_to_end(&mut bytes).expect("a file");
+    }
+    bytes
 }
