@@ -51,7 +51,7 @@ fn families_are_made_listed_altered_and_raised_and_give_ids_by_commands() {
     dev.expect_rejection(
         "id create orders --preset js --window 20s",
         1,
-        &["\"orders\" already exists with other settings (layout, workers, numbers of a tick, window)"],
+        &["\"orders\" already exists with other settings (layout, workers, window)"],
     );
 
     let tweets = dev.run_line("id create tweets --preset twitter --dc 3 --reserve 0-15 --sticky");
