@@ -13,13 +13,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use seqsvr_check::{CallAnswer, SequenceName};
-use seqsvr_client::Key;
+use seqsvr_client::{FamilyChange, Key};
+use seqsvr_core::layout::format_utc_ms;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::next_request::KeyKind;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{NextRequest, Reason};
 use seqsvr_test_support::callers::{GrpcCaller, TestCall, TestCaller};
 use seqsvr_test_support::history::History;
+use seqsvr_test_support::in_process::create_family;
 use seqsvr_test_support::process::Signal;
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::recorded_load::{RecordedLoad, UNTIL_STOPPED};
@@ -33,7 +35,8 @@ use commands::{
 
 pub use restored_twice::backup_restored_twice;
 
-use crate::scenario::ScenarioOutcome;
+use super::family_ids::{orders, take_rising};
+use crate::scenario::{ScenarioOutcome, read_unix_ns};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// Calls answered before the backup, during it, and after the restore.
@@ -46,6 +49,9 @@ const NUMBERS_PER_CALL: u32 = 500;
 const ROUNDS: usize = 50;
 /// A margin far above what this run adds to one section.
 const COVERING_MARGIN: &str = "100000000";
+
+/// How far the grants of the AllocSvrs reach at most: the longest window and `ahead` of the family.
+const GRANTS_REACH_MS: u64 = 11_000;
 
 /// Index of the AllocSvr that survives the loss of the old cluster.
 const SURVIVING_ALLOC: usize = 1;
@@ -145,6 +151,16 @@ pub async fn backup_restore() -> ScenarioOutcome {
         UNTIL_STOPPED,
     );
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
+    create_family(&client.admin(), &orders()).await;
+    // A restored family waits as long as the longest grant may reach.
+    let short = FamilyChange {
+        window_max_ms: Some(10_000),
+        ..FamilyChange::default()
+    };
+    let altered = client.admin().alter_family(&orders().name, short).await;
+    altered.expect("it is altered");
+    let mut greatest_id = 0;
+    take_rising(&client, &mut greatest_id).await;
 
     // 2. Back up under load, under further names until enough calls were answered during it. A
     // backup is never overwritten.
@@ -183,6 +199,7 @@ pub async fn backup_restore() -> ScenarioOutcome {
         )
         .await;
     }
+    take_rising(&client, &mut greatest_id).await;
     let numbers = used.len() * NUMBERS_PER_CALL as usize * ROUNDS;
     assert_eq!(numbers, 100_000);
     load.wait_for_calls(CALLS_PER_PHASE, TEST_TIMEOUT).await;
@@ -221,6 +238,12 @@ pub async fn backup_restore() -> ScenarioOutcome {
         ];
         [[("--max-seq-margin", max_seq)].as_slice(), &rest].concat()
     };
+    let without_ids = run_restore(&cluster, &file, &dir, &margins(COVERING_MARGIN)).await;
+    assert_restore_rejected(
+        &without_ids,
+        &dir,
+        &["--ids-from must be", "families of ids"],
+    );
     let small = run_restore(&cluster, &file, &dir, &margins(&low)).await;
     assert_restore_rejected(&small, &dir, &["at least", &window]);
     let damaged = cluster.dir().join("damaged");
@@ -234,17 +257,22 @@ pub async fn backup_restore() -> ScenarioOutcome {
         let output = run_restore(&cluster, &damaged, &dir, &margins(COVERING_MARGIN)).await;
         assert_restore_rejected(&output, &dir, &["not a complete backup", "cut short"]);
     }
+    let ids_from = format_utc_ms((read_unix_ns() / 1_000_000) + GRANTS_REACH_MS);
+    let mut covering = margins(COVERING_MARGIN);
+    covering.push(("--ids-from", &ids_from));
     let taken = PathBuf::from(cluster.stores[0].arg("--data-dir"));
-    let over = run_restore(&cluster, &file, &taken, &margins(COVERING_MARGIN)).await;
+    let over = run_restore(&cluster, &file, &taken, &covering).await;
     assert!(!over.status.success(), "{over:?}");
-    assert!(String::from_utf8_lossy(&over.stderr).contains("not empty"));
+    let errors = String::from_utf8_lossy(&over.stderr);
+    assert!(errors.contains("not empty"), "{errors}");
 
-    // 6. Restore with margins that cover the work since the backup.
-    assert_success(&run_restore(&cluster, &file, &dir, &margins(COVERING_MARGIN)).await);
+    // 6. Restore with margins that cover the work since the backup, and all ticks that a holder of
+    // the old cluster can have.
+    assert_success(&run_restore(&cluster, &file, &dir, &covering).await);
     start_restored_cluster(&mut cluster, &dir, 1).await;
     check_surviving_alloc(&mut cluster, &mut history, &used).await;
     let (callers, new) = crate::scenario::new_callers(&cluster, &cluster.alloc_addresses);
-    let caller = TestCaller::Sdk(new);
+    let caller = TestCaller::Sdk(new.clone());
 
     // 7. Unused keys have a bound, and used keys continue above their last number.
     for answer in call_recorded(&mut history, &caller, TestCall::Current, &fresh_keys(500)).await {
@@ -262,6 +290,8 @@ pub async fn backup_restore() -> ScenarioOutcome {
         let least = window.parse::<u64>().expect("a number");
         assert!(before > least, "the margins are not tried");
     }
+
+    take_rising(&new, &mut greatest_id).await;
 
     // 8. The new cluster serves. A client of the old cluster rejects its answers.
     let load = RecordedLoad::start(
