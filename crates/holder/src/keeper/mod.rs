@@ -16,18 +16,19 @@
 
 mod acquisition;
 mod kept_worker;
+mod release;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all, ready};
+use futures::future::{BoxFuture, ready};
 use futures::stream::{FuturesUnordered, StreamExt};
 use seqsvr_core::family::{Family, FamilyLimits};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::held_worker::HeldWorker;
@@ -45,8 +46,6 @@ const GROWTH_INTERVAL: Duration = Duration::from_millis(100);
 const DEMAND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without use after which a worker above the least number is released.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// Most time for the releases at the end.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Most time between two looks at the workers.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -114,17 +113,7 @@ impl<C: WorkerCalls> Keeper<C> {
                 () = sleep_until(wake_at) => {}
             }
         }
-        let closed = RpcError::new(
-            Reason::Rejected,
-            "this holder was closed; start another one",
-        );
-        let kept = std::mem::take(&mut self.kept);
-        self.publish();
-        self.shared.note_failure(Some(closed));
-        let releases = kept.into_iter().filter_map(|k| self.release(k));
-        let releases: Vec<_> = releases.collect();
-        // What is not released in time passes with its grant.
-        let _ = timeout(RELEASE_TIMEOUT, join_all(releases)).await;
+        self.close().await;
     }
 
     /// Notes that callers are short of ids. A grant that has passed is renewed soon: after a
@@ -230,29 +219,6 @@ impl<C: WorkerCalls> Keeper<C> {
         self.pending.push(call.boxed());
     }
 
-    /// Seals a worker; returns the call that releases it, unless it is lost.
-    fn release(&mut self, kept: KeptWorker) -> Option<BoxFuture<'static, Answer>> {
-        let used = kept.held.generator.seal();
-        self.used_until = self.used_until.max(used);
-        if kept.is_lost {
-            return None;
-        }
-        let request = v1::ReleaseWorkerRequest {
-            family: self.shared.family.spec.name.clone(),
-            worker: kept.held.worker(),
-            epoch: kept.held.epoch(),
-            used,
-            nonce: kept.nonce,
-        };
-        let calls = self.calls.clone();
-        let call = async move {
-            // Without an answer the worker is free once its grant has passed.
-            let _ = calls.release(request).await;
-            Answer::Released
-        };
-        Some(call.boxed())
-    }
-
     /// Drops the lost workers that `is_over` selects.
     fn drop_lost(&mut self, is_over: impl Fn(&HeldWorker) -> bool) -> bool {
         let is_dropped = |k: &mut KeptWorker| k.is_lost && is_over(&k.held);
@@ -297,6 +263,12 @@ impl<C: WorkerCalls> Keeper<C> {
         }
     }
 
+    /// Returns whether this process has not used the epoch of a grant.
+    fn is_fresh(&self, grant: &v1::WorkerGrant) -> bool {
+        let last_used = self.used_epochs.get(&grant.worker);
+        last_used.is_none_or(|epoch| grant.epoch > *epoch)
+    }
+
     /// Begins the generator of a grant.
     fn install(
         &mut self,
@@ -309,8 +281,7 @@ impl<C: WorkerCalls> Keeper<C> {
             let text = format!("the store answered a grant that cannot be used: {what}");
             RpcError::new(Reason::Unspecified, text)
         };
-        let last_used = self.used_epochs.get(&grant.worker);
-        if last_used.is_some_and(|epoch| grant.epoch <= *epoch) {
+        if !self.is_fresh(grant) {
             return Err(bad(&"this process has used its epoch"));
         }
         let shared = self.shared.clone();

@@ -51,6 +51,8 @@ struct FakeStore {
     begin: Instant,
     /// How far an operator set store time back, in milliseconds.
     back_ms: AtomicU64,
+    /// How long each answer takes, in milliseconds.
+    answer_ms: AtomicU64,
 }
 
 impl FakeStore {
@@ -80,6 +82,7 @@ impl FakeStore {
             is_bad: Mutex::new(true),
             begin: Instant::now(),
             back_ms: AtomicU64::new(0),
+            answer_ms: AtomicU64::new(0),
         })
     }
 
@@ -115,6 +118,10 @@ impl FakeStore {
             sleep(Duration::from_millis(self.roll(15_000))).await;
         }
         let reply = self.apply(command.clone());
+        sleep(Duration::from_millis(
+            self.answer_ms.load(Ordering::Relaxed),
+        ))
+        .await;
         if chance(10) {
             // The network, or a relay, sends it a second time.
             let (store, late) = (self.clone(), self.roll(15_000));

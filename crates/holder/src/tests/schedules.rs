@@ -165,3 +165,17 @@ async fn callers_wait_for_a_worker_that_is_being_replaced() {
     replace.join().unwrap();
     assert_eq!(taken, Ok(1));
 }
+
+/// Schedule: a holder is closed, or a caller gives up at its deadline, while an acquisition has no
+/// answer. Its worker must not lie idle for a window.
+#[tokio::test(start_paused = true)]
+async fn grant_that_is_answered_after_the_close_is_released() {
+    let store = FakeStore::new(1);
+    *store.is_bad.lock() = false;
+    store.answer_ms.store(1_000, Ordering::Relaxed);
+    let process = Process::start(&store, 1, 1..=1);
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(holders_in(&store), ["p1"]);
+    process.holder.close().await;
+    assert!(holders_in(&store).is_empty());
+}
