@@ -40,7 +40,11 @@ impl HeldWorker {
             },
         };
         let from = from.max(grant.from);
-        let generator = WorkerGenerator::new(splicer.grid(), start, grant.epoch, from, grant.until);
+        let limit = match seqsvr_core::planted!(PassGrantEnd) {
+            true => spec.end_tick(),
+            false => grant.until,
+        };
+        let generator = WorkerGenerator::new(splicer.grid(), start, grant.epoch, from, limit);
         Ok(HeldWorker {
             worker: grant.worker,
             epoch: grant.epoch,

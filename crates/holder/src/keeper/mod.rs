@@ -343,6 +343,7 @@ impl<C: WorkerCalls> Keeper<C> {
         };
         match failure.reason() {
             Reason::StaleWorker => {
+                seqsvr_core::reached!("holder: a worker was lost");
                 let (worker, epoch) = (held.worker(), held.epoch());
                 let family = &self.shared.family.spec.name;
                 tracing::warn!(family, worker, epoch, %failure, "worker lost; another is acquired");

@@ -11,7 +11,7 @@ use super::cluster_operator::ClusterOperator;
 use super::load_caller::LoadCaller;
 use super::replaceable_client::ReplaceableClient;
 use super::rogue_alloc::run_rogue;
-use super::run_context::{NAMESPACE, RunContext};
+use super::run_context::{FAMILY, NAMESPACE, RunContext};
 use crate::cluster;
 use crate::faults::OperatorCommand;
 use crate::network::MachineId;
@@ -44,6 +44,9 @@ pub async fn run_client(
     {
         sleep(Duration::from_millis(20)).await;
     }
+    while setup.family.is_some() && client.current_client().family(FAMILY).await.is_err() {
+        sleep(Duration::from_millis(20)).await;
+    }
     context.ready_clients.fetch_add(1, Relaxed);
     let client_index = cluster::client_ids(setup)
         .position(|client| client == id)
@@ -61,6 +64,7 @@ pub async fn run_client(
         let random = RandomStream::new(plan.seed, &format!("caller {caller}"));
         let caller = LoadCaller {
             id: caller,
+            machine: id,
             client: client.clone(),
             context: context.clone(),
         };
@@ -78,10 +82,11 @@ pub async fn run_client(
     }
     let last_caller = LoadCaller {
         id: u64::from(id) * 100 + 99,
+        machine: id,
         client,
         context: context.clone(),
     };
-    last_caller.call_all_until_answered(plan.load.keys).await;
+    last_caller.call_all_until_answered(&plan.load).await;
     context.finished_clients.fetch_add(1, Relaxed);
     last_caller.run_calm_calls(plan.load.keys).await;
     context.calm_clients.fetch_add(1, Relaxed);

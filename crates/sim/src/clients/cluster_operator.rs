@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqsvr_client::Admin;
+use seqsvr_core::family::{FamilyLimits, FamilySpec};
 use seqsvr_core::geometry::Geometry;
+use seqsvr_core::layout::TickScale;
 use seqsvr_core::namespace::{NamespaceLimits, NamespaceSpec};
 use seqsvr_net::ChannelPool;
 use seqsvr_proto::convert::u128_to_bytes;
@@ -14,11 +16,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::replaceable_client::create_client;
-use super::run_context::{NAMESPACE, OperatorReport, RunContext, UIDS_PER_SECTION};
+use super::run_context::{FAMILY, NAMESPACE, OperatorReport, RunContext, UIDS_PER_SECTION};
 use crate::cluster::{initial_store_ids, store_address};
 use crate::faults::OperatorCommand;
+use crate::judges::id_judge::EPOCH_MS;
 use crate::network::{MachineId, machine_transport};
-use crate::plan::{ClusterSetup, RunPlan};
+use crate::plan::{ClusterSetup, FamilySetup, RunPlan};
 
 const UID_MAX: u64 = 1_000;
 /// Timeout of one request to a store.
@@ -45,7 +48,7 @@ impl ClusterOperator {
         }
     }
 
-    /// Initializes the cluster as `seqsvr init` does, and creates its namespace.
+    /// Initializes the cluster as `seqsvr init` does, and creates its namespace and its family.
     pub async fn init_cluster(&self) {
         while timeout(
             INIT_TIMEOUT,
@@ -67,6 +70,34 @@ impl ClusterOperator {
         {
             sleep(Duration::from_millis(50)).await;
         }
+        while let Some(family) = self.plan.setup.family
+            && !self.create_family(family).await
+        {
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Creates the family of ids. Returns whether the stores have it: until each of them is known
+    /// to support families, they reject it.
+    async fn create_family(&self, setup: FamilySetup) -> bool {
+        let FamilySetup {
+            worker_bits,
+            seq_bits,
+            ..
+        } = setup;
+        let layout = format!("0:1,time:41,worker:{worker_bits},seq:{seq_bits}").parse();
+        let (Ok(layout), Ok(scale)) = (layout, TickScale::new(EPOCH_MS, setup.unit_ms)) else {
+            unreachable!("a plan has a layout and a unit that are valid")
+        };
+        let limits = FamilyLimits {
+            window_ms: setup.window_ms,
+            ahead_ms: setup.ahead_ms,
+            workers_per_holder: setup.workers_per_holder,
+            ..FamilyLimits::DEFAULT
+        };
+        let admin = create_client(self.id, &self.plan, &self.context).admin();
+        let spec = FamilySpec::new(FAMILY, layout, scale);
+        admin.create_family(&spec, limits).await.is_ok()
     }
 
     /// Requests a cluster of this id from the stores, until one of them has initialized it. If a

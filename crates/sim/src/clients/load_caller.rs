@@ -10,13 +10,15 @@ use seqsvr_client::{CurrentKind, IssuedRange};
 use tokio::time::sleep;
 
 use super::replaceable_client::ReplaceableClient;
-use super::run_context::{NAMESPACE, PendingCall, RunContext, UIDS_PER_SECTION};
+use super::run_context::{FAMILY, NAMESPACE, PendingCall, RunContext, UIDS_PER_SECTION};
+use crate::network::MachineId;
 use crate::plan::CallLoad;
 use crate::random_stream::RandomStream;
 
 /// Caller that makes one call after another.
 pub(super) struct LoadCaller {
     pub(super) id: u64,
+    pub(super) machine: MachineId,
     pub(super) client: Arc<ReplaceableClient>,
     pub(super) context: Arc<RunContext>,
 }
@@ -45,7 +47,9 @@ impl LoadCaller {
             let current_end = many_end + load.current_percent;
             let raise_end = current_end + load.raise_percent;
             let strict_end = raise_end + load.strict_percent;
-            if roll < many_end {
+            if load.ids_percent > 0 && random.next_bool(load.ids_percent) {
+                self.call_ids(random.next_between(1, 8) as u32).await;
+            } else if roll < many_end {
                 let mut uids: Vec<u64> = (0..5).map(|_| draw_uid(&mut random, &load)).collect();
                 uids.sort_unstable();
                 uids.dedup();
@@ -126,6 +130,28 @@ impl LoadCaller {
         self.client.replace_if_foreign(&sdk, result.as_ref().err());
     }
 
+    /// Takes ids of the family.
+    async fn call_ids(&self, count: u32) -> bool {
+        let sdk = self.client.current_client();
+        let receiver = (self.machine, sdk.cluster_tag());
+        let Some(call) = self.context.begin_ids(receiver, false) else {
+            return true;
+        };
+        let taking = async {
+            let family = sdk.family(FAMILY).await?;
+            match count {
+                1 => family.next().await.map(|id| vec![id]),
+                count => family.many(count).await,
+            }
+        };
+        let taken = taking.await;
+        if let Ok(ids) = &taken {
+            self.context.record_ids(sdk.cluster_tag(), &call, ids);
+        }
+        self.client.replace_if_foreign(&sdk, taken.as_ref().err());
+        taken.is_ok()
+    }
+
     /// Makes calls during the calm phase, and calls each sequence once at its end.
     pub(super) async fn run_calm_calls(&self, keys: u64) {
         let until = loop {
@@ -145,14 +171,15 @@ impl LoadCaller {
         }
     }
 
-    /// Calls every sequence once more, and retries until the call succeeds.
-    pub(super) async fn call_all_until_answered(&self, keys: u64) {
-        for n in 0..keys {
+    /// Calls every sequence once more, and takes an id; retries until each call succeeds.
+    pub(super) async fn call_all_until_answered(&self, load: &CallLoad) {
+        for n in 0..load.keys {
             let uid = nth_uid(n);
             while !self.call_next(uid, false).await {}
             while !self.call_next(uid, true).await {}
             self.call_current(uid).await;
         }
+        while load.ids_percent > 0 && !self.call_ids(1).await {}
     }
 }
 

@@ -7,13 +7,18 @@ use seqsvr_check::{CallAnswer, CallKind, CallOutcome, RecordedCall, SequenceName
 use seqsvr_client::{Client, Error};
 
 use super::unanswered_calls::UnansweredCalls;
+use crate::cluster::machine_name;
 use crate::judges::answer_judge::AnswerJudge;
+use crate::judges::id_judge::{IdCall, IdJudge, IdReceiver};
 use crate::network::{MachineId, SimNetwork};
+use crate::plan::RunPlan;
 
 /// Number of uids of a section.
 pub const UIDS_PER_SECTION: u32 = 10;
 /// Namespace of all calls.
 pub const NAMESPACE: &str = "d";
+/// Family of all ids.
+pub const FAMILY: &str = "f";
 
 /// State that the clients of a run share with the world.
 pub struct RunContext {
@@ -49,6 +54,10 @@ pub struct RunContext {
     pub answered_calls: AtomicU64,
     /// Judge of every answer.
     pub answer_judge: Mutex<AnswerJudge>,
+    /// Judge of every id; None: the cluster has no family.
+    id_judge: Option<Mutex<IdJudge>>,
+    /// Number of holders that began.
+    holders_begun: AtomicU64,
     /// Actions of operators that the world has not followed yet.
     pub reports: Mutex<Vec<OperatorReport>>,
 }
@@ -65,7 +74,7 @@ pub enum OperatorReport {
 
 impl RunContext {
     /// Creates the state of a run without calls.
-    pub fn new(net: SimNetwork, has_bounded_clocks: bool) -> RunContext {
+    pub fn new(net: SimNetwork, plan: &RunPlan) -> RunContext {
         RunContext {
             net,
             now_ms: AtomicU64::new(0),
@@ -82,7 +91,9 @@ impl RunContext {
             calls: Mutex::default(),
             unanswered_calls: Mutex::default(),
             answered_calls: AtomicU64::new(0),
-            answer_judge: Mutex::new(AnswerJudge::new(has_bounded_clocks)),
+            answer_judge: Mutex::new(AnswerJudge::new(plan.has_bounded_clocks)),
+            id_judge: IdJudge::new(plan).map(Mutex::new),
+            holders_begun: AtomicU64::new(0),
             reports: Mutex::default(),
         }
     }
@@ -126,6 +137,47 @@ impl RunContext {
     fn next_timestamp(&self) -> u64 {
         let taken = self.timestamps_taken.fetch_add(1, Relaxed);
         self.now_ms() * 1_000_000_000 + taken
+    }
+
+    /// Returns a number that no holder had before.
+    pub fn next_holder(&self) -> u64 {
+        self.holders_begun.fetch_add(1, Relaxed)
+    }
+
+    /// Returns a request for ids that begins now; None: the cluster has no family.
+    pub fn begin_ids(&self, receiver: IdReceiver, is_holder: bool) -> Option<IdCall> {
+        let judge = self.id_judge.as_ref()?.lock();
+        Some(judge.begin_call(self.now_ms(), receiver, is_holder))
+    }
+
+    /// Records the ids that a request of a cluster got, and judges them.
+    pub fn record_ids(&self, cluster: u64, call: &IdCall, ids: &[u64]) {
+        let (machine, number) = call.receiver;
+        let (first, count) = (ids.first().copied().unwrap_or(0), ids.len() as u64);
+        let numbers = [4, machine.into(), first, count];
+        self.net.with_trace(|now, trace| {
+            trace.record_event(now, &numbers, || {
+                format!(
+                    "{} {number} received {count} ids from {first} on",
+                    machine_name(machine)
+                )
+            });
+        });
+        if let Some(judge) = &self.id_judge {
+            judge.lock().judge_ids(self.now_ms(), cluster, call, ids);
+        }
+    }
+
+    /// Returns the first broken rule of ids, once.
+    pub fn take_broken_id_rule(&self) -> Option<String> {
+        self.id_judge.as_ref()?.lock().broken_rule.take()
+    }
+
+    /// Returns whether a machine received ids after a time (ms).
+    pub fn has_ids_since(&self, machine: MachineId, since_ms: u64) -> bool {
+        let judge = self.id_judge.as_ref().map(|judge| judge.lock());
+        let received_at_ms = judge.and_then(|judge| judge.received_at_ms(machine));
+        received_at_ms.is_some_and(|at_ms| at_ms > since_ms)
     }
 
     /// Records the end of a call that `client` made, and judges its answer.

@@ -23,6 +23,11 @@ pub fn client_ids(setup: &ClusterSetup) -> impl Iterator<Item = MachineId> + use
     21..21 + setup.clients
 }
 
+/// Returns the numbers of the processes that hold a worker.
+pub fn holder_ids(setup: &ClusterSetup) -> impl Iterator<Item = MachineId> + use<> {
+    31..31 + setup.holders
+}
+
 /// Returns the address on which a store listens.
 pub fn store_address(id: MachineId) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, id as u8], 7800))
@@ -38,6 +43,7 @@ pub fn machine_name(id: MachineId) -> String {
     match id {
         0..=10 => format!("s{id}"),
         11..=20 => format!("a{}", id - 10),
-        _ => format!("c{}", id - 20),
+        21..=30 => format!("c{}", id - 20),
+        _ => format!("h{}", id - 30),
     }
 }

@@ -17,12 +17,15 @@ use seqsvr_os::simulated_files;
 use seqsvr_store::StoreServer;
 use seqsvr_store::sim as disks;
 
-use crate::machine::{ClockSet, MachineClock, MachineRole, Rates, SimMachine, SimProcess};
+use crate::machine::{
+    ClockSet, HolderStart, MachineClock, MachineRole, Rates, SimMachine, SimProcess,
+};
 use crate::network::{MachineId, SimNetwork, machine_transport};
 use crate::plan::{ClusterSetup, RowsCrashEffect, RunPlan};
 use machine_ids::STORES_MAX;
 pub use machine_ids::{
-    alloc_address, client_ids, initial_alloc_ids, initial_store_ids, machine_name, store_address,
+    alloc_address, client_ids, holder_ids, initial_alloc_ids, initial_store_ids, machine_name,
+    store_address,
 };
 use server_options::{alloc_options, store_options};
 
@@ -52,11 +55,17 @@ impl Clock for AllocClock {
 }
 
 impl SimCluster {
-    /// Creates all machines of a plan, without processes. Their directories lie below `root`.
-    pub fn new(plan: &RunPlan, net: SimNetwork, root: &Path) -> SimCluster {
+    /// Creates all machines of a plan, without processes. Their directories lie below `root`;
+    /// `start_holder` returns how the process of a holder starts.
+    pub fn new(
+        plan: &RunPlan,
+        net: SimNetwork,
+        root: &Path,
+        start_holder: impl Fn(MachineId) -> HolderStart,
+    ) -> SimCluster {
         let setup = plan.setup.clone();
-        let first = initial_store_ids(&setup).chain(initial_alloc_ids(&setup));
-        let rates: BTreeMap<MachineId, Rates> = first.zip(plan.rates.iter().copied()).collect();
+        let servers = initial_store_ids(&setup).chain(initial_alloc_ids(&setup));
+        let rates: BTreeMap<MachineId, Rates> = servers.zip(plan.rates.iter().copied()).collect();
         let mut machines = BTreeMap::new();
         let mut add = |id: MachineId, role: MachineRole, clocks: ClockSet| {
             let delayed_net = net.clone();
@@ -89,6 +98,10 @@ impl SimCluster {
         }
         for id in client_ids(&setup) {
             add(id, MachineRole::Client, ClockSet::new(Rates::TRUE));
+        }
+        for id in holder_ids(&setup) {
+            let role = MachineRole::Holder(start_holder(id));
+            add(id, role, ClockSet::new(Rates::TRUE));
         }
         SimCluster {
             seed: plan.seed,
@@ -161,6 +174,7 @@ impl SimCluster {
                 });
             }
             MachineRole::Client => {}
+            MachineRole::Holder(start) => process.spawn_task(start(clock)),
         }
         machine.process = Some(process);
         self.trace_event(id, "starts");
@@ -274,6 +288,11 @@ impl SimCluster {
     /// Returns the AllocSvrs in use.
     pub fn allocs_in_use(&self) -> Vec<MachineId> {
         self.machines_in_use(|machine| matches!(machine.role, MachineRole::Alloc(_)))
+    }
+
+    /// Returns the holders in use.
+    pub fn holders_in_use(&self) -> Vec<MachineId> {
+        self.machines_in_use(|machine| matches!(machine.role, MachineRole::Holder(_)))
     }
 
     fn machines_in_use(&self, is_selected: impl Fn(&SimMachine) -> bool) -> Vec<MachineId> {

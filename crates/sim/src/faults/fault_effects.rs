@@ -6,7 +6,7 @@ use seqsvr_store::sim as disks;
 
 use super::operator_command::OperatorCommand;
 use crate::cluster::{SimCluster, machine_name};
-use crate::machine::{MachineRole, SimMachine};
+use crate::machine::{MachineRole, SimMachine, TRUE_RATE};
 use crate::network::MachineId;
 use crate::plan::{FaultKind, PartitionDirection, PartitionScope, PlannedFault, RowsCrashEffect};
 
@@ -47,7 +47,7 @@ fn machines_in_scope(
         (_, PartitionScope::All)
         | (MachineRole::Store(_), PartitionScope::Stores | PartitionScope::Servers) => true,
         (MachineRole::Alloc(_), PartitionScope::Servers)
-        | (MachineRole::Client, PartitionScope::Clients) => true,
+        | (MachineRole::Client | MachineRole::Holder(_), PartitionScope::Clients) => true,
         _ => false,
     };
     let machines = cluster.machines.values().filter(is_in);
@@ -135,6 +135,9 @@ pub(super) fn begin_fault(
         FaultKind::Jump { by_ms } => {
             let by = by_ms * 1_000_000;
             change_clocks(cluster, target, |clocks, now| clocks.jump_ahead(now, by));
+        }
+        FaultKind::Wall { by_ms, rate, all } => {
+            set_wall_clocks(cluster, target, *all, by_ms * 1_000_000, *rate);
         }
         FaultKind::SlowSync { ms } => set_disk_syncs(cluster, target, (*ms / 2, *ms), false),
         FaultKind::FailSync => {
@@ -235,6 +238,7 @@ pub(super) fn end_fault(
                 clocks.set_suspended(now, false)
             });
         }
+        FaultKind::Wall { all, .. } => set_wall_clocks(cluster, target, *all, 0, TRUE_RATE),
         FaultKind::SlowSync { .. } => set_disk_syncs(cluster, target, cluster.setup.sync_ms, false),
         FaultKind::FailSync => {
             set_disk_syncs(cluster, target, cluster.setup.sync_ms, false);
@@ -290,6 +294,17 @@ pub(super) fn change_clocks(
 ) {
     if let Some(machine) = cluster.machines.get(&id) {
         machine.clock.change_clocks(change);
+    }
+}
+
+/// Sets the wall clock of a store, or of all stores.
+fn set_wall_clocks(cluster: &SimCluster, target: MachineId, all: bool, by_ns: i64, rate: u64) {
+    let stores = match all {
+        true => cluster.stores_in_use(),
+        false => vec![target],
+    };
+    for id in stores {
+        change_clocks(cluster, id, |clocks, now| clocks.set_wall(now, by_ns, rate));
     }
 }
 

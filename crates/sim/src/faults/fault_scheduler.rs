@@ -161,5 +161,6 @@ fn resolve_target(cluster: &SimCluster, target: FaultTarget) -> Option<MachineId
         FaultTarget::Store(n) => at(stores, n),
         FaultTarget::Owner => cluster.find_largest_owner(),
         FaultTarget::Alloc(n) => at(cluster.allocs_in_use(), n),
+        FaultTarget::Holder(n) => at(cluster.holders_in_use(), n),
     }
 }

@@ -54,25 +54,31 @@ pub struct ClockSet {
     boot: ClockLine,
     monotonic: ClockLine,
     raw: ClockLine,
+    /// Wall clock, as Unix time.
+    wall: ClockLine,
     rates: Rates,
     is_suspended: bool,
 }
 
 /// Reading of all clocks at the start of a run. Not 0, so that no reading is near zero.
 const START_READING_NS: u64 = 1_000_000_000_000;
+/// Unix time at the start of a run: some day of 2026.
+pub const START_UNIX_NS: u64 = 1_795_000_000_000_000_000;
 
 impl ClockSet {
     /// Creates the clocks of a machine at the start of a run.
     pub fn new(rates: Rates) -> ClockSet {
-        let new_line = |rate| ClockLine {
+        let line_from = |start_reading, rate| ClockLine {
             from: 0,
-            start_reading: START_READING_NS,
+            start_reading,
             rate,
         };
+        let new_line = |rate| line_from(START_READING_NS, rate);
         ClockSet {
             boot: new_line(rates.main),
             monotonic: new_line(rates.main),
             raw: new_line(rates.raw),
+            wall: line_from(START_UNIX_NS, TRUE_RATE),
             rates,
             is_suspended: false,
         }
@@ -103,6 +109,20 @@ impl ClockSet {
         self.monotonic.set_rate(now, self.monotonic.rate);
         self.boot.start_reading += by;
         self.monotonic.start_reading += by;
+    }
+
+    /// Sets the wall clock to a distance from the time, from where it runs at a rate of its own.
+    pub fn set_wall(&mut self, now: u64, by_ns: i64, rate: u64) {
+        self.wall = ClockLine {
+            from: now,
+            start_reading: (START_UNIX_NS + now).saturating_add_signed(by_ns),
+            rate,
+        };
+    }
+
+    /// Returns the wall clock as Unix time, ns.
+    pub fn wall_ns(&self, now: u64) -> u64 {
+        self.wall.reading_at(now)
     }
 
     /// Returns what an AllocSvr reads.
@@ -143,5 +163,20 @@ mod tests {
         assert_eq!(reading.main_ns - START_READING_NS, 3_300);
         assert_eq!(reading.raw_ns - START_READING_NS, 1_800);
         assert_eq!(clocks.timer_ns(3_000) - START_READING_NS, 2_200);
+    }
+
+    #[test]
+    fn wall_clock_follows_the_time_unless_it_lies() {
+        let mut clocks = ClockSet::new(Rates {
+            main: 0,
+            raw: 2_000_000,
+        });
+        clocks.set_suspended(1_000, true);
+        assert_eq!(clocks.wall_ns(2_000), START_UNIX_NS + 2_000);
+        clocks.set_wall(2_000, -5_000, 2 * TRUE_RATE);
+        assert_eq!(clocks.wall_ns(2_000), START_UNIX_NS - 3_000);
+        assert_eq!(clocks.wall_ns(4_000), START_UNIX_NS + 1_000);
+        clocks.set_wall(4_000, 0, TRUE_RATE);
+        assert_eq!(clocks.wall_ns(5_000), START_UNIX_NS + 5_000);
     }
 }

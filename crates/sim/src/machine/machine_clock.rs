@@ -10,8 +10,6 @@ use seqsvr_store::clock::WallReading;
 use super::clock_set::ClockSet;
 
 const NS_PER_MS: u64 = 1_000_000;
-/// Unix time at which the wall clocks of all machines begin: some day of 2026.
-const START_UNIX_NS: u64 = 1_795_000_000_000_000_000;
 
 /// Clocks of a machine, with a planned stop of its process at a clock read. Clones share them.
 #[derive(Clone)]
@@ -114,10 +112,11 @@ impl MachineClock {
 
     /// Returns the wall clock; does not count as a clock read.
     pub fn peek_wall(&self) -> WallReading {
-        let boot_ns = self.peek_as_alloc().main_ns;
+        let now = self.0.now_ms.load(Relaxed) * NS_PER_MS;
+        let clocks = self.0.clocks.lock();
         WallReading {
-            unix_ns: START_UNIX_NS + boot_ns,
-            boot_ns,
+            unix_ns: clocks.wall_ns(now),
+            boot_ns: clocks.alloc_reading(now).main_ns,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use seqsvr_alloc::AllocServer;
 use seqsvr_store::StoreServer;
@@ -10,6 +11,9 @@ use seqsvr_store::StoreServer;
 use super::machine_clock::MachineClock;
 use super::sim_process::SimProcess;
 use crate::network::MachineId;
+
+/// Returns the task of a holder whose process starts on a machine with these clocks.
+pub type HolderStart = Arc<dyn Fn(MachineClock) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Kind of server or client on a machine.
 #[derive(Clone)]
@@ -20,6 +24,8 @@ pub enum MachineRole {
     Alloc(Arc<Mutex<Option<AllocServer>>>),
     /// Client with its callers.
     Client,
+    /// Process that holds a worker.
+    Holder(HolderStart),
 }
 
 /// Machine and its process.
@@ -82,7 +88,7 @@ impl SimMachine {
         match &self.role {
             MachineRole::Store(running) => drop(running.lock().take()),
             MachineRole::Alloc(running) => drop(running.lock().take()),
-            MachineRole::Client => {}
+            MachineRole::Client | MachineRole::Holder(_) => {}
         }
     }
 }

@@ -75,6 +75,7 @@ pub(super) fn draw_command_flood(
         current_percent: 0,
         raise_percent: 0,
         strict_percent: 0,
+        ids_percent: 0,
         slow_think_ms: load.slow_think_ms.clone(),
     };
     let kill = |at_ms| PlannedFault {

@@ -4,6 +4,7 @@
 use super::fault_class::FaultClass;
 use super::fault_draw::{draw_fault, draw_rates};
 use super::fault_scenarios;
+use super::ids_draw;
 use super::planned_fault::{FaultKind, PlannedFault};
 use super::run_plan::{CallLoad, ClusterSetup, RunPlan};
 use crate::machine::Rates;
@@ -41,7 +42,12 @@ pub fn draw_plan(seed: u64, faults_ms: u64) -> RunPlan {
         20..32 => classes.push(FaultClass::Remake),
         _ => {}
     }
-    draw_plan_with_classes(seed, faults_ms, &classes)
+    let mut plan = draw_plan_with_classes(seed, faults_ms, &classes);
+    let mut random = RandomStream::new(seed, "ids");
+    if random.next_bool(50) {
+        ids_draw::add_ids(&mut random, &mut plan);
+    }
+    plan
 }
 
 /// Draws a plan with faults of these classes.
@@ -80,6 +86,7 @@ pub fn draw_plan_with_classes(seed: u64, faults_ms: u64, classes: &[FaultClass])
         bounds_takeover: classes.contains(&FaultClass::Flap),
         bounds_outages: false,
         has_rogue: classes.contains(&FaultClass::Process),
+        bounds_id_time: false,
     }
 }
 
@@ -146,6 +153,8 @@ fn draw_setup(random: &mut RandomStream) -> ClusterSetup {
         },
         sync_ms: (1, sync_max),
         entry_bytes: None,
+        family: None,
+        holders: 0,
     }
 }
 
@@ -160,5 +169,6 @@ fn draw_load(random: &mut RandomStream, setup: &ClusterSetup) -> CallLoad {
         current_percent: random.pick_one(&[0, 10]),
         raise_percent: random.pick_one(&[0, 0, 4]),
         strict_percent: random.pick_one(&[0, 5, 20]),
+        ids_percent: 0,
     }
 }

@@ -22,6 +22,8 @@ pub enum FaultTarget {
     Owner,
     /// An AllocSvr.
     Alloc(u32),
+    /// A process that holds a worker.
+    Holder(u32),
 }
 
 /// Machines from which a partition separates its target.
@@ -93,6 +95,9 @@ pub enum FaultKind {
     Rate(Rates),
     /// The monotonic clocks jump ahead, which is beyond the bounds of the design.
     Jump { by_ms: u64 },
+    /// The wall clock of the store, or of all stores, is `by_ms` away from the time and runs at
+    /// another rate, in parts per million. At the end it is right again.
+    Wall { by_ms: i64, rate: u64, all: bool },
     /// Syncs of the disk take up to `ms`.
     SlowSync { ms: u64 },
     /// Syncs of the disk fail. The store ends, and is restarted at the end of the fault.

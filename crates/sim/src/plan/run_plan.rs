@@ -43,6 +43,9 @@ pub struct RunPlan {
     /// Whether an AllocSvr without slots speaks for the others.
     #[serde(default)]
     pub has_rogue: bool,
+    /// Whether the time in ids must be that of the world, within bounds.
+    #[serde(default)]
+    pub bounds_id_time: bool,
 }
 
 /// Servers and their options. Times are in milliseconds.
@@ -75,6 +78,38 @@ pub struct ClusterSetup {
     /// Maximum bytes of an entry of the log; None: the default limit.
     #[serde(default)]
     pub entry_bytes: Option<u64>,
+    /// Family of ids; None: there is none.
+    #[serde(default)]
+    pub family: Option<FamilySetup>,
+    /// Number of processes that hold a worker of the family.
+    #[serde(default)]
+    pub holders: u32,
+}
+
+/// Family of ids. Its layout is time, worker and number within a tick, from the top down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FamilySetup {
+    /// Length of a tick, ms.
+    pub unit_ms: u64,
+    /// Bits of the worker.
+    pub worker_bits: u32,
+    /// Bits of the number within a tick.
+    pub seq_bits: u32,
+    /// How far a grant reaches in front of store time, ms.
+    pub window_ms: u32,
+    /// How far ids may be in front of the time, ms.
+    pub ahead_ms: u32,
+    /// Maximum workers of one holder.
+    pub workers_per_holder: u32,
+}
+
+impl FamilySetup {
+    /// Returns the tick and the worker of an id.
+    pub fn read_id(&self, id: u64) -> (u64, u64) {
+        let above_seq = id >> self.seq_bits;
+        let worker = above_seq & ((1 << self.worker_bits) - 1);
+        (above_seq >> self.worker_bits, worker)
+    }
 }
 
 /// Calls of the clients.
@@ -96,4 +131,7 @@ pub struct CallLoad {
     pub raise_percent: u64,
     /// Share of calls that are a strict `next`, percent.
     pub strict_percent: u64,
+    /// Share of calls for ids of the family, percent.
+    #[serde(default)]
+    pub ids_percent: u64,
 }

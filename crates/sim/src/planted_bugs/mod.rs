@@ -139,7 +139,22 @@ const BUGS: &[PlantedBug] = &[
     PlantedBug {
         name: "GrantFromNow",
         claim: "A grant begins at or above all ticks that were granted before",
-        finder: Test("ids_prop"),
+        finder: Simulation(&[], plan_shapes::wake_paused_holder, 2),
+    },
+    PlantedBug {
+        name: "PassGrantEnd",
+        claim: "A holder that wakes after its grant has passed makes no id of its successor's ticks",
+        finder: Simulation(&[], plan_shapes::wake_paused_holder, 2),
+    },
+    PlantedBug {
+        name: "ForgetLastId",
+        claim: "The ids that one client receives rise, from any server",
+        finder: Simulation(&[Clock], plan_shapes::change_servers_of_ids, 10),
+    },
+    PlantedBug {
+        name: "TrustOwnClock",
+        claim: "A minority of wrong wall clocks moves the time in ids nowhere",
+        finder: Simulation(&[], plan_shapes::set_wall_clock_of_leader, 2),
     },
     PlantedBug {
         name: "FoundTwice",

@@ -3,8 +3,8 @@
 
 use crate::machine::{Rates, TRUE_RATE};
 use crate::plan::{
-    FaultKind, FaultTarget, PartitionDirection, PartitionScope, PlannedFault, RowsCrashEffect,
-    RunPlan,
+    FamilySetup, FaultKind, FaultTarget, PartitionDirection, PartitionScope, PlannedFault,
+    RowsCrashEffect, RunPlan, draw_family,
 };
 use crate::random_stream::RandomStream;
 
@@ -342,4 +342,55 @@ pub fn isolate_follower_of_dead_leader(random: &mut RandomStream, plan: &mut Run
         new_fault(at_ms, until_end, FaultTarget::Follower(0), isolate),
         new_fault(at_ms + 10, until_end, FaultTarget::Leader, kill),
     ];
+}
+
+/// Pauses a holder until another one has its worker: there are two of each, and the second holder
+/// is killed and started again during that time.
+pub fn wake_paused_holder(random: &mut RandomStream, plan: &mut RunPlan) {
+    plan.setup.holders = 2;
+    plan.setup.family = Some(FamilySetup {
+        worker_bits: 1,
+        workers_per_holder: 1,
+        window_ms: 1_000,
+        ahead_ms: 200,
+        ..draw_family(random)
+    });
+    repeat_faults(random, plan, (4_000, 5_000), |random, at_ms| {
+        let kill = FaultKind::Kill {
+            rows: RowsCrashEffect::Lose(0),
+        };
+        let killed_at_ms = at_ms + random.next_between(200, 500);
+        vec![
+            new_fault(at_ms, 3_000, FaultTarget::Holder(0), FaultKind::Pause),
+            new_fault(killed_at_ms, 1_300, FaultTarget::Holder(1), kill),
+        ]
+    });
+}
+
+/// Resets the connections of AllocSvrs, so that clients request ids from another one.
+pub fn change_servers_of_ids(random: &mut RandomStream, plan: &mut RunPlan) {
+    plan.setup.family = Some(FamilySetup {
+        worker_bits: 3,
+        ..draw_family(random)
+    });
+    plan.load.ids_percent = 60;
+    repeat_faults(random, plan, (100, 400), |random, at_ms| {
+        let alloc = FaultTarget::Alloc(random.next_below(3) as u32);
+        vec![new_fault(at_ms, 1, alloc, FaultKind::Reset)]
+    });
+}
+
+/// Sets the wall clock of the leader an hour ahead or back, again and again.
+pub fn set_wall_clock_of_leader(random: &mut RandomStream, plan: &mut RunPlan) {
+    plan.setup.family = Some(draw_family(random));
+    plan.load.ids_percent = 20;
+    plan.bounds_id_time = true;
+    repeat_faults(random, plan, (2_000, 4_000), |random, at_ms| {
+        let kind = FaultKind::Wall {
+            by_ms: random.pick_one(&[-3_600_000, 3_600_000]),
+            rate: TRUE_RATE,
+            all: false,
+        };
+        vec![new_fault(at_ms, 1_500, FaultTarget::Leader, kind)]
+    });
 }

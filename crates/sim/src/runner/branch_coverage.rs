@@ -16,6 +16,7 @@ const EXPECTED_BRANCHES: &[(&str, u64)] = &[
     ),
     ("arbiter: timers were restarted", 100),
     ("client: it met another cluster only", 100),
+    ("holder: a worker was lost", 100),
     ("operator: a store joined", 100),
     ("operator: a store was removed", 100),
     ("operator: an id was not given again", 1_000),

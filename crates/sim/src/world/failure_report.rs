@@ -18,7 +18,7 @@ fn describe_server(machine: &SimMachine) -> Option<String> {
         machine.running_store(),
         machine.running_alloc(),
     ) {
-        (MachineRole::Client, ..) => return None,
+        (MachineRole::Client | MachineRole::Holder(_), ..) => return None,
         (_, Some(store), _) => {
             let view = store.look();
             let ended = view.failure.map(|failure| format!(", ended: {failure}"));

@@ -31,6 +31,9 @@ const INIT_TIMEOUT_MS: u64 = 40_000;
 /// twice 3 s without a frame and 3 s without an answer to its ping, because the other end may send
 /// one more answer and one more ping.
 const DISCARD_DETECTION_MAX_MS: u64 = 12_000;
+/// Maximum time in which a holder that was started again acquires a worker, ms. Above it, the run
+/// fails.
+const HOLDER_PAUSE_MAX_MS: u64 = 2_000;
 /// Maximum time in which AllocSvrs close all sections and end, ms. Above it, the run fails.
 const CLOSE_TIMEOUT_MS: u64 = 20_000;
 
@@ -74,6 +77,7 @@ impl SimWorld {
             self.run_calm_turn()?;
             if self.cluster.now_ms == begin_ms + load_ms {
                 self.broken_rules.extend(self.find_alloc_without_session());
+                self.broken_rules.extend(self.find_holder_without_ids());
             }
             if self.cluster.now_ms > deadline {
                 let unfinished_clients = client_count - self.context.finished_clients.load(Relaxed);
@@ -96,6 +100,16 @@ impl SimWorld {
             .map(|fault| fault.at_ms + DISCARD_DETECTION_MAX_MS)
             .max();
         last.unwrap_or(0).saturating_sub(self.plan.heal_at_ms)
+    }
+
+    /// Returns the rule that a holder without ids breaks: there are workers for all.
+    fn find_holder_without_ids(&self) -> Option<String> {
+        let family = self.plan.setup.family?;
+        let since_ms = self.cluster.now_ms - HOLDER_PAUSE_MAX_MS;
+        let has_workers = family.worker_bits > 2 && has_steady_leader(&self.plan.setup);
+        let mut holders = self.cluster.holders_in_use().into_iter();
+        let holder = holders.find(|id| !self.context.has_ids_since(*id, since_ms))?;
+        has_workers.then(|| format!("live: {} makes no ids", machine_name(holder)))
     }
 
     fn run_calm_turn(&mut self) -> io::Result<()> {

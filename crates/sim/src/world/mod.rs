@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use seqsvr_core::sim;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::clients::{OperatorReport, RunContext, run_client};
-use crate::cluster::{SimCluster, client_ids, initial_alloc_ids, initial_store_ids};
+use crate::clients::{OperatorReport, RunContext, run_client, run_holder_on};
+use crate::cluster::{SimCluster, client_ids, holder_ids, initial_alloc_ids, initial_store_ids};
 use crate::event_trace::EventTrace;
 use crate::faults::{FaultScheduler, OperatorCommand};
 use crate::judges::invariant_judge::InvariantJudge;
@@ -63,14 +63,16 @@ impl SimWorld {
             trace.enable_printing();
         }
         let net = SimNetwork::new(sim::mix_bits(plan.seed, 3), plan.setup.net, trace);
-        let mut cluster = SimCluster::new(plan, net.clone(), root);
-        for id in initial_store_ids(&plan.setup).chain(initial_alloc_ids(&plan.setup)) {
+        let context = Arc::new(RunContext::new(net.clone(), plan));
+        let start_holder = |id| run_holder_on(id, plan, &context);
+        let mut cluster = SimCluster::new(plan, net, root, start_holder);
+        let servers = initial_store_ids(&plan.setup).chain(initial_alloc_ids(&plan.setup));
+        for id in servers.chain(holder_ids(&plan.setup)) {
             cluster.start_with_empty_disk(id)?;
         }
         for id in client_ids(&plan.setup) {
             cluster.start_process(id)?;
         }
-        let context = Arc::new(RunContext::new(net, plan.has_bounded_clocks));
         let (commands, receiver) = unbounded_channel();
         let mut receiver = Some(receiver);
         for id in client_ids(&plan.setup) {
@@ -192,6 +194,9 @@ impl SimWorld {
         sim::enter_process(0);
         if let Some(broken_rule) = self.context.answer_judge.lock().broken_rule.take() {
             self.broken_rules.push(format!("answer: {broken_rule}"));
+        }
+        if let Some(broken_rule) = self.context.take_broken_id_rule() {
+            self.broken_rules.push(format!("ids: {broken_rule}"));
         }
         if (now / tick).is_multiple_of(TURNS_PER_LOOK) {
             let broken_rule = self.run_judges();

@@ -73,6 +73,9 @@ impl ClockAgreement {
         let majority = voters.len() / 2 + 1;
         let is_confirmed = answered >= majority && !is_only;
         if is_confirmed {
+            if seqsvr_core::planted!(TrustOwnClock) {
+                clocks.fill(own.unix_ns);
+            }
             clocks.sort_unstable();
             // The median of all voters, if those that are not compared are behind, and if they are
             // ahead. Schedule that breaks a single value: the leader dies, and of the two clocks
