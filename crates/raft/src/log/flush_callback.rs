@@ -9,7 +9,7 @@ use openraft::storage::IOFlushed;
 use seqsvr_metrics::Histogram;
 use tokio::sync::oneshot;
 
-use super::first_error::FirstError;
+use crate::storage::first_error::FirstError;
 use crate::types::TypeConfig;
 
 /// Completion of one write. Invariant: it completes exactly once, also when the writer thread has

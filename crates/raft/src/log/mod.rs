@@ -10,7 +10,6 @@
 mod codec;
 #[cfg(not(sim))]
 mod durable_tail;
-mod first_error;
 mod flush_callback;
 #[cfg(any(sim, test))]
 pub(crate) mod memory;
@@ -24,13 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use codec::{LogTypes, StoredValue};
-use first_error::FirstError;
 use flush_callback::FlushCallback;
 use parking_lot::Mutex;
 use seqsvr_metrics::Histogram;
 
 use crate::error::Error;
 use crate::storage::data_dir::DataDir;
+use crate::storage::first_error::FirstError;
 use crate::storage::identity::NodeIdentity;
 use crate::types::{LogId, Vote};
 

@@ -11,9 +11,9 @@ use raft_log::api::raft_log_writer::RaftLogWriter;
 use tokio::runtime::Runtime;
 
 use super::super::codec::LogTypes;
-use super::super::first_error::FirstError;
 use super::disk::*;
 use super::*;
+use crate::storage::first_error::FirstError;
 use crate::types::{CommittedLeaderId, LogId};
 
 fn id(term: u64, index: u64) -> StoredLogId {
