@@ -10,7 +10,7 @@ use crate::record::RecordError;
 use crate::remedy::{fix_of, node_remedy};
 
 /// Reason why a node cannot start or cannot make a cluster.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Another process uses the directory.
     #[error(
@@ -125,7 +125,7 @@ pub enum Error {
         /// On which file.
         file: PathBuf,
         /// Its error; not a `source`, since the text already has it.
-        reason: io::Error,
+        reason: Arc<io::Error>,
     },
     /// A restore did not finish in the directory.
     #[error(
@@ -160,7 +160,7 @@ impl From<Error> for io::Error {
     /// Converts for openraft, which knows only storage errors of this kind. The text is complete
     /// and has no source, so that the last line says nothing twice.
     fn from(error: Error) -> io::Error {
-        io::Error::other(error.to_string())
+        io::Error::other(error)
     }
 }
 
@@ -168,7 +168,11 @@ impl Error {
     /// Returns an operating system error with its file.
     pub(crate) fn io(what: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_owned();
-        move |reason| Error::Io { what, file, reason }
+        move |reason| Error::Io {
+            what,
+            file,
+            reason: Arc::new(reason),
+        }
     }
 
     /// Returns damage found in a file.
@@ -191,20 +195,16 @@ impl Error {
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
                     Error::damaged(&file, source)
                 }
-                _ => Error::Io {
-                    what: "cannot read",
-                    file,
-                    reason: source,
-                },
+                _ => Error::io("cannot read", &file)(source),
             },
         }
     }
 
-    /// Returns an error of a write of `log`: that of its disk, if the log had a failure.
-    pub(crate) fn writing_log(log: &Path) -> impl FnOnce(io::Error) -> Error {
-        move |error| match error.get_ref().and_then(|e| e.downcast_ref()) {
-            Some(failure) => LogFailure::to_error(failure),
-            None => Error::io("cannot write", log)(error),
+    /// Returns an error of a write of `file`; one that is in our words already stays as it is.
+    pub(crate) fn writing(file: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |error| {
+            let other = Error::io("cannot write", file);
+            error.downcast().unwrap_or_else(other)
         }
     }
 
@@ -236,24 +236,6 @@ impl Error {
             RecordError::Version(version) => Error::Version { file, version },
             other => Error::damaged(&file, other),
         }
-    }
-}
-
-/// First failure of a log's disk, which each later write of the log returns inside of its
-/// [`io::Error`].
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{}", self.to_error())]
-pub(crate) struct LogFailure {
-    pub(crate) log: PathBuf,
-    pub(crate) reason: Arc<io::Error>,
-}
-
-impl LogFailure {
-    fn to_error(&self) -> Error {
-        let text = || io::Error::new(self.reason.kind(), self.reason.to_string());
-        let code = self.reason.raw_os_error();
-        let reason = code.map_or_else(text, io::Error::from_raw_os_error);
-        Error::io("cannot write", &self.log)(reason)
     }
 }
 

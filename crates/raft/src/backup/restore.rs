@@ -97,7 +97,7 @@ async fn mark_and_fill(state: &State, options: &Options) -> Result<NodeIdentity,
     snapshot::write_snapshot(&directory, &meta, &state)?;
     let mut log = LogStore::open(&directory, options.log_file_bytes)?;
     let path = directory.log_path();
-    let writing = |e| Error::writing_log(&path)(e);
+    let writing = |e| Error::writing(&path)(e);
     log.set_stamp(identity).await.map_err(writing)?;
     let vote = Vote::new_committed(RESTORED_TERM, options.node);
     log.save_vote(&vote).await.map_err(writing)?;

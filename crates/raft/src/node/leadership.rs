@@ -1,6 +1,7 @@
 //! The leader, as this node sees it.
 
 use std::error::Error as _;
+use std::sync::Arc;
 
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -9,6 +10,8 @@ use openraft::type_config::alias::WatchReceiverOf;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::state::applied_state::SharedState;
+use crate::storage::first_error::FirstError;
 use crate::types::TypeConfig;
 
 pub(crate) type NodeMetrics = openraft::RaftMetrics<TypeConfig>;
@@ -78,8 +81,12 @@ impl Leadership {
 }
 
 /// Returns the last line of a node that stopped by itself. The storage says what failed, where, and
-/// what to do; openraft would put its own names of it in front.
-pub(crate) fn stop_text(fatal: &Fatal<TypeConfig>) -> String {
+/// what to do; openraft would put its own names of it in front. A failure of the state comes first:
+/// openraft may find the channel of its worker closed before it reads the worker's error.
+pub(crate) fn stop_text(fatal: &Fatal<TypeConfig>, state: &FirstError) -> String {
+    if let Some(failure) = state.get() {
+        return failure.to_string();
+    }
     let source = match fatal {
         Fatal::StorageError(e) => e.source(),
         _ => None,
@@ -94,6 +101,7 @@ pub(crate) fn stop_text(fatal: &Fatal<TypeConfig>) -> String {
 pub(crate) async fn follow_leadership(
     mut metrics: WatchReceiverOf<TypeConfig, NodeMetrics>,
     mut stop_reason: watch::Receiver<Option<String>>,
+    shared: Arc<SharedState>,
     leadership: watch::Sender<Leadership>,
     failed: watch::Sender<Option<String>>,
     stop: CancellationToken,
@@ -111,7 +119,8 @@ pub(crate) async fn follow_leadership(
             *last = now;
             changed
         });
-        let ended = running.err().map(|fatal| stop_text(&fatal));
+        let ended = running.err();
+        let ended = ended.map(|fatal| stop_text(&fatal, &shared.first_error));
         // A loss comes first: openraft is stopped because of it.
         let why = stop_reason.borrow_and_update().clone().or(ended);
         if why.is_some() {
@@ -134,5 +143,66 @@ pub(crate) async fn follow_leadership(
     if let Some(reason) = reason.filter(|_| !stop.is_cancelled()) {
         tracing::error!(%reason, "raft node stopped");
         failed.send_replace(Some(reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::ErrorKind;
+    use std::panic::resume_unwind;
+    use std::time::Duration;
+
+    use openraft::storage::RaftStateMachine;
+    use seqsvr_net::TcpTransport;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::node::RaftNode;
+    use crate::options::Options;
+    use crate::types::Peer;
+
+    /// Schedule: an entry cannot be applied, and openraft's worker ends. Before openraft's core
+    /// reads why, it has another entry for the worker and finds its channel closed.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn failure_of_state_is_reported_before_the_closed_channel() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
+        let node = RaftNode::open(options, Arc::new(TcpTransport)).await;
+        let node = node.unwrap();
+        let raft = &node.inner.raft;
+        let ((go, wait), (queued, closed)) = (oneshot::channel(), oneshot::channel::<()>());
+        let fail = raft.external_state_machine_request(move |machine| {
+            let mut machine = machine.clone();
+            Box::pin(async move {
+                wait.await.unwrap();
+                let entries = futures::stream::iter([Err(ErrorKind::StorageFull.into())]);
+                machine.apply(entries).await.unwrap_err();
+                // Ends the worker, with its error unread.
+                resume_unwind(Box::new("worker ends"));
+            })
+        });
+        fail.await.unwrap();
+        // Dropped when the worker's channel is closed.
+        let behind = raft.external_state_machine_request(|_| Box::pin(async { drop(queued) }));
+        behind.await.unwrap();
+        go.send(()).unwrap();
+        closed.await.unwrap_err();
+
+        let peer = Peer {
+            address: String::from("127.0.0.1:1"),
+            incarnation: node.identity().incarnation,
+        };
+        raft.initialize(BTreeMap::from([(1, peer)])).await.unwrap();
+        let mut failed = node.watch_failure();
+        let reason =
+            tokio::time::timeout(Duration::from_secs(20), failed.wait_for(Option::is_some));
+        let reason = reason.await.expect("the node ends").unwrap().clone();
+        let reason = reason.unwrap();
+        let state = dir.path().join("data/state");
+        for part in [state.to_str().unwrap(), "free space on its file system"] {
+            assert!(reason.contains(part), "no {part:?} in: {reason}");
+        }
+        node.shutdown().await;
     }
 }

@@ -156,6 +156,7 @@ impl RaftNode {
         tasks.spawn(leadership::follow_leadership(
             raft.metrics(),
             identity_check.watch_stop_reason(),
+            shared.clone(),
             leadership_tx,
             failed_tx,
             stop.clone(),

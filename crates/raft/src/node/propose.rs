@@ -131,7 +131,7 @@ impl RaftNode {
 
     pub(super) fn stop_text(&self, fatal: &Fatal<TypeConfig>) -> String {
         let failed = self.inner.failed.borrow().clone();
-        failed.unwrap_or_else(|| leadership::stop_text(fatal))
+        failed.unwrap_or_else(|| leadership::stop_text(fatal, &self.inner.shared.first_error))
     }
 }
 

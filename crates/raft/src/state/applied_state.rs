@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 use std::time::Instant;
 
 use openraft::EntryPayload;
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::state::checkpoints::StateCheckpoints;
 use crate::state::digest::RowsDigest;
+use crate::storage::first_error::FirstError;
 use crate::storage::usage_report::UsageReport;
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership};
 
@@ -213,15 +215,19 @@ pub(crate) struct SharedState {
     pub(crate) applied: RwLock<AppliedState>,
     pub(crate) progress: watch::Sender<AppliedPosition>,
     pub(crate) checkpoints: StateCheckpoints,
+    /// First failure of the state machine, which ends the node.
+    pub(crate) first_error: FirstError,
 }
 
 impl SharedState {
-    pub(crate) fn new(applied: AppliedState) -> SharedState {
+    /// Shares the state whose rows are in `rows`.
+    pub(crate) fn new(applied: AppliedState, rows: &Path) -> SharedState {
         let progress = watch::Sender::new(position_of(&applied));
         SharedState {
             applied: RwLock::new(applied),
             progress,
             checkpoints: StateCheckpoints::default(),
+            first_error: FirstError::new(rows),
         }
     }
 

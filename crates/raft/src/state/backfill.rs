@@ -40,9 +40,9 @@ pub(crate) fn run_backfill(
     old: AppliedState,
 ) {
     let stored = store_parts(disk, shared, install, old, ROWS_PER_PART, usize::MAX);
-    if let (Err(error), Some(disk)) = (stored, disk.upgrade()) {
+    if let (Err(error), Some(shared)) = (stored, shared.upgrade()) {
         tracing::error!(%error, "rows of the installed snapshot not stored");
-        disk.backfill.work.lock().failure = Some(error.to_string());
+        shared.first_error.get_or_record(error.into());
     }
 }
 

@@ -8,6 +8,7 @@ use openraft::storage::RaftSnapshotBuilder;
 use seqsvr_core::state::State;
 
 use crate::blocking::run_blocking;
+use crate::state::applied_state::SharedState;
 use crate::state::snapshot::{self, Snapshot, SnapshotFile};
 use crate::state::snapshot_turns::BuildTurn;
 use crate::state::state_disk::StateDisk;
@@ -25,6 +26,7 @@ pub(crate) struct SnapshotBuilder {
     /// A copy that shares its pages.
     pub(super) state: State,
     pub(super) meta: SnapshotMeta,
+    pub(super) shared: Arc<SharedState>,
     pub(super) disk: Arc<StateDisk>,
     pub(super) counters: Arc<SnapshotCounters>,
     /// Released when the build ends.
@@ -37,12 +39,13 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let state = std::mem::take(&mut self.state);
         let (meta, disk) = (self.meta.clone(), self.disk.clone());
-        let file = run_blocking(move || {
+        let built = run_blocking(move || {
             let file = snapshot::write_snapshot(&disk.directory, &meta, &state)?;
             disk.set_current_snapshot(&meta, file.path.clone())?;
             Ok(file)
         })
-        .await?;
+        .await;
+        let file = built.map_err(|e| self.shared.first_error.get_or_record(e))?;
         #[cfg(sim)]
         let file = reopen_if_planted(file).await?;
         self.turn = None;

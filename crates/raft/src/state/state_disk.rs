@@ -2,7 +2,6 @@
 //! snapshot that are not stored yet.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,8 +85,6 @@ pub(super) struct BackfillWork {
     pub(super) is_pending: bool,
     /// Rows that no state since the last complete backfill has any more.
     pub(super) gone: BTreeSet<RowKey>,
-    /// Why a backfill failed.
-    pub(super) failure: Option<String>,
 }
 
 impl RowBackfill {
@@ -102,14 +99,6 @@ impl RowBackfill {
         work.install += 1;
         work.is_pending = true;
         work.install
-    }
-
-    /// Fails if a backfill has failed: the disk is broken, and the node must stop.
-    pub(crate) fn check_failure(&self) -> io::Result<()> {
-        match &self.work.lock().failure {
-            Some(why) => Err(io::Error::other(why.clone())),
-            None => Ok(()),
-        }
     }
 
     /// Returns whether the rows on the disk lag behind those in memory.

@@ -55,7 +55,7 @@ impl StateMachine {
         forced_build_entries: u64,
     ) -> StateMachine {
         StateMachine {
-            shared: Arc::new(SharedState::new(applied)),
+            shared: Arc::new(SharedState::new(applied, &directory.state_path())),
             disk: Arc::new(StateDisk::new(directory, rows, newest)),
             counters: Arc::default(),
             turns: SnapshotTurns::default(),
@@ -78,6 +78,7 @@ impl StateMachine {
         SnapshotBuilder {
             state: applied.state.clone(),
             meta: applied.snapshot_meta(),
+            shared: self.shared.clone(),
             disk: self.disk.clone(),
             counters: self.counters.clone(),
             turn: Some(turn),
@@ -129,6 +130,40 @@ impl StateMachine {
         Ok(())
     }
 
+    /// Applies entries in steps; applies none after a failure, such as that of a backfill.
+    async fn apply_entries<S>(&self, entries: S) -> io::Result<()>
+    where
+        S: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + Send,
+    {
+        let mut steps = entries.ready_chunks(ENTRIES_PER_STEP_MAX);
+        while let Some(items) = steps.next().await {
+            let mut touched = BTreeSet::new();
+            let mut answers = Vec::new();
+            if let Some(failure) = self.shared.first_error.get() {
+                return Err(failure.clone().into());
+            }
+            let storing = self.disk.backfill.lock_storing();
+            let batch = {
+                let mut applied = self.shared.applied.write();
+                for item in items {
+                    let (entry, responder) = item?;
+                    let replies = applied.apply_entry(&entry, &mut touched)?;
+                    let checkpoints = &self.shared.checkpoints;
+                    checkpoints.record(entry.log_id.index, applied.digest());
+                    answers.extend(responder.map(|r| (r, replies)));
+                }
+                self.disk.rows.prepare_batch(&applied, touched)?
+            };
+            self.disk.rows.commit_batch(batch)?;
+            drop(storing);
+            self.shared.announce_position();
+            for (responder, replies) in answers {
+                responder.send(replies);
+            }
+        }
+        Ok(())
+    }
+
     /// Replaces the state in memory. Returns the old one: dropping it takes longer the more
     /// sections it has, so it must not be dropped under the lock.
     pub(crate) fn replace_state(&self, mut new: AppliedState) -> AppliedState {
@@ -169,31 +204,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     where
         S: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + Send,
     {
-        let mut steps = entries.ready_chunks(ENTRIES_PER_STEP_MAX);
-        while let Some(items) = steps.next().await {
-            let mut touched = BTreeSet::new();
-            let mut answers = Vec::new();
-            self.disk.backfill.check_failure()?;
-            let storing = self.disk.backfill.lock_storing();
-            let batch = {
-                let mut applied = self.shared.applied.write();
-                for item in items {
-                    let (entry, responder) = item?;
-                    let replies = applied.apply_entry(&entry, &mut touched)?;
-                    let checkpoints = &self.shared.checkpoints;
-                    checkpoints.record(entry.log_id.index, applied.digest());
-                    answers.extend(responder.map(|r| (r, replies)));
-                }
-                self.disk.rows.prepare_batch(&applied, touched)?
-            };
-            self.disk.rows.commit_batch(batch)?;
-            drop(storing);
-            self.shared.announce_position();
-            for (responder, replies) in answers {
-                responder.send(replies);
-            }
-        }
-        Ok(())
+        let applied = self.apply_entries(entries).await;
+        applied.map_err(|e| self.shared.first_error.get_or_record(e))
     }
 
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<SnapshotBuilder> {
@@ -225,7 +237,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         snapshot: SnapshotFile,
     ) -> io::Result<()> {
         let (machine, meta) = (self.clone(), meta.clone());
-        run_blocking(move || machine.install_received(&meta, snapshot)).await?;
+        let installed = run_blocking(move || machine.install_received(&meta, snapshot)).await;
+        installed.map_err(|e| self.shared.first_error.get_or_record(e))?;
         self.counters.installed.fetch_add(1, Ordering::Relaxed);
         reached!("raft: a snapshot was installed");
         Ok(())
@@ -236,9 +249,10 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         let Some((meta, path)) = current.as_ref() else {
             return Ok(None);
         };
+        let opened = SnapshotFile::open(path).map_err(Error::io("cannot open", path));
         Ok(Some(Snapshot {
             meta: meta.clone(),
-            snapshot: SnapshotFile::open(path).map_err(Error::io("cannot open", path))?,
+            snapshot: opened.map_err(|e| self.shared.first_error.get_or_record(e.into()))?,
         }))
     }
 }

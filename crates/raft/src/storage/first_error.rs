@@ -1,37 +1,39 @@
-//! First failure of the log's disk, in the words that the process should end with.
+//! First failure of the log or of the state, in the words that the process should end with.
 //!
-//! Invariant: each task that waits on a failed log gets the first cause. An error that follows from
-//! it ("the channel is closed") does not help, and which of several waiters reaches openraft first
-//! is chance.
+//! Invariant: each task that waits on a failed log gets the first cause, and so does the last line
+//! of a node whose state failed. An error that follows from it ("the channel is closed") does not
+//! help, and which of several reaches openraft first is chance.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use crate::error::LogFailure;
+use crate::error::Error;
 
 /// Record of the first failure.
 pub(crate) struct FirstError {
-    log: PathBuf,
-    first: OnceLock<LogFailure>,
+    /// File that an error without one is about.
+    file: PathBuf,
+    first: OnceLock<Error>,
 }
 
 impl FirstError {
-    pub(crate) fn new(log: &Path) -> FirstError {
+    pub(crate) fn new(file: &Path) -> FirstError {
         FirstError {
-            log: log.to_owned(),
+            file: file.to_owned(),
             first: OnceLock::new(),
         }
     }
 
     /// Returns the first failure; it is `error` if there was none before.
     pub(crate) fn get_or_record(&self, error: io::Error) -> io::Error {
-        let kind = error.kind();
-        let failure = || LogFailure {
-            log: self.log.clone(),
-            reason: Arc::new(error),
-        };
-        io::Error::new(kind, self.first.get_or_init(failure).clone())
+        let first = || Error::writing(&self.file)(error);
+        self.first.get_or_init(first).clone().into()
+    }
+
+    /// Returns the first failure, if there was any.
+    pub(crate) fn get(&self) -> Option<&Error> {
+        self.first.get()
     }
 }
 
@@ -40,7 +42,6 @@ mod tests {
     use std::io::ErrorKind;
 
     use super::*;
-    use crate::error::Error;
 
     #[test]
     fn failure_of_log_is_described_once() {
@@ -49,7 +50,7 @@ mod tests {
         let failure = first.get_or_record(ErrorKind::StorageFull.into());
         let later = first.get_or_record(io::Error::other("channel closed"));
         assert_eq!(later.to_string(), failure.to_string());
-        let text = Error::writing_log(log)(later).to_string();
+        let text = Error::writing(log)(later).to_string();
         assert_eq!(
             text,
             Error::io("cannot write", log)(ErrorKind::StorageFull.into()).to_string()

@@ -270,3 +270,36 @@ async fn snapshot_is_not_built_while_one_is_sent() {
     // It is built, so it may be sent.
     assert!(turns.try_send().is_some());
 }
+
+/// A callback that fails records why before openraft gets its error, and no entry is applied after
+/// that.
+#[tokio::test]
+async fn failed_snapshot_callback_is_recorded() {
+    for callback in ["build", "read", "install"] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(1, "127.0.0.1:1", dir.path().join("data"));
+        let mut storage = open_storage(&options).unwrap();
+        apply_entries(&mut storage, 0..=10).await;
+        let machine = &mut storage.machine;
+        let mut builder = machine.get_snapshot_builder().await;
+        let failed = if callback == "build" {
+            std::fs::remove_dir_all(storage.directory.snapshots_path()).unwrap();
+            builder.build_snapshot().await.map(drop)
+        } else {
+            let built = builder.build_snapshot().await.unwrap().snapshot;
+            if callback == "read" {
+                std::fs::remove_file(&built.path).unwrap();
+                machine.get_current_snapshot().await.map(drop)
+            } else {
+                machine.install_snapshot(&meta_at(11), built).await
+            }
+        };
+        let failed = failed.unwrap_err().to_string();
+        let recorded = machine.shared_state();
+        let recorded = recorded.first_error.get().map(ToString::to_string);
+        assert_eq!(recorded.as_ref(), Some(&failed), "{callback}");
+        let next = futures::stream::iter([Ok((workload_entry(1, 11), None))]);
+        let refused = machine.apply(next).await.unwrap_err();
+        assert_eq!(refused.to_string(), failed, "{callback}");
+    }
+}

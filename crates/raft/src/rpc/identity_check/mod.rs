@@ -251,7 +251,7 @@ impl IdentityCheck {
         };
         // The log first: an identity with a cluster requires a log with its stamp.
         let stamped = log.set_stamp(identity).await;
-        stamped.map_err(Error::writing_log(log.path()))?;
+        stamped.map_err(Error::writing(log.path()))?;
         identity.store(directory)?;
         *self.identity.write() = identity;
         tracing::info!(node = identity.node, %cluster, "this node now belongs to the cluster");
