@@ -1,6 +1,8 @@
 //! A cluster is backed up, continues, is lost, and restored: nothing that it used is used again.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[path = "restore_prop/families.rs"]
+mod families;
 #[path = "restore_prop/world.rs"]
 mod world;
 

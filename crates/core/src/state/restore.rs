@@ -14,7 +14,7 @@
 //! only lowers it, and each Open adds at least one number and one generation.
 //!
 //! If all ticks that the old cluster granted lie before `ids_from_ms`, the new cluster grants none
-//! of them again.
+//! of them again, also in families that the backup does not know (`families/restored_ids.rs`).
 //!
 //! Schedules that break it, and what prevents each:
 //! - a section hands out its window up to 10,000, is backed up, raised to 20,000, hands out 15,000,
@@ -60,8 +60,8 @@ pub struct RestoreMargins {
     pub start: u64,
     /// Changes of owner of any one slot; becoming free is one.
     pub epoch: u64,
-    /// Unix time in milliseconds after all ticks that can have been granted; None: there are no
-    /// families.
+    /// Unix time in milliseconds after all ticks that can have been granted; None: there never was
+    /// a family.
     pub ids_from_ms: Option<u64>,
 }
 

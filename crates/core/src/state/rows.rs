@@ -161,6 +161,9 @@ pub struct TimeRow {
     pub high_ms: u64,
     /// Number of times it was set.
     pub resets: u64,
+    /// Unix time in milliseconds before which a new family grants no tick; raised by a restore
+    /// only.
+    pub families_from_ms: u64,
 }
 
 /// Name of a row.

@@ -231,7 +231,9 @@ impl IdWorld {
     }
 
     pub(crate) fn advance(&mut self, by_ms: u64) -> Result<Reply, TestCaseError> {
-        let TimeRow { high_ms, resets } = self.state.store_time();
+        let TimeRow {
+            high_ms, resets, ..
+        } = self.state.store_time();
         self.play(IdsCommand::AdvanceTime {
             now_ms: high_ms + by_ms,
             resets,

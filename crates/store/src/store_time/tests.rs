@@ -18,7 +18,11 @@ fn at(unix_ms: u64, boot_ms: u64) -> WallReading {
 fn view(term: u64, high_ms: u64, resets: u64) -> LeaderView {
     LeaderView {
         term,
-        time: TimeRow { high_ms, resets },
+        time: TimeRow {
+            high_ms,
+            resets,
+            ..TimeRow::default()
+        },
         own_id: 1,
         voters: vec![1, 2, 3],
     }

@@ -141,7 +141,7 @@ impl State {
                 limits: *limits,
                 version,
             },
-            floor: 0,
+            floor: self.restored_floor(spec),
             next_fresh: spec.first_worker,
             epoch_floor: WorkerEpoch(0),
         };

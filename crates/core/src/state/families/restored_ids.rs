@@ -1,7 +1,15 @@
 //! Families and workers of a restored cluster, see `state/restore.rs`.
+//!
+//! Invariant: in a restored cluster no family grants a tick before `ids_from_ms`, also none that is
+//! created after the restore. Schedule that breaks it: a family is created after the backup, and
+//! its workers are granted ticks by clocks that are 45 s ahead. It is not in the backup. An
+//! operator creates it again, by the same settings, in the restored cluster, where worker 0 begins
+//! at store time: below what worker 0 was granted.
 
 use super::super::restore::{RestoreError, RestoreMargin, RestoreMargins};
-use super::super::{FamilyRow, State, WorkerRow};
+use super::super::{FamilyRow, FormatRow, State, TimeRow, WorkerRow};
+use super::FAMILIES_LEVEL;
+use crate::family::FamilySpec;
 use crate::ids::{WorkerEpoch, WorkerId, WorkerKey};
 
 /// Time by which a holder may have been granted ticks after the last reading that a backup holds.
@@ -25,11 +33,23 @@ impl State {
         new: &mut State,
         margins: &RestoreMargins,
     ) -> Result<(), RestoreError> {
+        if let Some(ids_from_ms) = margins.ids_from_ms {
+            let time = self.store_time();
+            new.time = Some(TimeRow {
+                families_from_ms: time.families_from_ms.max(ids_from_ms),
+                ..time
+            });
+            // The level of the row. Families may have been created once the old cluster had it.
+            let format = new.format.get_or_insert(FormatRow {
+                level: FAMILIES_LEVEL,
+                next_store: 1,
+            });
+            format.level = format.level.max(FAMILIES_LEVEL);
+        }
         let table_version = new.table_version();
         for row in self.families() {
             let (spec, id) = (&row.family.spec, row.family.id);
-            let floor = margins.ids_from_ms.map(|ms| spec.scale.first_tick_from(ms));
-            let floor = floor.unwrap_or(u64::MAX).min(spec.end_tick());
+            let floor = new.restored_floor(spec);
             let mut lifted = FamilyRow {
                 floor: row.floor.max(floor),
                 epoch_floor: lift_epoch(row.epoch_floor, margins.epoch)?,
@@ -47,6 +67,12 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Returns the first tick that a family may grant in a restored cluster; 0 in another one.
+    pub(super) fn restored_floor(&self, spec: &FamilySpec) -> u64 {
+        let from_ms = self.store_time().families_from_ms;
+        spec.scale.first_tick_from(from_ms).min(spec.end_tick())
     }
 }
 

@@ -65,7 +65,11 @@ impl State {
     }
 
     fn put_time(&mut self, high_ms: u64, resets: u64, touched: &mut BTreeSet<RowKey>) {
-        self.time = Some(TimeRow { high_ms, resets });
+        self.time = Some(TimeRow {
+            high_ms,
+            resets,
+            ..self.store_time()
+        });
         touched.insert(RowKey::Time);
     }
 

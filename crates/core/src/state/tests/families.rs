@@ -388,6 +388,30 @@ fn restored_cluster_grants_no_tick_again() {
     }
 }
 
+/// Schedule: the longest window is lowered before the backup. A grant of the longer one is in it.
+#[test]
+fn lowered_window_lowers_the_least_margin_of_ids() {
+    let mut old = cluster_of(snowflake());
+    old.acquire(1, "a", None);
+    let longest = IdsCommand::RenewWorker {
+        worker: worker_key(0),
+        epoch: WorkerEpoch(1),
+        window_ms: 3_600_000,
+        nonce: Nonce(1),
+    };
+    let until = granted(old.ids(longest)).3;
+    let change = FamilyChange {
+        window_max_ms: Some(60_000),
+        ..FamilyChange::default()
+    };
+    old.ids(IdsCommand::AlterFamily { id: FAMILY, change });
+    let least = old.least_margins();
+    assert_eq!(least.ids_from_ms, Some(50_000 + 60_000 + 1_000 + 1_000));
+    let mut new = old.restored(ClusterId(9), least).unwrap();
+    new.at(until - 1);
+    assert_eq!(granted(new.acquire(2, "b", Some(0))).2, until);
+}
+
 #[test]
 fn families_need_format_level_3() {
     let mut state = cluster();

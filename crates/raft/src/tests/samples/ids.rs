@@ -142,6 +142,7 @@ pub(super) fn id_rows() -> [(RowKey, StateRow); 3] {
     let time = TimeRow {
         high_ms: 1_790_000_000_001,
         resets: 1,
+        families_from_ms: 1_800_000_000_000,
     };
     [
         (RowKey::Family(FamilyId(2)), StateRow::Family(family)),

@@ -29,6 +29,42 @@ fn holder_unknown_to_a_backup_extends_no_grant_of_the_restored_cluster() {
     }
 }
 
+/// Schedule: a family is made after the backup, by a cluster whose clocks are ahead. It is made
+/// again in the restored cluster, which is at the time of the backup.
+#[test]
+fn family_made_again_after_a_restore_grants_no_tick_again() {
+    for level in [1, 3] {
+        let mut old = cluster();
+        old.one(Command::SetLevel { level });
+        let backup = old.without_sessions();
+        let mut old = cluster_of(snowflake());
+        let until = granted(old.acquire(1, "a", None)).3;
+        let margins = RestoreMargins {
+            ids_from_ms: Some(until),
+            ..backup.least_margins()
+        };
+        let mut new = backup.restored(ClusterId(9), margins).unwrap();
+        assert_eq!(State::from_rows(new.rows()).as_ref(), Some(&new));
+        new.one(Command::SetLevel { level: 3 });
+        new.at(until + 9_000);
+        let (now_ms, resets) = (1, 0);
+        assert_eq!(new.ids(IdsCommand::SetTime { now_ms, resets }), Reply::Done);
+        // The next restore needs no margin of ids: there are no families.
+        let again = new.restored(ClusterId(10), new.least_margins()).unwrap();
+        for mut state in [new, again] {
+            let (spec, limits) = (snowflake(), FamilyLimits::DEFAULT);
+            let made = state.ids(IdsCommand::CreateFamily { spec, limits });
+            assert_eq!(made, Reply::Family(FAMILY));
+            state.at(until - 1_001);
+            let waits = rejected(state.acquire(2, "b", None));
+            assert_eq!(waits.cause, Cause::TooFarAhead, "{waits}");
+            state.at(until - 500);
+            let (worker, _, from, _) = granted(state.acquire(3, "b", None));
+            assert_eq!((worker, from), (0, until));
+        }
+    }
+}
+
 #[test]
 fn nonce_counts_for_its_holder_only() {
     let mut state = cluster_of(snowflake());
