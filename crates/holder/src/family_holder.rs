@@ -133,16 +133,17 @@ impl FamilyHolder {
                     // The floor is an id that was never made. What was taken remains unused.
                     Ok(_) => 1,
                     Err(NoId::Full { wait_ticks }) => {
-                        is_short |= begin <= reach;
+                        is_short |= begin <= reach && shared.is_near(wait_ticks);
                         wait_ticks
                     }
                     Err(NoId::Limit) => {
-                        is_short = true;
                         // Store time was set back: the grant ends before these ticks until it is
                         // near them again.
                         let unused = worker.generator.unused();
-                        match unused > reach && unused < shared.family.spec.end_tick() {
-                            true => unused - reach,
+                        let wait_ticks = unused.saturating_sub(reach);
+                        is_short |= shared.is_near(wait_ticks);
+                        match wait_ticks > 0 && unused < shared.family.spec.end_tick() {
+                            true => wait_ticks,
                             false => continue,
                         }
                     }

@@ -79,6 +79,13 @@ impl HolderState {
         }
     }
 
+    /// Returns whether a further worker helps callers that would have to wait for these ticks. It
+    /// does not after a set-back of store time, as it begins where this process ended.
+    #[inline]
+    pub(crate) fn is_near(&self, wait_ticks: u64) -> bool {
+        wait_ticks <= self.ahead_ticks.load(Ordering::Relaxed) + 1
+    }
+
     /// Returns the time that ticks take.
     pub(crate) fn duration_of(&self, ticks: u64) -> Duration {
         Duration::from_millis(ticks.saturating_mul(self.unit_ms))

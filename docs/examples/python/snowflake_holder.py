@@ -20,6 +20,8 @@ import grpc
 from sequence import connect, details, methods
 
 STALE_WORKER, TOO_FAR_AHEAD = 25, 26  # of `Reason` in sequence.proto
+# Without a time to wait, no repetition of an acquisition helps after these.
+FINAL = {"FAMILY_NOT_FOUND", "INVALID", "CLUSTER_MISMATCH", "LEVEL_TOO_LOW", "REJECTED", "TIME_EXHAUSTED", "NO_WORKER"}
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -61,7 +63,8 @@ class Holder:
         self.pid = os.getpid()
         self.name = name or f"{socket.gethostname()}-{self.pid}"
         self.nonce, self.grant, self.used_epochs = None, None, {}  # the grant that may be renewed, and its nonce
-        self.position, self.until, self.capacity, self.ahead = 0, 0, 1, 0  # next position; first tick not granted
+        self.position, self.until, self.capacity = 0, 0, 1  # next position; first tick not granted
+        self.ahead, self.most_ahead_ms = 0, 0  # ticks that may be stamped in front of store time; most so far
         self.clock_offset_ms, self.failure = None, "no worker is granted yet"
         self.lock, self.closed = threading.Lock(), threading.Event()
         self.keeper = threading.Thread(target=self._keep, daemon=True)
@@ -80,7 +83,9 @@ class Holder:
                     self.position = position + 1
                     tick, seq = divmod(position, self.capacity)
                     return self.encode(time=tick, seq=self.spec.seq_min + seq, rand=secrets.randbits(64))
-            if self.closed.is_set() or time.monotonic() >= deadline:
+            if self.closed.is_set():
+                raise RuntimeError(f"no id of {self.family} any more: {self.failure}")
+            if time.monotonic() >= deadline:
                 raise TimeoutError(f"no id of {self.family}: {self.failure}")
             time.sleep(0.001)
 
@@ -113,6 +118,8 @@ class Holder:
                 if reason == "STALE_WORKER" and not self.grant:
                     self.nonce = None  # it was granted without an answer, and taken back
                 pause = self._failed(f"{error.code().name} {error.details()}", seconds)
+                if reason in FINAL and not seconds and not self.grant:
+                    self.closed.set()  # `next` shows why
             self.closed.wait(pause)
 
     def _failed(self, failure, seconds=None):
@@ -143,6 +150,7 @@ class Holder:
         offset = (least + most) // 2 if self.clock_offset_ms is None else self.clock_offset_ms
         self.clock_offset_ms = min(max(offset, least), most)
         self.ahead = grant.family.limits.ahead_ms // self.spec.unit_ms
+        self.most_ahead_ms = max(self.most_ahead_ms, grant.family.limits.ahead_ms)
         self.failure = "the ids of its ticks are used up"
         self.renew_at_ms = boot_ms() + max((self.until - self._now_tick()) * self.spec.unit_ms // 2, 100)
 
@@ -159,15 +167,17 @@ class Holder:
             with self.lock:
                 self.until = max(self.until, renewed.until)
                 self._learn(sent_ms, renewed)
-            return 0
-        if error.reason == STALE_WORKER:
+                ahead_ms = (self.position // self.capacity - self._now_tick()) * self.spec.unit_ms
+            if ahead_ms <= self.most_ahead_ms + max(renewed.family.limits.window_ms, self.window_ms):
+                return 0
+        elif error.reason == STALE_WORKER:
             self.grant = self.nonce = None  # what is left of the grant is used until another one is there
             return 0
-        if error.reason == TOO_FAR_AHEAD:  # store time was set back: ids continue at store time, below earlier ones
-            self._release()
-            self.position = 0
-            return 0
-        return self._failed(error.message, error.retry_after_ms / 1000)
+        elif error.reason != TOO_FAR_AHEAD:
+            return self._failed(error.message, error.retry_after_ms / 1000)
+        self._release()  # store time was set back: ids continue at store time, below earlier ones
+        self.position = 0
+        return 0
 
     def _release(self):
         with self.lock:  # from here on no id is made, with any answer to the release
@@ -183,9 +193,13 @@ class Holder:
 
 def main(address, family, tls_dir=None):
     holder = Holder(connect(address, tls_dir), family)
-    for _ in range(5):
-        print(holder.next())
-    holder.close()
+    try:
+        for _ in range(5):
+            print(holder.next())
+    except (RuntimeError, TimeoutError) as error:
+        sys.exit(str(error))
+    finally:
+        holder.close()
 
 
 if __name__ == "__main__":

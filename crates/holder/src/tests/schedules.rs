@@ -99,16 +99,22 @@ async fn ids_follow_store_time_that_was_set_back_on_another_lane_only() {
         for (back_ms, is_revoked) in [(60_000, false), (7_200_000, false), (60_000, true)] {
             let store = FakeStore::with_layout(1, layout);
             *store.is_bad.lock() = false;
-            let process = Process::start(&store, 1, 1..=1);
+            let process = Process::start(&store, 1, 1..=3);
             sleep(Duration::from_secs(60)).await;
             let used = process.holder.take(one, None, |_, run| run.first).unwrap();
             store.set_back(back_ms);
             if is_revoked {
                 store.revoke_any();
             }
-            sleep(Duration::from_secs(20)).await;
-            let next = process.holder.take(one, None, |_, run| run.first);
+            // No further worker helps callers that are short of ids: all begin at what was used.
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_secs(20) {
+                let _ = process.holder.take(one, None, |_, run| run.first);
+                sleep(Duration::from_millis(50)).await;
+            }
             let case = (has_lanes, back_ms, is_revoked);
+            assert!(holders_in(&store).len() < 2, "{case:?}");
+            let next = process.holder.take(one, None, |_, run| run.first);
             match next {
                 Ok(next) => assert!(has_lanes && next < used, "{case:?}"),
                 Err(shortage) => {

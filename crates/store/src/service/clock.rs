@@ -55,14 +55,14 @@ pub(super) fn check_set_time(
     match stopped.is_empty() {
         true => Ok(()),
         false => rejected(format!(
-            "families would grant nothing until the clock has passed that time again: {}; set a later time, or pass --force",
+            "workers of families without lanes have grants after that time, and their holders would make no id until store time has passed them again: {}; set a later time, or pass --force",
             stopped.join(", ")
         )),
     }
 }
 
 /// Returns the families without lanes whose grants lie beyond this time, each with the seconds for
-/// which it would grant nothing.
+/// which holders of these grants would make no id.
 fn stopped_families(state: &State, now_ms: u64) -> Vec<String> {
     let stopped = state.families().filter_map(|row| {
         let spec = &row.family.spec;

@@ -147,7 +147,7 @@ fn families_are_made_listed_altered_and_raised_and_give_ids_by_commands() {
 fn check_clock(dev: &DevServer) {
     let clock = dev.run_line("id clock");
     let lines: Vec<&str> = clock.lines().collect();
-    let [time, "store  1: clock +0 ms from the leader's"] = lines[..] else {
+    let [time, "store  1: clock +0 ms from the median"] = lines[..] else {
         panic!("{clock}")
     };
     let time = time.strip_prefix("store time ").unwrap();

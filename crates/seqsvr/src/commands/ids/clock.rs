@@ -8,6 +8,9 @@ use crate::cli::{self, ClockChange};
 use crate::commands::cli_client::CliClient;
 use crate::output::{log, stdout};
 
+/// Distance of store time in front of the clocks that is shown; smaller ones are between readings.
+const AHEAD_SHOWN_MS: u64 = 2_000;
+
 pub(crate) async fn run(args: cli::ClockArgs) -> anyhow::Result<()> {
     let list = match &args.change {
         None => &args.list,
@@ -47,11 +50,20 @@ fn print(status: &IdsStatus) -> anyhow::Result<()> {
         0 => String::new(),
         resets => format!(", set {resets} times by an operator"),
     };
-    stdout::print_line(format_args!("store time {time}{resets}"))?;
+    let ahead = match status.store_time_ms.saturating_sub(status.agreed_ms) {
+        ms @ AHEAD_SHOWN_MS.. => format!(", {} s ahead of the clocks", ms / 1_000),
+        _ => String::new(),
+    };
+    stdout::print_line(format_args!("store time {time}{ahead}{resets}"))?;
+    let mut offsets: Vec<_> = status.clocks.iter().map(|clock| clock.offset_ms).collect();
+    offsets.sort_unstable();
+    // The leader's own clock may be the one that is wrong.
+    let median = offsets.get(offsets.len().saturating_sub(1) / 2);
     for clock in &status.clocks {
         stdout::print_line(format_args!(
-            "store {:>2}: clock {:+} ms from the leader's",
-            clock.store, clock.offset_ms
+            "store {:>2}: clock {:+} ms from the median",
+            clock.store,
+            clock.offset_ms - median.unwrap_or(&0)
         ))?;
     }
     Ok(())
