@@ -124,7 +124,7 @@ impl ClientCore {
     fn may_jump(&self, address: &str) -> bool {
         let snapshot = self.table.snapshot();
         let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
-        let other_answers = self.servers.has_other_than(address, addresses);
+        let other_answers = self.servers.has_other_than(&[address], addresses);
         match self.jump_check.judge(address, other_answers) {
             JumpVerdict::Apply => true,
             JumpVerdict::Ignore => false,

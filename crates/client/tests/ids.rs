@@ -259,12 +259,10 @@ async fn server_that_is_new_in_the_table_is_used_when_others_are_silent() {
 
 #[tokio::test]
 async fn hint_of_a_server_is_honored_and_final_errors_end_the_call() {
-    let (nodes, _, orders) = start::<2>(RISING).await;
+    let ([node], _, orders) = start(RISING).await;
     let ahead = RpcError::new(Reason::TooFarAhead, "ask again").with_retry_after_ms(30);
     let over = RpcError::new(Reason::TimeExhausted, "the time of orders is over");
-    for node in &nodes {
-        node.script.lock().ids_errors = vec![over.clone(), ahead.clone(), ahead.clone()];
-    }
+    node.script.lock().ids_errors = vec![over, ahead.clone(), ahead];
     let begin = std::time::Instant::now();
     let error = orders.next().await.unwrap_err();
     assert!(begin.elapsed() >= Duration::from_millis(60));
@@ -272,14 +270,44 @@ async fn hint_of_a_server_is_honored_and_final_errors_end_the_call() {
         (error.reason(), error.attempts()),
         (Reason::TimeExhausted, 3)
     );
-    assert_eq!(error.addresses().len(), 1, "it went to another server");
-    let short = new_client(&[&nodes[0].address]).with_deadline(Duration::from_millis(200));
-    let patience = RpcError::new(Reason::TooFarAhead, "ask later").with_retry_after_ms(900);
-    for node in &nodes {
-        node.script.lock().ids_errors = vec![patience.clone()];
-    }
+    let suspect = RpcError::new(Reason::ClockSuspect, "ask later").with_retry_after_ms(900);
+    node.script.lock().ids_errors = vec![suspect];
+    let short = new_client(&[&node.address]).with_deadline(Duration::from_millis(200));
     let error = short.family("orders").await.unwrap().next().await;
     assert_eq!(error.unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+/// Schedule: one AllocSvr holds the only worker, and the call goes to another one.
+#[tokio::test]
+async fn servers_that_have_no_id_are_all_called_before_the_call_waits() {
+    let none = |reason| RpcError::new(reason, "not now").with_retry_after_ms(7_000);
+    for none in [
+        none(Reason::NoWorker),
+        none(Reason::TooFarAhead),
+        none(Reason::NoWorker).with_code(Code::AlreadyExists),
+    ] {
+        let (nodes, client, _) = start::<3>(RISING).await;
+        let client = client.with_deadline(Duration::from_secs(1));
+        let orders = client.family("orders").await.unwrap();
+        for node in &nodes[1..] {
+            node.script.lock().ids_errors = vec![none.clone(); 100];
+        }
+        let begin = std::time::Instant::now();
+        orders.next().await.unwrap();
+        assert!(begin.elapsed() < Duration::from_millis(450), "{none}");
+        let called = |node: &FakeAlloc| node.ids_requests.lock().len();
+        assert!(nodes.iter().all(|node| called(node) <= 1), "{none}");
+
+        // None has an id at first, and the hint is longer than the call.
+        nodes[0].script.lock().ids_errors = vec![none.clone()];
+        orders.next().await.unwrap();
+        let short = client.with_deadline(Duration::from_millis(300));
+        nodes[0].script.lock().ids_errors = vec![none.clone(); 100];
+        let error = short.family("orders").await.unwrap().next().await;
+        let error = error.unwrap_err();
+        assert_eq!(error.reason(), none.reason(), "{error}");
+        assert!(error.attempts() > 3, "{error}");
+    }
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ const LAST_ATTEMPT_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 /// Maximum backoff.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
+/// Maximum of the hints of an AllocSvr that had no id; above it the call retries earlier.
+const HOLDER_HINT_MAX: Duration = Duration::from_secs(1);
 /// Maximum retries of one call without a pause, after a new route. More mean that the table is
 /// unstable: they pause.
 const IMMEDIATE_RETRIES_MAX: u32 = 8;
@@ -39,11 +41,13 @@ pub(crate) struct RetryBudget {
     addresses: Vec<String>,
     backoff: Duration,
     immediate_retries: u32,
-    /// Server that the next attempt avoids.
-    avoided: Option<String>,
+    /// Servers that the next attempt avoids; the one that failed last is the last.
+    avoided: Vec<String>,
     /// Tables fetched only because a namespace or family was missing.
     pub(crate) lookups: u32,
     wait_token: Option<Arc<WaitToken>>,
+    /// The call takes ids, which another server may have.
+    is_for_ids: bool,
     /// The last failure that says why.
     last_explained: Option<AttemptError>,
 }
@@ -58,9 +62,10 @@ impl RetryBudget {
             addresses: Vec::new(),
             backoff: BACKOFF_FIRST,
             immediate_retries: 0,
-            avoided: None,
+            avoided: Vec::new(),
             lookups: 0,
             wait_token: None,
+            is_for_ids: false,
             last_explained: None,
         }
     }
@@ -69,6 +74,14 @@ impl RetryBudget {
     pub(crate) fn single_attempt(total: Duration) -> RetryBudget {
         RetryBudget {
             attempt_timeout_max: total,
+            ..RetryBudget::new(total)
+        }
+    }
+
+    /// Returns a budget for a call that takes ids.
+    pub(crate) fn for_ids(total: Duration) -> RetryBudget {
+        RetryBudget {
+            is_for_ids: true,
             ..RetryBudget::new(total)
         }
     }
@@ -134,17 +147,36 @@ impl RetryBudget {
             failure.reason,
             Reason::NoLease | Reason::NotOwner | Reason::StaleEpoch
         );
-        self.avoided = (cannot_serve && !failure.rerouted).then(|| address.to_owned());
+        self.avoid_none();
+        if cannot_serve && !failure.rerouted {
+            self.avoid(address);
+        }
     }
 
-    /// Records a server that the next attempt avoids, if any.
-    pub(crate) fn avoid(&mut self, address: Option<&str>) {
-        self.avoided = address.map(str::to_owned);
+    /// Makes the next attempt avoid one more server.
+    pub(crate) fn avoid(&mut self, address: &str) {
+        self.avoided.push(address.to_owned());
     }
 
-    /// Returns the server that the next attempt avoids, if there is another one.
+    /// Makes the next attempt avoid the server that failed last only.
+    pub(crate) fn avoid_only_last(&mut self) {
+        let others = self.avoided.len().saturating_sub(1);
+        self.avoided.drain(..others);
+    }
+
+    /// Lets the next attempt go to any server.
+    pub(crate) fn avoid_none(&mut self) {
+        self.avoided.clear();
+    }
+
+    /// Returns the servers that the next attempt avoids, if there are others.
+    pub(crate) fn all_avoided(&self) -> &[String] {
+        &self.avoided
+    }
+
+    /// Returns the server that failed last, if the next attempt avoids it.
     pub(crate) fn avoided(&self) -> Option<&String> {
-        self.avoided.as_ref()
+        self.avoided.last()
     }
 
     /// Waits until the next attempt may begin.
@@ -181,7 +213,14 @@ impl RetryBudget {
             RetryDecision::Stop => return Err(self.to_error(failure, false)),
             // Not earlier than the server requested, and not together with all other callers that
             // it rejected.
-            RetryDecision::RetryAfter(hint) => hint + self.next_backoff(servers),
+            RetryDecision::RetryAfter(hint) => {
+                let hint = match self.is_for_ids && is_of_one_holder(failure.reason) {
+                    // A worker may become free earlier, and at least one more attempt has time.
+                    true => hint.min(HOLDER_HINT_MAX).min(self.time_left() / 2),
+                    false => hint,
+                };
+                hint + self.next_backoff(servers)
+            }
             RetryDecision::Retry
                 if failure.rerouted && self.immediate_retries < IMMEDIATE_RETRIES_MAX =>
             {
@@ -227,4 +266,9 @@ impl RetryBudget {
             unanswered: failure.unanswered,
         })
     }
+}
+
+/// Returns whether a failure says only that one AllocSvr has no id to give now.
+pub(crate) fn is_of_one_holder(reason: Reason) -> bool {
+    matches!(reason, Reason::NoWorker | Reason::TooFarAhead)
 }

@@ -88,7 +88,7 @@ impl FamilyHandle {
     /// # Errors
     /// The family is frozen or its time is over, or no server answered before the deadline.
     pub async fn next(&self) -> Result<u64, Error> {
-        let mut budget = RetryBudget::new(self.context.deadline);
+        let mut budget = RetryBudget::for_ids(self.context.deadline);
         let ids = take_ids(&self.context.core, &self.family, 1, &mut budget).await?;
         Ok(ids.as_slice()[0])
     }
@@ -105,7 +105,7 @@ impl FamilyHandle {
             )));
         }
         let count = count as usize;
-        let mut budget = RetryBudget::new(self.context.deadline);
+        let mut budget = RetryBudget::for_ids(self.context.deadline);
         let mut all = Vec::with_capacity(count);
         while all.len() < count {
             let part = (count - all.len()).min(FRAME_IDS_MAX);

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use seqsvr_core::layout::InputError;
 use seqsvr_proto::v1::Reason;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use tonic::Code;
 
 use crate::attempt::attempt_error::AttemptError;
 use crate::attempt::retry_decision::RetryDecision;
 use crate::call::pipe_attempt::attempt_ids;
-use crate::call::retry_budget::RetryBudget;
+use crate::call::retry_budget::{RetryBudget, is_of_one_holder};
 use crate::call::table_fetch::fetch_table;
 use crate::client_core::ClientCore;
 use crate::error::Error;
@@ -83,14 +84,14 @@ async fn attempt_at_any(
             let snapshot = core.table.snapshot();
             let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
             let except = last.iter().map(|last| &last.address);
-            let except: Vec<String> = except.chain(budget.avoided()).cloned().collect();
+            let except: Vec<String> = except.chain(budget.all_avoided()).cloned().collect();
             core.servers.pick_server(addresses, &except)
         }
     };
     let (key, least) = (frame_key(family), family.least_id());
     let ids = attempt_ids(core, &address, &key, count, least, budget).await;
     let ids = check(family, &address, ids, budget);
-    if budget.avoided() != Some(&address) {
+    if !budget.all_avoided().contains(&address) {
         let pipe = core.pipes.get_or_open(core, &address);
         core.ids_pipe.store(pipe.ok());
     }
@@ -98,13 +99,22 @@ async fn attempt_at_any(
 }
 
 /// Waits until the next attempt may begin. It goes to another server, unless the last one requested
-/// the pause.
+/// the pause. If only that AllocSvr has no id now, all others are tried before the pause.
 async fn prepare_retry(
     core: &ClientCore,
     failure: &AttemptError,
     budget: &mut RetryBudget,
 ) -> Result<(), Error> {
-    budget.pause_for_retry(core, failure).await?;
+    let pause = budget.plan_retry(core, failure)?;
+    if is_of_one_holder(failure.reason) {
+        let snapshot = core.table.snapshot();
+        let addresses = snapshot.as_ref().map_or(&[][..], |known| &known.addresses);
+        if core.servers.has_other_than(budget.all_avoided(), addresses) {
+            return Ok(());
+        }
+    }
+    budget.avoid_only_last();
+    sleep(pause).await;
     if failure.unanswered {
         // Answers with ids carry no routes: which servers there are may have changed. Without a
         // newer table the call continues with the servers that the client has.
@@ -128,23 +138,30 @@ fn check(
         Ok(()) => Ok(ids),
         Err(InputError(problem)) => Err(AttemptError::malformed_reply(address, &problem)),
     });
-    budget.avoid(None);
+    if checked.is_ok() {
+        budget.avoid_none();
+    }
     checked.map_err(|mut failure| {
-        // A family in the table of this client exists: a server that lacks it is only behind.
-        if failure.reason == Reason::FamilyNotFound {
+        // A family in the table of this client exists: a server that lacks it is only behind. The
+        // worker that one AllocSvr had under its name is no concern of others, and free later.
+        let is_own_worker =
+            (failure.reason, failure.code) == (Reason::NoWorker, Code::AlreadyExists);
+        if failure.reason == Reason::FamilyNotFound || is_own_worker {
             failure.decision = RetryDecision::Retry;
         }
         budget.record_address(address);
         // A server that has no worker, or reaches no store, may be the only one.
-        let has_none = [Reason::NoWorker, Reason::Unreachable].contains(&failure.reason);
-        let avoids = failure.decision == RetryDecision::Retry || has_none;
-        budget.avoid(avoids.then_some(address));
+        let has_none = is_of_one_holder(failure.reason) || failure.reason == Reason::Unreachable;
+        match failure.decision == RetryDecision::Retry || has_none {
+            true => budget.avoid(address),
+            false => budget.avoid_none(),
+        }
         failure
     })
 }
 
 fn may_serve(core: &ClientCore, address: &String, budget: &RetryBudget) -> bool {
-    !core.servers.is_suspect(address) && budget.avoided() != Some(address)
+    !core.servers.is_suspect(address) && !budget.all_avoided().contains(address)
 }
 
 fn frame_key(family: &ClientFamily) -> FrameKey<'_> {

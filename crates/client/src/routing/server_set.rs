@@ -76,11 +76,16 @@ impl ServerSet {
         self.configured.iter().any(|a| a == address)
     }
 
-    /// Returns whether the client knows a server other than the one at `address` that is not
-    /// suspect now.
-    pub(crate) fn has_other_than(&self, address: &str, table_addresses: &[String]) -> bool {
+    /// Returns whether the client knows a server other than those of `except` that is not suspect
+    /// now.
+    pub(crate) fn has_other_than(
+        &self,
+        except: &[impl AsRef<str>],
+        table_addresses: &[String],
+    ) -> bool {
         let mut all = self.configured.iter().chain(table_addresses);
-        all.any(|other| other != address && !self.is_suspect(other))
+        let is_excepted = |other: &str| except.iter().any(|address| address.as_ref() == other);
+        all.any(|other| !is_excepted(other) && !self.is_suspect(other))
     }
 
     /// Records that a server could not be reached or did not respond.
