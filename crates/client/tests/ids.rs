@@ -164,6 +164,11 @@ async fn many_takes_parts_one_after_the_other() {
         (5_000, Some(ids[19_999])),
     ];
     assert_eq!(take_requests(&node), parts);
+    // A worker makes 6,400 in 100 ms.
+    let ([slow], _, few) = start("0:1,time:41,worker:16,seq:6").await;
+    let ids = few.many(8_000).await.unwrap();
+    let parts = [(6_400, None), (1_600, Some(ids[6_399]))];
+    assert_eq!(take_requests(&slow), parts);
     for count in [0, 1_000_001] {
         let error = orders.many(count).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);

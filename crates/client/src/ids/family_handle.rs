@@ -23,6 +23,9 @@ use crate::routing::family_cache::ClientFamily;
 
 /// Maximum ids of one call of [`FamilyHandle::many`]; it rejects a greater count.
 const IDS_MAX: u32 = 1_000_000;
+/// Time whose ids one request takes, at least those of a tick: a server that must wait longer than
+/// an attempt loses what it has taken.
+const PART_MS: u64 = 100;
 
 /// A family of ids that carry the time: [`Client::family`](crate::Client::family) creates it.
 ///
@@ -93,8 +96,9 @@ impl FamilyHandle {
         Ok(ids.as_slice()[0])
     }
 
-    /// Takes `count` ids, 1 to 1,000,000, which rise if ids of the family rise. More than 10,000
-    /// take several requests, one after the other, within the deadline of the client.
+    /// Takes `count` ids, 1 to 1,000,000, which rise if ids of the family rise. More than 10,000,
+    /// or than a worker makes in 100 ms, take several requests, one after the other, within the
+    /// deadline of the client.
     ///
     /// # Errors
     /// As [`FamilyHandle::next`]; also if the count is outside its limits.
@@ -104,11 +108,14 @@ impl FamilyHandle {
                 "count must be 1 to {IDS_MAX}, not {count}: take more in several calls"
             )));
         }
-        let count = count as usize;
+        let (count, spec) = (count as usize, &self.family.spec);
+        let ticks = (PART_MS / spec.scale.unit_ms()).max(1);
+        // Numbers of a tick have 30 bits.
+        let part_max = FRAME_IDS_MAX.min((spec.capacity() * ticks) as usize);
         let mut budget = RetryBudget::for_ids(self.context.deadline);
         let mut all = Vec::with_capacity(count);
         while all.len() < count {
-            let part = (count - all.len()).min(FRAME_IDS_MAX);
+            let part = (count - all.len()).min(part_max);
             let ids = take_ids(&self.context.core, &self.family, part, &mut budget).await?;
             all.extend_from_slice(ids.as_slice());
         }

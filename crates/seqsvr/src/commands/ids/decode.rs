@@ -155,7 +155,8 @@ impl Decoder<'_> {
             true => (number as i64).unsigned_abs().into(),
             false => number,
         };
-        if form == IdForm::Decimal && is_maybe_rounded(magnitude) {
+        let is_known = self.family.is_some();
+        if form == IdForm::Decimal && !is_known && is_maybe_rounded(magnitude) {
             decoded.warnings.push(String::from(
                 "JavaScript may have rounded it: it is above 2^53 and one of its numbers, as many \
                  ids with the sequence 0 are; compare it with the source",
