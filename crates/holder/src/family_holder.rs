@@ -235,11 +235,21 @@ impl FamilyHolder {
                         "family {name:?} has no id for {wait:.1?}: earlier ones are ahead of store time, {}; retry then, or use another family",
                         format_utc_ms(self.shared.clock.now_us() / 1_000)
                     ),
-                    false => format!(
-                        "family {name:?}: the {} ids a tick of its workers here are used up, {:?} ahead of the time; request fewer, or allow more workers with `seqsvr id alter {name} --workers-per-holder`",
-                        spec.capacity(),
-                        self.shared.duration_of(ahead),
-                    ),
+                    false => {
+                        let (held, limits) = (self.workers().len(), &self.shared.family.limits);
+                        let allowed = u64::from(limits.workers_per_holder);
+                        let may_help = (allowed..spec.worker_count()).contains(&(held as u64));
+                        let advice = match may_help {
+                            true => format!(
+                                ", or allow more workers with `seqsvr id alter {name} --workers-per-holder`"
+                            ),
+                            false => String::new(),
+                        };
+                        format!(
+                            "family {name:?}: the {} ids a tick of each of its workers here ({held}) are used up for {wait:.1?}: request fewer, or later{advice}",
+                            spec.capacity()
+                        )
+                    }
                 };
                 let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
                 RpcError::new(Reason::TooFarAhead, text).with_retry_after_ms(wait_ms.max(1))
