@@ -30,6 +30,9 @@ use seqsvr_proto::v1::Reason;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+/// Time after which a call is retried that came before the decision.
+const UNDECIDED_RETRY_MS: u32 = 100;
+
 /// Cluster that this process belongs to; none before it was decided.
 #[derive(Debug, Default)]
 pub(crate) struct OwnCluster {
@@ -81,10 +84,12 @@ impl OwnCluster {
     /// It is not decided; the text says why.
     pub(crate) async fn wait_until_decided_by(&self, deadline: Instant) -> Result<(), RpcError> {
         let decided = timeout_at(deadline, self.wait_until_decided()).await;
-        decided.map_err(|_| {
-            self.undecided_error()
-                .unwrap_or_else(|| RpcError::new(Reason::Unreachable, "no store has answered yet"))
-        })
+        decided.map_err(|_| self.why_undecided())
+    }
+
+    fn why_undecided(&self) -> RpcError {
+        let none = || RpcError::new(Reason::Unreachable, "no store has answered yet");
+        self.undecided_error().unwrap_or_else(none)
     }
 
     /// Records why the cluster is not decided yet. Returns whether that is another reason than the
@@ -146,6 +151,21 @@ impl OwnCluster {
         match own.conflicts_with(caller) && !planted!(ForwardAnyCluster) {
             false => Ok(()),
             true => Err(cluster_mismatch_error(own, caller).with_cluster_tag(own)),
+        }
+    }
+
+    /// Checks the cluster that a caller names whose call is relayed or acts on this process.
+    ///
+    /// Schedule that breaks a check of a decided cluster alone: this process is started at the
+    /// address of one that belonged to another cluster. A call of a holder there arrives before the
+    /// decision and waits for it, and the holder gets a grant of this cluster: its ids exist.
+    ///
+    /// # Errors
+    /// The caller names another cluster, or one before the decision.
+    pub(crate) fn check_relayed(&self, caller: ClusterTag) -> Result<(), RpcError> {
+        match self.id().is_none() && caller != ClusterTag::NONE {
+            true => Err(self.why_undecided().with_retry_after_ms(UNDECIDED_RETRY_MS)),
+            false => self.check(caller),
         }
     }
 

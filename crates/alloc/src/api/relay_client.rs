@@ -39,7 +39,7 @@ pub(crate) struct ClusterTagCheck(pub(crate) Arc<OwnCluster>);
 impl Interceptor for ClusterTagCheck {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let caller = ClusterTag::from_metadata(request.metadata())?;
-        self.0.check(caller)?;
+        self.0.check_relayed(caller)?;
         Ok(request)
     }
 }
@@ -69,5 +69,26 @@ mod tests {
         assert!(call(&one).is_ok());
         assert!(call(&two).is_err());
         assert!(call(&Arc::default()).is_ok(), "it names no cluster");
+    }
+
+    /// Schedule: a process of cluster 2 is started at an address of cluster 1, and a holder there
+    /// acquires a worker before the stores of cluster 2 answer.
+    #[test]
+    fn call_that_names_a_cluster_waits_for_the_decision() {
+        let own = Arc::new(OwnCluster::default());
+        let holder = Arc::new(OwnCluster::default());
+        holder.decide(ClusterId(1));
+        let named = |cluster: &Arc<OwnCluster>| {
+            let request = ClusterTagWriter(cluster.clone()).call(Request::new(()));
+            ClusterTagCheck(own.clone()).call(request.unwrap())
+        };
+        let early = named(&holder).unwrap_err();
+        assert_eq!(early.code(), tonic::Code::Unavailable);
+        assert!(named(&Arc::default()).is_ok(), "it names no cluster");
+        own.decide(ClusterId(2));
+        assert_eq!(
+            named(&holder).unwrap_err().code(),
+            tonic::Code::FailedPrecondition
+        );
     }
 }

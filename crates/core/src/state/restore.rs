@@ -180,9 +180,12 @@ impl State {
         }
     }
 
-    /// Returns the state without its sessions, as a backup has it. The nonce of a session proves
-    /// who may supersede it, and a restore drops sessions anyway.
-    pub fn without_sessions(&self) -> State {
+    /// Returns the state as a backup has it, without the nonces that prove who a caller is.
+    ///
+    /// Invariant: who reads a backup can act for no AllocSvr and no holder. Schedule: a nonce is
+    /// read from the file, and a worker is released with it. Its holder uses the rest of its grant,
+    /// and the next holder the same ticks. A restore drops sessions, and frees all workers, anyway.
+    pub fn for_backup(&self) -> State {
         let slots = self.slots.iter().map(|slot| SlotRow {
             owner: None,
             ..slot.clone()
@@ -190,6 +193,7 @@ impl State {
         State {
             sessions: BTreeMap::new(),
             slots: slots.collect(),
+            workers: self.workers.without_nonces(),
             ..self.clone()
         }
     }

@@ -128,7 +128,7 @@ proptest! {
         for op in before {
             old.play_op(op);
         }
-        let backup = old.state.without_sessions();
+        let backup = old.state.for_backup();
         old.play(Command::SetLevel { level: 3 });
         for op in after {
             old.play_op(op);

@@ -286,6 +286,11 @@ impl<C: WorkerCalls> Keeper<C> {
         }
         let shared = self.shared.clone();
         let spec = &shared.family.spec;
+        // Of another cluster at the same address, for example.
+        let family = grant.family.as_ref().map(Family::try_from);
+        if !matches!(family, Some(Ok(family)) if family.spec == *spec) {
+            return Err(bad(&"its family is another one, or none"));
+        }
         self.learn(sent_us, grant);
         // Callers that find them sealed look again, and find the next one.
         self.drop_lost(|_| true);

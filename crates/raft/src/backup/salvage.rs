@@ -139,7 +139,7 @@ async fn salvage(data_dir: &Path, scratch: &Path) -> Result<SalvagedState, Error
     Ok(SalvagedState {
         backup: StateBackup {
             header: about,
-            state: state.without_sessions(),
+            state: state.for_backup(),
         },
         unconfirmed,
     })

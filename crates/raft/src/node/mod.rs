@@ -232,7 +232,7 @@ impl RaftNode {
                 index: last.index,
                 usage: applied.growth_meter.usage_report(taken_at),
             },
-            state: applied.state.without_sessions(),
+            state: applied.state.for_backup(),
         })
     }
 

@@ -71,7 +71,7 @@ async fn salvage_backs_up_state_of_surviving_data_dir() {
         before,
         "salvaging changed the directory"
     );
-    assert_eq!(salvaged.backup.state, state.without_sessions());
+    assert_eq!(salvaged.backup.state, state.for_backup());
     let seen = &salvaged.backup.header.usage;
     assert!(
         seen.taken_at > 1_700_000_000 && seen.watched_secs == 0,

@@ -45,8 +45,27 @@ impl WorkerRows {
         self.remove(&key);
         self.by_until.insert(until_key(key, &row), ());
         self.by_holder.insert(holder_key(key, &row), ());
-        self.by_nonce.insert((key.family, row.nonce), key.worker);
+        // 0 is none, and not unique.
+        if row.nonce != Nonce(0) {
+            self.by_nonce.insert((key.family, row.nonce), key.worker);
+        }
         self.rows.insert(key, row);
+    }
+
+    /// Returns the rows without the nonces of their acquisitions.
+    pub(in crate::state) fn without_nonces(&self) -> WorkerRows {
+        let mut all = WorkerRows::default();
+        for (key, row) in self.iter() {
+            let nonce = Nonce(0);
+            all.insert(
+                *key,
+                WorkerRow {
+                    nonce,
+                    ..row.clone()
+                },
+            );
+        }
+        all
     }
 
     /// Removes a row.

@@ -353,7 +353,7 @@ fn lane_that_counts_a_set_back_never_returns() {
 fn restored_cluster_grants_no_tick_again() {
     let mut old = cluster_of(snowflake());
     old.acquire(1, "a", None);
-    let backup = old.without_sessions();
+    let backup = old.for_backup();
     old.at(3_600_000);
     let until = granted(old.renew(0, 1)).3;
     assert_eq!(granted(old.acquire(2, "b", None)).3, until);
@@ -386,6 +386,21 @@ fn restored_cluster_grants_no_tick_again() {
         assert_eq!(begins(until, worker), until);
         assert!(begins(until - 1, worker) < until, "one less repeats one");
     }
+}
+
+/// Schedule: a nonce is read from a backup, and the worker is released with it while its holder
+/// uses its grant.
+#[test]
+fn backup_holds_no_nonce_of_a_holder() {
+    let mut state = cluster_of(snowflake());
+    granted(state.acquire(1, "a", None));
+    granted(state.acquire(2, "b", None));
+    let backup = state.for_backup();
+    let mut nonces = backup
+        .workers(FAMILY, WorkerId(0))
+        .map(|(_, row)| row.nonce);
+    assert_eq!([nonces.next(), nonces.next()], [Some(Nonce(0)); 2]);
+    assert_eq!(State::from_rows(backup.rows()).as_ref(), Some(&backup));
 }
 
 /// Schedule: the longest window is lowered before the backup. A grant of the longer one is in it.

@@ -12,7 +12,7 @@ fn holder_unknown_to_a_backup_extends_no_grant_of_the_restored_cluster() {
     };
     for spec in [snowflake(), never] {
         let mut old = cluster_of(spec);
-        let backup = old.without_sessions();
+        let backup = old.for_backup();
         let (worker, epoch, ..) = granted(old.acquire(1, "a", None));
         let margins = backup.least_margins();
         let mut new = backup.restored(ClusterId(9), margins).unwrap();
@@ -36,7 +36,7 @@ fn family_made_again_after_a_restore_grants_no_tick_again() {
     for level in [1, 3] {
         let mut old = cluster();
         old.one(Command::SetLevel { level });
-        let backup = old.without_sessions();
+        let backup = old.for_backup();
         let mut old = cluster_of(snowflake());
         let until = granted(old.acquire(1, "a", None)).3;
         let margins = RestoreMargins {
