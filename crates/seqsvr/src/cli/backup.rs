@@ -35,11 +35,13 @@ pub(super) const RESTORE_HELP: &str = "\
 Use it only if a majority of the StoreSvrs is lost permanently. Stop everything of the old cluster
 first. Numbers issued after the backup are issued again unless the margins cover them. Without
 margins the command fails, and prints the facts of the backup that help to choose them. A margin
-that is too large only makes every sequence skip ahead. The data directory must be new or empty.
+that is too large only makes every sequence skip ahead. No family gives an id before the time of
+--ids-from. The data directory must be new or empty.
 
 Example, in two shells; then grow with `seqsvr member add`:
   seqsvr restore FILE --id 1 --listen 127.0.0.1:7801 --data-dir data/r1 \\
-    --max-seq-margin 100000000 --start-margin 100000000 --epoch-margin 1000000
+    --max-seq-margin 100000000 --start-margin 100000000 --epoch-margin 1000000 \\
+    --ids-from \"$(date -ud '+2 hours' +%FT%TZ)\"
   seqsvr store --id 1 --listen 127.0.0.1:7801 --data-dir data/r1";
 
 #[derive(Args)]
@@ -57,7 +59,9 @@ pub(crate) struct RestoreArgs {
     /// Margin: maximum owner changes that one slot can have had since the backup.
     #[arg(long, value_name = "N")]
     pub(crate) epoch_margin: Option<u64>,
-    /// Margin of ids: a moment after all ticks that were granted, if there are families.
+    /// Margin of ids: a time after all ticks that were granted; no ids until then.
+    ///
+    /// It is needed if the backup has families, or if families were made after it.
     #[arg(long, value_name = "TIME", value_parser = parse_epoch)]
     pub(crate) ids_from: Option<u64>,
 }

@@ -270,10 +270,9 @@ fn backup_to_stdout_is_whole_or_a_failure() {
     let output = dev.run_client(&["backup", "-"]);
     assert!(output.status.success(), "{output:?}");
     let report = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        report.contains("cluster   ") && report.contains("sections  1\n"),
-        "{report}"
-    );
+    for words in ["cluster   ", "sections  1\n", "families  1: snowflake\n"] {
+        assert!(report.contains(words), "{report}");
+    }
     assert!(!dev.dir.path().join("-").exists());
 
     // The same bytes are a backup.
@@ -282,15 +281,18 @@ fn backup_to_stdout_is_whole_or_a_failure() {
     let restored = dev.dir.path().join("restored");
     let mut restore = clean_command(&["restore"]);
     restore.arg(&file).arg("--data-dir").arg(&restored);
-    restore.args([
-        "--id",
-        "1",
-        "--listen",
-        "127.0.0.1:1",
-        "--max-seq-margin",
-        "1000000",
-    ]);
-    restore.args(["--start-margin", "1000000", "--epoch-margin", "1000000"]);
+    restore.args(["--id", "1", "--listen", "127.0.0.1:1"]);
+    let without_margins = restore.output().unwrap();
+    assert_eq!(without_margins.status.code(), Some(2));
+    let errors = String::from_utf8(without_margins.stderr).unwrap();
+    for words in [
+        "--epoch-margin and --ids-from",
+        "  families  1: snowflake\n",
+    ] {
+        assert!(errors.contains(words), "{errors}");
+    }
+    restore.args(["--max-seq-margin", "1000000", "--start-margin", "1000000"]);
+    restore.args(["--epoch-margin", "1000000"]);
     restore.args(["--ids-from", "2090-01-01"]);
     let restore = restore.output().unwrap();
     assert!(restore.status.success(), "{restore:?}");

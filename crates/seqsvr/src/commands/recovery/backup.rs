@@ -19,6 +19,7 @@ use seqsvr_store::backup::{self, StateBackup};
 use tempfile::{NamedTempFile, PersistError};
 use verified_stdout::VerifiedStdout;
 
+use super::family_line;
 use super::namespace_rates::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines};
 use crate::cli;
 use crate::commands::cli_client::CliClient;
@@ -156,6 +157,7 @@ fn describe(backup: &StateBackup) -> Vec<String> {
         format!("cluster   {}", about.cluster),
         format!("index     {}", about.index),
         format!("sections  {}", state.sections().count()),
+        family_line(backup),
     ];
     lines.extend(namespace_lines(backup));
     if !has_rates(backup) {

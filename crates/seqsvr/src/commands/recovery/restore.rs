@@ -15,6 +15,7 @@ use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::backup::{self, StateBackup};
 use seqsvr_store::{Options, restore};
 
+use super::family_line;
 use super::namespace_rates::{UNKNOWN_RATE_ADVICE, has_rates, namespace_lines, peak_numbers};
 use crate::cli;
 use crate::output::exit_code::{BadInput, unreadable_input};
@@ -36,8 +37,12 @@ pub(crate) async fn run(args: cli::RestoreArgs) -> anyhow::Result<()> {
     let (Some(max_seq), Some(start), Some(epoch)) =
         (args.max_seq_margin, args.start_margin, args.epoch_margin)
     else {
+        let flags = match backup.state.families().next() {
+            Some(_) => "--max-seq-margin, --start-margin, --epoch-margin and --ids-from",
+            None => "--max-seq-margin, --start-margin and --epoch-margin",
+        };
         return Err(BadInput(format!(
-            "margins are missing; set --max-seq-margin, --start-margin and --epoch-margin so that they cover all that the old cluster can have done since {} was made. Numbers issued after the backup are issued again unless the margins cover them; a margin that is too large only makes every sequence skip ahead.\n{}",
+            "margins are missing; set {flags} so that they cover all that the old cluster can have done since {} was made. Numbers issued after the backup are issued again unless the margins cover them; a margin that is too large only makes every sequence skip ahead.\n{}",
             args.file.display(),
             margin_advice(&backup)
         ))
@@ -151,6 +156,7 @@ fn margin_advice_at(backup: &StateBackup, now: u64) -> String {
     lines.extend(
         namespace_lines(backup)
             .into_iter()
+            .chain([family_line(backup)])
             .map(|line| format!("  {line}")),
     );
     let peak_advice = |highest: u64| match age_seconds {
@@ -180,12 +186,13 @@ fn margin_advice_at(backup: &StateBackup, now: u64) -> String {
         "  --epoch-margin N    changes of owner of any one slot since the backup (each death, move and restart is one or two): at least {}",
         least.epoch
     ));
-    lines.extend(least.ids_from_ms.map(|least_ms| {
-        format!(
-            "  --ids-from TIME     a moment after all ticks that holders of workers can have been granted, with all holders stopped: the present time, plus the longest window and ahead of all families, plus the time by which the clocks of the old stores may have been ahead; {} or later. One that is too late only delays ids until then",
-            format_utc_ms(least_ms)
-        )
-    }));
+    let bound = match least.ids_from_ms {
+        Some(least_ms) => format!("{} or later", format_utc_ms(least_ms)),
+        None => String::from("needed only if families were made after the backup"),
+    };
+    lines.push(format!(
+        "  --ids-from TIME     a time after all ticks that holders of workers can have been granted, with all holders stopped: the present time, plus the longest window and ahead of all families, plus the time by which the clocks of the old stores may have been ahead; {bound}. No family gives an id until then",
+    ));
     lines.join("\n")
 }
 
@@ -267,6 +274,15 @@ mod tests {
             "{advice}"
         );
         assert!(advice.contains("24690 numbers were added"), "{advice}");
+    }
+
+    /// Families may have been made after a backup that has none.
+    #[test]
+    fn backup_without_families_names_the_margin_of_ids() {
+        let advice = margin_advice_at(&backup_with_peak(1), TAKEN_AT);
+        for words in ["  families  0\n", "needed only if families were made after"] {
+            assert!(advice.contains(words), "{advice}");
+        }
     }
 
     #[test]
