@@ -75,12 +75,6 @@ impl FamilyHolder {
         self.shared.workers.load_full()
     }
 
-    /// Returns the first tick that no holder has a grant of now.
-    pub fn grants_end(&self) -> u64 {
-        let most = self.shared.grant_ticks_max.load(Ordering::Relaxed);
-        self.shared.now_tick().saturating_add(most)
-    }
-
     /// Returns the time until the last grant of its workers ends.
     pub fn time_granted(&self) -> Duration {
         let workers = self.shared.workers.load();

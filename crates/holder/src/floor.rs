@@ -36,11 +36,6 @@ impl Floor {
         })
     }
 
-    /// Returns its tick.
-    pub fn tick(&self) -> u64 {
-        self.tick
-    }
-
     /// Returns the first tick at which a worker may continue: its own worker in the same tick, any
     /// other one in the next.
     pub(crate) fn first_tick(&self, worker: &HeldWorker) -> u64 {

@@ -36,8 +36,6 @@ pub(crate) struct HolderState {
     unit_ms: u64,
     /// How far ids may be stamped in front of store time.
     pub(crate) ahead_ticks: AtomicU64,
-    /// How far in front of store time a grant ends at most.
-    pub(crate) grant_ticks_max: AtomicU64,
     /// Callers take of the first one that has room.
     pub(crate) workers: ArcSwap<Vec<Arc<HeldWorker>>>,
     /// Changes whenever more may be taken, or the last failure is another one.
@@ -56,7 +54,6 @@ impl HolderState {
             epoch_us: scale.epoch_ms() * 1_000,
             unit_ms: scale.unit_ms(),
             ahead_ticks: AtomicU64::new(0),
-            grant_ticks_max: AtomicU64::new(0),
             workers: ArcSwap::default(),
             changes: watch::Sender::new(()),
             demand: Notify::new(),
@@ -101,11 +98,7 @@ impl HolderState {
     }
 
     pub(crate) fn set_limits(&self, limits: &FamilyLimits) {
-        let ticks = |ms: u64| ms / self.unit_ms;
-        let ahead_ms = u64::from(limits.ahead_ms);
-        let (order, grant_ms) = (Ordering::Relaxed, u64::from(limits.window_max_ms));
-        self.ahead_ticks.store(ticks(ahead_ms), order);
-        self.grant_ticks_max
-            .store(ticks(ahead_ms + grant_ms), order);
+        let ahead_ticks = u64::from(limits.ahead_ms) / self.unit_ms;
+        self.ahead_ticks.store(ahead_ticks, Ordering::Relaxed);
     }
 }

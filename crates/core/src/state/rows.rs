@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use crate::family::Family;
+use crate::family::{Family, FamilySpec};
 use crate::ids::{
     ClusterId, Epoch, FamilyId, Generation, NamespaceId, Nonce, SectionKey, SessionId, Slot,
     WorkerEpoch, WorkerId, WorkerKey,
@@ -144,6 +144,18 @@ impl WorkerRow {
     /// Returns the first tick after the present grant.
     pub fn until(&self) -> u64 {
         self.until_of(self.lane as usize)
+    }
+
+    /// Returns the lane on which the worker can continue although its present one is in front of
+    /// store time.
+    pub fn other_lane(&self, spec: &FamilySpec, now: u64) -> Option<usize> {
+        let present = self.lane as usize;
+        if spec.lanes_once {
+            return Some(present + 1).filter(|lane| *lane < spec.lanes());
+        }
+        let passed = |lane: &usize| *lane != present && self.until_of(*lane) <= now;
+        let lanes = (0..spec.lanes()).filter(passed);
+        lanes.min_by_key(|lane| self.until_of(*lane))
     }
 
     /// Sets the first tick after the present grant.

@@ -28,7 +28,10 @@ pub(super) fn clock_status(context: &StoreContext, view: &LeaderView) -> v1::Ids
         resets: view.time.resets,
         clocks: clocks.collect(),
         suspect: suspect.is_some(),
-        agreed_ms: suspect.map_or(0, |suspect| suspect.agreed_ns / NS_PER_MS),
+        agreed_ms: match suspect {
+            Some(suspect) => suspect.agreed_ns / NS_PER_MS,
+            None => context.store_time.agreed_ms(view),
+        },
         grants: read.is_ok(),
         ..v1::IdsStatus::default()
     }
@@ -55,24 +58,25 @@ pub(super) fn check_set_time(
     match stopped.is_empty() {
         true => Ok(()),
         false => rejected(format!(
-            "workers of families without lanes have grants after that time, and their holders would make no id until store time has passed them again: {}; set a later time, or pass --force",
+            "workers without another lane have grants after that time, and their holders would make no id until store time has passed them again: {}; set a later time, or pass --force",
             stopped.join(", ")
         )),
     }
 }
 
-/// Returns the families without lanes whose grants lie beyond this time, each with the seconds for
-/// which holders of these grants would make no id.
+/// Returns the families with workers whose grants lie beyond this time and that have no other lane,
+/// each with the seconds for which holders of these grants would make no id.
 fn stopped_families(state: &State, now_ms: u64) -> Vec<String> {
     let stopped = state.families().filter_map(|row| {
         let spec = &row.family.spec;
+        let now = spec.scale.tick_at(now_ms).unwrap_or(0);
         let workers = state.workers(row.family.id, WorkerId(0));
-        let latest = workers.map(|(_, worker)| worker.until());
+        let bound = workers.filter(|(_, worker)| worker.other_lane(spec, now).is_none());
+        let latest = bound.map(|(_, worker)| worker.until());
         let latest_ms = spec.scale.unix_ms_of(latest.max()?);
         let reach_ms = now_ms.saturating_add(u64::from(row.family.limits.ahead_ms));
         let wait_ms = latest_ms.saturating_sub(reach_ms);
-        let is_stopped = spec.lanes() == 1 && wait_ms > 0;
-        is_stopped.then(|| format!("{} for {} s", spec.name, wait_ms.div_ceil(1_000)))
+        (wait_ms > 0).then(|| format!("{} for {} s", spec.name, wait_ms.div_ceil(1_000)))
     });
     stopped.collect()
 }

@@ -100,6 +100,14 @@ impl StoreTime {
         self.keeper.lock().agreement.offsets_ms(self.read_clock())
     }
 
+    /// Returns the time on which the clocks agree now, as Unix time in milliseconds; the greatest
+    /// one that their median can show.
+    pub(crate) fn agreed_ms(&self, view: &LeaderView) -> u64 {
+        let (mut keeper, now) = (self.keeper.lock(), self.read_clock());
+        let agreed = keeper.agreement.agree(now, view.own_id, &view.voters);
+        agreed.latest_ns / NS_PER_MS
+    }
+
     /// Returns store time now, as Unix time in milliseconds.
     pub(crate) fn read(&self, view: &LeaderView) -> Result<u64, NoTime> {
         let (mut keeper, now) = (self.keeper.lock(), self.read_clock());

@@ -103,7 +103,7 @@ async fn ids_are_unique_and_rise_at_each_client() {
         (0, false, None, Reason::LimitExceeded),
         (100_001, false, None, Reason::LimitExceeded),
         (1_000_001, true, None, Reason::LimitExceeded),
-        (1, false, Some(far), Reason::FloorAhead),
+        (1, false, Some(far), Reason::TooFarAhead),
         (1, false, Some(misplaced), Reason::NotAnId),
     ] {
         let status = ids.next_ids(request(count, runs, floor)).await.unwrap_err();

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 
 use super::super::{FamilyRow, State, WorkerRow};
 use crate::command::CommandRejection;
-use crate::family::{AcquireWorker, FamilySpec, IdsRejection, IdsRejectionCause as Cause};
+use crate::family::{AcquireWorker, IdsRejection, IdsRejectionCause as Cause};
 use crate::ids::{WorkerId, WorkerKey};
 use crate::layout::format_utc_ms;
 
@@ -64,7 +64,7 @@ impl State {
             let mut free = self.workers.by_until(id, false).take(most);
             free.find_map(|(_, worker)| {
                 let other = self.workers.get(&WorkerKey { family: id, worker })?;
-                other_lane(spec, other, now).map(|_| worker)
+                other.other_lane(spec, now).map(|_| worker)
             })
         });
         let wait = |entry: Option<(u64, WorkerId)>, tick| Some(entry?.0.saturating_sub(tick));
@@ -124,7 +124,7 @@ impl State {
             return IdsRejection::new(Cause::NoWorker, text).into();
         };
         let text = format!(
-            "all {workers} workers of family {name:?} are held: stop a holder, or make a family with more workers"
+            "all {workers} workers of family {name:?} are held, or ahead of store time: stop a holder, or make a family with more workers"
         );
         let wait_ms = ticks.saturating_mul(spec.scale.unit_ms());
         IdsRejection::for_now(Cause::NoWorker, &text, wait_ms).into()
@@ -147,16 +147,4 @@ impl State {
         }
         row.next_fresh = worker;
     }
-}
-
-/// Returns the lane on which a worker can continue although its present one is in front of store
-/// time.
-pub(super) fn other_lane(spec: &FamilySpec, row: &WorkerRow, now: u64) -> Option<usize> {
-    let present = row.lane as usize;
-    if spec.lanes_once {
-        return Some(present + 1).filter(|lane| *lane < spec.lanes());
-    }
-    let passed = |lane: &usize| *lane != present && row.until_of(*lane) <= now;
-    let lanes = (0..spec.lanes()).filter(passed);
-    lanes.min_by_key(|lane| row.until_of(*lane))
 }

@@ -27,10 +27,10 @@ use std::collections::BTreeSet;
 
 use super::super::apply::CommandOutcome;
 use super::super::{FamilyRow, RowKey, State, WorkerRow};
-use super::worker_choice::other_lane;
 use crate::command::{CommandRejection, Reply};
 use crate::family::{
-    AcquireWorker, IdsRejection, IdsRejectionCause as Cause, WorkerGrant, validate_holder,
+    AcquireWorker, IdsCommand, IdsRejection, IdsRejectionCause as Cause, WorkerGrant,
+    validate_holder,
 };
 use crate::ids::{Nonce, WorkerEpoch, WorkerId, WorkerKey};
 use crate::layout::format_utc_ms;
@@ -124,7 +124,9 @@ impl State {
         let mut lane = row.lane as usize;
         if begin(row, lane) > reach {
             // The ticks of the present lane are in front of store time: it was set back.
-            let other = other_lane(spec, row, now).filter(|lane| begin(row, *lane) <= reach);
+            let other = row
+                .other_lane(spec, now)
+                .filter(|lane| begin(row, *lane) <= reach);
             lane = other.unwrap_or(lane);
         }
         let from = begin(row, lane);
@@ -247,6 +249,27 @@ impl State {
         let held = row.filter(|row| row.is_held && row.epoch == epoch && is_of(row));
         let row = held.ok_or_else(|| stale_worker(key, epoch))?;
         Ok((family, row))
+    }
+
+    /// Returns why a renewal or a release is rejected before it is applied: its worker is
+    /// not held at that epoch with that nonce. Epochs only rise, and a nonce is that of its epoch.
+    pub fn judge_holder(&self, command: &IdsCommand) -> Option<CommandRejection> {
+        let (IdsCommand::RenewWorker {
+            worker,
+            epoch,
+            nonce,
+            ..
+        }
+        | IdsCommand::ReleaseWorker {
+            worker,
+            epoch,
+            nonce,
+            ..
+        }) = command
+        else {
+            return None;
+        };
+        self.held_worker(*worker, *epoch, Some(*nonce)).err()
     }
 
     fn check_workers_of(

@@ -78,14 +78,21 @@ pub(in crate::service) async fn serve_workers(
     })
 }
 
-/// Returns the commands with the ids of their families.
+/// Returns the commands with the ids of their families, or why they are rejected. What no holder
+/// sends takes no entry of the log: any client may send renewals.
 fn read_commands(
     context: &StoreContext,
     commands: &[v1::WorkerCommand],
 ) -> Vec<Result<Command, RpcError>> {
     context.node.with_state(|state| {
         let id = |name: &str| find_family(state, name).map(|row| row.family.id);
-        let read = |command| worker_command_from(command, id).map(Command::Ids);
+        let read = |command| {
+            let command = worker_command_from(command, id)?;
+            match state.judge_holder(&command) {
+                Some(rejection) => Err(rpc_errors::from_refusal(&rejection)),
+                None => Ok(Command::Ids(command)),
+            }
+        };
         commands.iter().map(read).collect()
     })
 }
