@@ -196,6 +196,33 @@ async fn workers_are_acquired_renewed_and_released() {
     assert_eq!(malformed.reason(), Reason::Invalid, "{malformed:?}");
     assert_eq!(identity(renewed), identity(&next));
 
+    // What no holder sends takes no entry of the log.
+    let leader = cluster.leader().await;
+    let proposed = async || cluster.store_counters(leader).await["proposer_commands"];
+    let before = proposed().await;
+    let invented = (0..1_000).map(|n| Renewal {
+        epoch: next.epoch + 1 + n,
+        ..renewal(&next, 3)
+    });
+    let renewals = invented.collect();
+    let answer = ids.renew_workers(RenewWorkersRequest { renewals }).await;
+    let results = answer.unwrap().into_inner().results;
+    let is_stale = |result: &Option<Outcome>| match result {
+        Some(Outcome::Error(error)) => error.reason() == Reason::StaleWorker,
+        _ => false,
+    };
+    assert_eq!(
+        results.iter().filter(|r| is_stale(&r.result)).count(),
+        1_000
+    );
+    assert!(proposed().await - before < 500);
+
+    // Without force, store time is not set below the grants of a family without lanes.
+    let hour_ago = next.store_time_ms - 3_600_000;
+    let error = admin.set_clock(hour_ago, false).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::Rejected);
+    assert!(error.to_string().contains("orders for 36"), "{error}");
+
     // The leader changes while workers are acquired.
     let acquiring = async {
         for nonce in 10..20 {
