@@ -57,7 +57,10 @@ fn families_are_made_listed_altered_and_raised_and_give_ids_by_commands() {
     let tweets = dev.run_line("id create tweets --preset twitter --dc 3 --reserve 0-15 --sticky");
     let part = "; 16 workers of 0 to 31, 4096 ids a tick each, 65536000 ids a second in all; ";
     assert!(tweets.contains(part), "{tweets}");
-    assert!(tweets.ends_with("; dc 3; sticky"), "{tweets}");
+    assert!(
+        tweets.ends_with("; reserved 0-15; dc 3; sticky"),
+        "{tweets}"
+    );
     let counted = dev.run_line("id create counted --preset rollbacks --seq-start random:100");
     let part = "; 4 lanes, each used once; seq-start random:100";
     assert!(counted.ends_with(part), "{counted}");
@@ -108,6 +111,11 @@ fn families_are_made_listed_altered_and_raised_and_give_ids_by_commands() {
         far,
         2,
         &["more than ahead (10000 ms) in front of", "--force"],
+    );
+    dev.expect_rejection(
+        "id raise-to orders --time 2096-01-01 --force",
+        2,
+        &["family \"orders\" ends on 2095-", "permanently"],
     );
     dev.run_line(&format!("{far} --force"));
     let (line, object) = dev.listed("orders");

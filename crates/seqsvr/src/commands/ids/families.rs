@@ -103,7 +103,9 @@ pub(crate) async fn raise(args: cli::RaiseFamilyArgs) -> anyhow::Result<()> {
     let (admin, name) = (client.sdk.admin(), &args.name);
     // The answer has the family, and here no worker.
     let listed = admin.list_workers(name, WorkerId(u32::MAX)).await?;
-    let FamilySpec { layout, scale, .. } = family_of(listed.families.first())?.spec;
+    let spec = family_of(listed.families.first())?.spec;
+    let end_tick = spec.end_tick();
+    let FamilySpec { layout, scale, .. } = spec;
     let tick = match (args.id, args.time) {
         (Some(id), _) => {
             let reading = IdScheme::new(layout, scale).read(id);
@@ -112,6 +114,13 @@ pub(crate) async fn raise(args: cli::RaiseFamilyArgs) -> anyhow::Result<()> {
         }
         (None, time) => scale.first_tick_from(time.unwrap_or(0)),
     };
+    // Nothing lowers a floor: the family would have ended.
+    if tick >= end_tick {
+        let end = format_utc_ms(scale.unix_ms_of(end_tick));
+        bail!(BadInput(format!(
+            "family {name:?} ends on {end}: a floor from then on ends it permanently; give an earlier one"
+        )));
+    }
     let floor = admin.raise_family(name, tick, args.force).await?;
     let from = format_utc_ms(scale.unix_ms_of(floor));
     Ok(stdout::print_line(format_args!(
@@ -173,6 +182,17 @@ fn family_line(family: &Family) -> String {
     match spec.ticks_of_ms(limits.ahead_ms) * capacity {
         0 => {}
         burst => line += &format!(" (bursts of {burst} ids a worker)"),
+    }
+    let standard = FamilyLimits::DEFAULT;
+    if limits.window_max_ms != standard.window_max_ms {
+        line += &format!("; window-max {} s", f64::from(limits.window_max_ms) / 1e3);
+    }
+    if limits.workers_per_holder != standard.workers_per_holder {
+        line += &format!("; {} workers per holder", limits.workers_per_holder);
+    }
+    for (at, (first, last)) in spec.reserved.iter().enumerate() {
+        let head = if at == 0 { "; reserved" } else { "," };
+        line += &format!("{head} {first}-{last}");
     }
     if spec.layout.bits_of("dc") > 0 {
         line += &format!("; dc {}", spec.dc);
