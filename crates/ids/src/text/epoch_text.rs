@@ -16,7 +16,7 @@ const NANOS_PER_SECOND: u32 = 1_000_000_000;
 pub fn parse_epoch(text: &str) -> Result<u64, InputError> {
     let bad = |why: &str| {
         InputError(format!(
-            "{text:?} is no epoch: {why}; write a date of 1970-01-01 to 9999-12-31, alone or with \
+            "{text:?} is no time: {why}; write a date of 1970-01-01 to 9999-12-31, alone or with \
              a time of RFC 3339 (00:00:00 to 23:59:59, then Z or a distance from UTC), or Unix \
              milliseconds, for example 2026-01-01, 2026-01-01T08:00:00+08:00 or 1767225600000"
         ))

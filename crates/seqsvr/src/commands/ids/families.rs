@@ -167,11 +167,12 @@ fn family_line(family: &Family) -> String {
     } = family;
     let (workers, capacity, unit_ms) = (spec.worker_count(), spec.capacity(), spec.scale.unit_ms());
     let mut line = format!(
-        "{} (id {id}): {}; ticks of {unit_ms} ms from {} to {}; {workers} workers of {} to {}, {capacity} ids a tick each, {} ids a second in all; window {} s, ahead {} s",
+        "{} (id {id}): {}; ticks of {unit_ms} ms from {} to {}; {workers} worker{} of {} to {}, {capacity} ids a tick each, {} ids a second in all; window {} s, ahead {} s",
         spec.name,
         spec.layout,
         format_utc_ms(spec.scale.epoch_ms()),
         format_utc_ms(spec.layout.end_ms(spec.scale)),
+        if workers == 1 { "" } else { "s" },
         spec.first_worker,
         spec.last_worker,
         // Workers have 22 bits and numbers of a tick 30.
