@@ -71,8 +71,8 @@ impl Admin {
         }
     }
 
-    /// Sets store time, also back. Without `force` it is rejected if a family without lanes has
-    /// grants after that time.
+    /// Sets store time, also back. Without `force` it is rejected if workers without another
+    /// lane have grants after that time.
     pub async fn set_clock(&self, unix_ms: u64, force: bool) -> Result<IdsStatus, Error> {
         let set = Change::SetTimeMs(unix_ms);
         self.change_ids("", set, force).await

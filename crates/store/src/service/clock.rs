@@ -1,8 +1,8 @@
 //! Store time as operators see and set it.
 //!
-//! Invariant: store time is set back only where no family is stopped by it, and ahead only by
+//! Invariant: store time is set back only where no holder is stopped by it, and ahead only by
 //! force. Schedule: the clocks of all stores were an hour ahead, and grants were given. They are
-//! put right, and an operator sets store time back: a family without lanes grants nothing for an
+//! put right, and an operator sets store time back: holders without another lane make no id for an
 //! hour. Or an operator mistypes the year, and store time is a year ahead.
 
 use seqsvr_core::ids::WorkerId;
