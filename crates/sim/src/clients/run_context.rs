@@ -173,6 +173,12 @@ impl RunContext {
         self.id_judge.as_ref()?.lock().broken_rule.take()
     }
 
+    /// Returns the number of ids that callers received.
+    pub fn id_count(&self) -> u64 {
+        let judge = self.id_judge.as_ref();
+        judge.map_or(0, |judge| judge.lock().id_count())
+    }
+
     /// Returns whether a machine received ids after a time (ms).
     pub fn has_ids_since(&self, machine: MachineId, since_ms: u64) -> bool {
         let judge = self.id_judge.as_ref().map(|judge| judge.lock());

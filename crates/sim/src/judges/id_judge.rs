@@ -82,6 +82,11 @@ impl IdJudge {
         }
     }
 
+    /// Returns the number of ids of all clusters.
+    pub fn id_count(&self) -> u64 {
+        self.ids.len() as u64
+    }
+
     /// Returns the time at which a machine last received ids, ms.
     pub fn received_at_ms(&self, machine: MachineId) -> Option<u64> {
         self.received_at_ms.get(&machine).copied()

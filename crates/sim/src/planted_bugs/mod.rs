@@ -114,7 +114,7 @@ const BUGS: &[PlantedBug] = &[
     PlantedBug {
         name: "AcknowledgeBeforeSync",
         claim: "An entry is acknowledged once it is durable",
-        finder: Simulation(&[Machine], plan_shapes::keep_as_drawn, 1),
+        finder: Simulation(&[Machine], plan_shapes::keep_as_drawn, 5),
     },
     PlantedBug {
         name: "VoteBeforeSync",

@@ -36,6 +36,7 @@ pub struct SeedSweep {
     simulated_ms: AtomicU64,
     real_ms: AtomicU64,
     answered_calls: AtomicU64,
+    ids: AtomicU64,
     reached: Mutex<ReachedSeeds>,
 }
 
@@ -79,6 +80,7 @@ impl SeedSweep {
             .fetch_add(outcome.real_time.as_millis() as u64, Relaxed);
         self.answered_calls
             .fetch_add(outcome.answered_calls, Relaxed);
+        self.ids.fetch_add(outcome.id_count, Relaxed);
         for branch in outcome.reached_branches.keys() {
             *self.reached.lock().entry(branch).or_default() += 1;
         }
@@ -144,8 +146,9 @@ impl SeedSweep {
         let simulated_s = self.simulated_ms.load(Relaxed) as f64 / 1e3;
         let core_seconds = (self.real_ms.load(Relaxed) as f64 / 1e3).max(1e-3);
         println!(
-            "{runs} seeds, {failed_runs} failed, {starved_runs} starved; {} answers; {simulated_s:.0} virtual seconds in {:.0} s, {:.1} a second of a core",
+            "{runs} seeds, {failed_runs} failed, {starved_runs} starved; {} answers, {} ids; {simulated_s:.0} virtual seconds in {:.0} s, {:.1} a second of a core",
             self.answered_calls.load(Relaxed),
+            self.ids.load(Relaxed),
             real_time.as_secs_f64(),
             simulated_s / core_seconds,
         );

@@ -258,6 +258,7 @@ impl SimWorld {
             event_count,
             call_count: calls.len() as u64,
             answered_calls: self.context.answered_calls.load(Relaxed),
+            id_count: self.context.id_count(),
             simulated_ms: self.cluster.now_ms,
             end_state,
             last_events,

@@ -19,6 +19,8 @@ pub struct RunOutcome {
     pub call_count: u64,
     /// Number of calls that got an answer.
     pub answered_calls: u64,
+    /// Number of ids that callers received.
+    pub id_count: u64,
     /// Simulated time of the run, ms.
     pub simulated_ms: u64,
     /// Real time of the run.

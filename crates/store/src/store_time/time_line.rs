@@ -72,8 +72,12 @@ impl TimeLine {
             None if continued <= agreed.latest_ns => (continued, false),
             Some(_) if agreed.is_confirmed || is_first => (agreed.unix_ns, false),
             Some(step) if self.follows_alone(step, agreed) => (agreed.unix_ns, false),
-            Some(_) => (continued, true),
+            Some(_) => {
+                seqsvr_core::reached!("store: clocks ahead were not followed");
+                (continued, true)
+            }
             None => {
+                seqsvr_core::reached!("store: time was slowed");
                 let slowed = self.last.unix_ns.saturating_add(elapsed / 2);
                 (agreed.latest_ns.max(slowed), false)
             }
