@@ -170,7 +170,7 @@ impl BenchReport {
             CallMode::NextMany => format!("next-many of {batch}"),
             CallMode::Pipe => format!("frames of {batch}"),
             CallMode::Current => format!("current of {batch}"),
-            CallMode::Ids => format!("{batch} ids of {}", settings.family),
+            CallMode::Ids => format!("{batch} ids of {}", settings.family_name()),
         };
         let protocol = if settings.unary { ", unary" } else { "" };
         let count = match settings.count {

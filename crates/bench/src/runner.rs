@@ -168,7 +168,8 @@ async fn connect_family(
     settings: &BenchSettings,
     clients: &[Client],
 ) -> anyhow::Result<(KeySet, Vec<WorkerClient>)> {
-    let families = clients.iter().map(|client| client.family(&settings.family));
+    let name = settings.family_name();
+    let families = clients.iter().map(|client| client.family(name));
     let families = try_join_all(families).await?;
     let workers = families[0]
         .scheme()
@@ -176,7 +177,7 @@ async fn connect_family(
         .max_parts()
         .worker
         .saturating_add(1);
-    let names = vec![settings.family.clone()];
+    let names = vec![name.to_owned()];
     let keys = KeySet::new(workers, KeyDistribution::Uniform, None, names);
     let families = families.into_iter().map(Arc::new);
     Ok((keys, families.map(WorkerClient::Ids).collect()))

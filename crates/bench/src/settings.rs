@@ -60,8 +60,8 @@ pub struct BenchSettings {
     /// Namespaces, with as many calls each; none: one of the bench's own, `bench` or `bench-keys`,
     /// so that a run takes no numbers of others.
     pub namespaces: Vec<String>,
-    /// Family of ids.
-    pub family: String,
+    /// Family of ids; None: `snowflake`, and no other mode has one.
+    pub family: Option<String>,
     /// Items in a call; None: the default of the mode.
     pub batch: Option<u32>,
     /// Numbers that each item takes.
@@ -89,12 +89,20 @@ impl BenchSettings {
                 "--batch is for --mode next-many, pipe or current; --count takes several numbers of one key"
                     .into(),
             )),
+            (mode, _) if mode != CallMode::Ids && self.family.is_some() => {
+                Err(InvalidSettings("--family is for --mode ids; --namespace names what other modes take numbers of".into()))
+            }
             (CallMode::Ids, _) if self.unary || self.rejects_ids() => Err(InvalidSettings(
                 "--mode ids takes ids of --family, --batch in a call; it has no keys and no numbers of an item".into(),
             )),
             (CallMode::NextMany | CallMode::Pipe, batch) => Ok(batch.unwrap_or(DEFAULT_BATCH)),
             (_, batch) => Ok(batch.unwrap_or(1)),
         }
+    }
+
+    /// Returns the family of a run that takes ids.
+    pub(crate) fn family_name(&self) -> &str {
+        self.family.as_deref().unwrap_or("snowflake")
     }
 
     /// Returns whether it names what ids do not have.

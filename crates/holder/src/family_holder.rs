@@ -224,11 +224,16 @@ impl FamilyHolder {
         match shortage {
             Shortage::Full { wait } => {
                 let ahead = self.shared.ahead_ticks.load(Ordering::Relaxed);
+                let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
                 let text = match wait > self.shared.duration_of(ahead + 1) {
-                    true => format!(
-                        "family {name:?} has no id for {wait:.1?}: earlier ones are ahead of store time, {}; retry then, or use another family",
-                        format_utc_ms(self.shared.clock.now_us() / 1_000)
-                    ),
+                    true => {
+                        let now_ms = self.shared.clock.now_us() / 1_000;
+                        format!(
+                            "family {name:?} has no id until {}: earlier ones are ahead of store time, {}; retry then, or use another family",
+                            format_utc_ms(now_ms.saturating_add(wait_ms)),
+                            format_utc_ms(now_ms)
+                        )
+                    }
                     false => {
                         let (held, limits) = (self.workers().len(), &self.shared.family.limits);
                         let allowed = u64::from(limits.workers_per_holder);
@@ -245,7 +250,7 @@ impl FamilyHolder {
                         )
                     }
                 };
-                let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
+                let wait_ms = u32::try_from(wait_ms).unwrap_or(u32::MAX);
                 RpcError::new(Reason::TooFarAhead, text).with_retry_after_ms(wait_ms.max(1))
             }
             Shortage::NoGrant => match self.shared.failure.lock().clone() {

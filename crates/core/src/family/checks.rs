@@ -102,7 +102,9 @@ pub fn validate_limits(spec: &FamilySpec, limits: &FamilyLimits) -> Result<(), S
         format!("window ({window_ms} ms) must be at least two ticks of {unit_ms} ms")
     })?;
     ensure(ahead_ms <= window_ms / 2, || {
-        format!("ahead ({ahead_ms} ms) may be at most half of the window ({window_ms} ms)")
+        format!(
+            "ahead ({ahead_ms} ms) may be at most half of the window ({window_ms} ms): set both, or a longer window"
+        )
     })?;
     if let TickStart::Random { below } = limits.sequence_start {
         let most = spec.capacity();
@@ -137,5 +139,10 @@ pub fn no_family_text<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> S
         true => "there is none yet".to_owned(),
         false => format!("there are {}", names.join(", ")),
     };
-    format!("no family is named {name:?}: {known}; make it with `seqsvr id create {name}`")
+    match validate_name("family", name) {
+        Ok(()) => {
+            format!("no family is named {name:?}: {known}; make it with `seqsvr id create {name}`")
+        }
+        Err(rule) => format!("no family is named {name:?}: {known}; {rule}"),
+    }
 }

@@ -66,9 +66,9 @@ pub(crate) struct BenchArgs {
         value_name = "NAME,…"
     )]
     pub(crate) namespaces: Vec<String>,
-    /// Family of --mode ids.
-    #[arg(long, default_value = "snowflake", value_name = "NAME")]
-    pub(crate) family: String,
+    /// Family of --mode ids. Default: snowflake.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) family: Option<String>,
     /// Send each call as one unary gRPC request, without the SDK.
     #[arg(long)]
     pub(crate) unary: bool,

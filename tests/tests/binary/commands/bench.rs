@@ -173,6 +173,7 @@ fn bench_with_bad_options_names_them() {
         (&["--mode", "pipe", "--unary"][..], "--unary"),
         (&["--keys", "0"][..], "--keys"),
         (&["--key-bytes", "9"][..], "--key-bytes"),
+        (&["--family", "orders"][..], "--family is for --mode ids"),
     ] {
         let errors_text = expect_exit_code(&dev.run_client(&[&["bench"], args].concat()), 2);
         assert!(errors_text.contains(words), "{args:?}: {errors_text}");

@@ -105,7 +105,9 @@ fn families_are_made_listed_altered_and_raised_and_give_ids_by_commands() {
         raised,
         "orders: no later grant begins before 2026-02-01T00:00:00.000Z"
     );
-    assert_eq!(dev.run_line("id raise-to orders 4194304"), raised);
+    for same in ["4194304", "0x400000", "base62:Hb84"] {
+        assert_eq!(dev.run_line(&format!("id raise-to orders {same}")), raised);
+    }
     let far = "id raise-to orders --time 2090-01-01";
     dev.expect_rejection(
         far,
@@ -245,7 +247,7 @@ fn family_that_cannot_work_is_bad_input() {
         assert_bad_input(&args.collect::<Vec<_>>(), &[words]);
     }
     assert_bad_input(&["id", "create", "a b"], &["family name \"a b\""]);
-    assert_bad_input(&["id", "raise-to", "x"], &["<ID>"]);
+    assert_bad_input(&["id", "raise-to", "x"], &["<ID|--time <TIME>>"]);
     assert_bad_input(
         &["id", "raise-to", "x", "5", "--time", "2026-01-01"],
         &["--time"],

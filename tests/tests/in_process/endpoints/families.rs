@@ -85,6 +85,11 @@ async fn families_are_made_listed_altered_and_raised() {
     let error = admin.raise_family("orders", far, false).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::RaiseAboveLimit, "{error}");
     assert_eq!(admin.raise_family("orders", far, true).await.unwrap(), far);
+    // One from the end of the layout on would end the family.
+    for end in [spec.end_tick(), u64::MAX] {
+        let error = admin.raise_family("orders", end, true).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
     let listed = admin.ids_status().await.unwrap();
     let [status] = &listed.families[..] else {
         panic!("{listed:?}")

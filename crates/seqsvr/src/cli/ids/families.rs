@@ -120,12 +120,15 @@ pub(crate) struct AlterFamilyArgs {
 }
 
 #[derive(Args)]
+#[command(group = clap::ArgGroup::new("floor").args(["id", "time"]).required(true))]
 pub(crate) struct RaiseFamilyArgs {
     /// Name of the family.
     pub(crate) name: String,
     /// Greatest id that exists: later grants begin above its tick.
-    #[arg(required_unless_present = "time", conflicts_with = "time")]
-    pub(crate) id: Option<u64>,
+    ///
+    /// In any form that `seqsvr decode` reads; --time may stand in its place.
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) id: Option<String>,
     /// Time before which no later grant begins.
     ///
     /// A date, a time of RFC 3339, or Unix milliseconds.

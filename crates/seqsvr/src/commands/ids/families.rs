@@ -3,7 +3,10 @@
 use anyhow::bail;
 use seqsvr_client::{Family, FamilyLimits, FamilySpec, TickStart, WorkerId, family_of};
 use seqsvr_core::layout::format_utc_ms;
+use seqsvr_ids::InputError;
 use seqsvr_ids::presets::{IdScheme, find_preset};
+use seqsvr_ids::recognition::narrow_id;
+use seqsvr_ids::text::read_any_form;
 use seqsvr_proto::v1::{FamilyStatus, WorkerStatus};
 use serde_json::{Value, json};
 
@@ -104,28 +107,43 @@ pub(crate) async fn raise(args: cli::RaiseFamilyArgs) -> anyhow::Result<()> {
     // The answer has the family, and here no worker.
     let listed = admin.list_workers(name, WorkerId(u32::MAX)).await?;
     let spec = family_of(listed.families.first())?.spec;
-    let end_tick = spec.end_tick();
     let FamilySpec { layout, scale, .. } = spec;
-    let tick = match (args.id, args.time) {
-        (Some(id), _) => {
-            let reading = IdScheme::new(layout, scale).read(id);
-            let reading = reading.map_err(|e| BadInput(format!("family {name:?}: {e}")))?;
-            reading.parts.tick + 1
+    let tick = match (&args.id, args.time) {
+        (Some(text), _) => {
+            let tick = tick_of(&IdScheme::new(layout, scale), text);
+            tick.map_err(|e| BadInput(format!("family {name:?}: {e}")))? + 1
         }
         (None, time) => scale.first_tick_from(time.unwrap_or(0)),
     };
-    // Nothing lowers a floor: the family would have ended.
-    if tick >= end_tick {
-        let end = format_utc_ms(scale.unix_ms_of(end_tick));
-        bail!(BadInput(format!(
-            "family {name:?} ends on {end}: a floor from then on ends it permanently; give an earlier one"
-        )));
-    }
     let floor = admin.raise_family(name, tick, args.force).await?;
     let from = format_utc_ms(scale.unix_ms_of(floor));
     Ok(stdout::print_line(format_args!(
         "{name}: no later grant begins before {from}"
     ))?)
+}
+
+/// Returns the tick of an id of any form that is an id of the scheme in one form only.
+fn tick_of(scheme: &IdScheme, text: &str) -> Result<u64, InputError> {
+    let mut read = Vec::new();
+    let mut failure = None;
+    for (form, number) in read_any_form(text)? {
+        match narrow_id(number).and_then(|id| scheme.read(id)) {
+            Ok(reading) => read.push((form, reading.parts.tick)),
+            Err(error) => failure = Some(error),
+        }
+    }
+    match (&read[..], failure) {
+        ([(_, tick)], _) => Ok(*tick),
+        ([], Some(failure)) => Err(failure),
+        _ => {
+            let forms: Vec<_> = read.iter().map(|(form, _)| form.name()).collect();
+            Err(InputError(format!(
+                "{text} is an id in each of {}: name the form, as in {}:{text}",
+                forms.join(", "),
+                forms.first().unwrap_or(&"dec")
+            )))
+        }
+    }
 }
 
 pub(crate) async fn print_workers(args: cli::WorkersArgs) -> anyhow::Result<()> {

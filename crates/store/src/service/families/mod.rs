@@ -5,6 +5,7 @@ mod workers;
 use seqsvr_core::command::Command;
 use seqsvr_core::family::{Family, FamilyChange, IdsCommand, no_family_text};
 use seqsvr_core::ids::{FamilyId, WorkerId, WorkerKey};
+use seqsvr_core::layout::format_utc_ms;
 use seqsvr_core::state::{FamilyRow, State, WorkerRow};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::change_ids_request::Change;
@@ -54,11 +55,10 @@ pub(super) async fn change_ids(
             id: family_id(context, &family)?,
             change: FamilyChange::try_from(&alter)?,
         },
-        Change::Raise(floor) => IdsCommand::RaiseFamily {
-            id: family_id(context, &family)?,
-            floor,
-            force: request.force,
-        },
+        Change::Raise(floor) => {
+            let raise = |state: &State| raise_command(state, &family, floor, request.force);
+            context.node.with_state(raise)?
+        }
         Change::Revoke(worker) => {
             let revoke = |state: &State| revocation(state, &family, WorkerId(worker));
             let (command, until_ms) = context.node.with_state(revoke)?;
@@ -124,6 +124,26 @@ fn worker_status((worker, row): (WorkerId, &WorkerRow)) -> v1::WorkerStatus {
         until: row.until(),
         taken_ms: row.taken_ms,
     }
+}
+
+/// Returns the command that raises the floor of a family. Nothing lowers a floor, so one at the end
+/// would end the family.
+fn raise_command(
+    state: &State,
+    name: &str,
+    floor: u64,
+    force: bool,
+) -> Result<IdsCommand, RpcError> {
+    let Family { id, spec, .. } = &find_family(state, name)?.family;
+    if floor >= spec.end_tick() {
+        let end = format_utc_ms(spec.layout.end_ms(spec.scale));
+        let text = format!(
+            "family {name:?} ends on {end}: a floor from then on ends it permanently; give an earlier one"
+        );
+        return Err(rpc_errors::invalid_request(text));
+    }
+    let id = *id;
+    Ok(IdsCommand::RaiseFamily { id, floor, force })
 }
 
 /// Returns the command that revokes a worker, and the time until which its holder may make ids.
