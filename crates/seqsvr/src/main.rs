@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod config_file;
 mod output;
+mod part_file;
 mod secret_file;
 mod server;
 

@@ -10,13 +10,12 @@
 
 mod verified_stdout;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use seqsvr_store::backup::{self, StateBackup};
-use tempfile::{NamedTempFile, PersistError};
 use verified_stdout::VerifiedStdout;
 
 use super::family_line;
@@ -25,9 +24,12 @@ use crate::cli;
 use crate::commands::cli_client::CliClient;
 use crate::output::exit_code::BadInput;
 use crate::output::{log, stdout};
+use crate::part_file::{create_part_file, dir_of, publish_new, reject_existing};
 
 /// Name of a file that stands for stdout.
 const STDOUT_NAME: &str = "-";
+/// What the file is, for errors.
+const WHAT: &str = "a backup";
 /// Bytes that are gathered before they are written.
 const WRITE_BUFFER_BYTES: usize = 64 << 10;
 
@@ -40,21 +42,15 @@ pub(crate) async fn run(args: cli::BackupArgs) -> anyhow::Result<()> {
 
 async fn write_new_file(args: &cli::BackupArgs) -> anyhow::Result<()> {
     let file = &args.file;
-    reject_existing(file)?;
-    let dir = file.parent().filter(|p| !p.as_os_str().is_empty());
-    let dir = dir.unwrap_or(Path::new("."));
-    // It is deleted when it is dropped.
-    let part = create_part_file(file, dir)?;
+    reject_existing(file, WHAT)?;
+    let part = create_part_file(file)?;
     let mut out = BufWriter::with_capacity(WRITE_BUFFER_BYTES, part.as_file());
     let write_error = || format!("cannot write {}", part.path().display());
-    produce(args, dir, &mut out, &write_error).await?;
+    produce(args, dir_of(file), &mut out, &write_error).await?;
     let written = out.into_inner().map_err(io::Error::from);
     written.and_then(File::sync_all).with_context(write_error)?;
     let backup = backup::read_backup_file(part.path())?;
-    publish(part, file)?;
-    File::open(dir)
-        .and_then(|d| d.sync_all())
-        .with_context(|| format!("cannot sync directory {}", dir.display()))?;
+    publish_new(part, file, WHAT)?;
     stdout::print_line(format_args!("file      {}", file.display()))?;
     for line in describe(&backup) {
         stdout::print_line(line)?;
@@ -164,52 +160,4 @@ fn describe(backup: &StateBackup) -> Vec<String> {
         lines.push(format!("margins   {UNKNOWN_RATE_ADVICE}"));
     }
     lines
-}
-
-/// Rejects a file that exists, and a link even if its target does not exist.
-fn reject_existing(file: &Path) -> anyhow::Result<()> {
-    match fs::symlink_metadata(file) {
-        Ok(_) => Err(existing_error(file).into()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(e) => Err(e).with_context(|| format!("cannot use {}", file.display())),
-    }
-}
-
-fn existing_error(file: &Path) -> BadInput {
-    BadInput(format!(
-        "{} exists: a backup is never overwritten, choose another name",
-        file.display()
-    ))
-}
-
-/// Creates a new file with a random name next to the final one, in `dir`.
-fn create_part_file(file: &Path, dir: &Path) -> anyhow::Result<NamedTempFile> {
-    if !dir.is_dir() {
-        return Err(BadInput(format!(
-            "cannot create a file in {}: it is no directory; name a file in one that exists",
-            dir.display()
-        ))
-        .into());
-    }
-    let mut prefix = file.file_name().unwrap_or_default().to_owned();
-    prefix.push(".");
-    let part = tempfile::Builder::new()
-        .prefix(&prefix)
-        .suffix(".part")
-        .rand_bytes(12)
-        .tempfile_in(dir);
-    part.with_context(|| format!("cannot create a file in {}", dir.display()))
-}
-
-/// Gives the file its final name, unless a file of this name exists now.
-fn publish(part: NamedTempFile, file: &Path) -> anyhow::Result<()> {
-    match part.persist_noclobber(file) {
-        Ok(_) => Ok(()),
-        Err(PersistError { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(existing_error(file).into())
-        }
-        Err(PersistError { error, .. }) => {
-            Err(error).with_context(|| format!("cannot rename to {}", file.display()))
-        }
-    }
 }
