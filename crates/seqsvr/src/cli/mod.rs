@@ -2,13 +2,13 @@
 
 mod backup;
 mod bench;
-mod cert;
 mod common;
 mod config;
 mod http;
 mod ids;
 mod member;
 mod namespace;
+mod security;
 mod sequence;
 mod servers;
 mod slot;
@@ -23,8 +23,6 @@ use backup::{BACKUP_HELP, RESTORE_HELP};
 pub(crate) use backup::{BackupArgs, RestoreArgs};
 use bench::BENCH_HELP;
 pub(crate) use bench::BenchArgs;
-use cert::CERT_HELP;
-pub(crate) use cert::{CertCommand, InitCertArgs, ShowCertArgs, UserCertArgs};
 use common::GLOBAL_HEADING;
 pub(crate) use common::{ClientArgs, ListArgs, read_transport};
 pub(crate) use config::{CheckConfigArgs, ConfigCommand};
@@ -35,6 +33,8 @@ pub(crate) use ids::{
 };
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
+use security::CERT_HELP;
+pub(crate) use security::{CertCommand, InitCertArgs, ShowCertArgs, UserCertArgs};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
 pub(crate) use servers::{AllocArgs, DevArgs, EndpointArgs, InitArgs, LEASE_MS_DEFAULT, StoreArgs};
 pub(crate) use slot::{DrainArgs, MoveSlotArgs, SlotCommand};

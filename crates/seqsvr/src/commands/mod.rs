@@ -1,7 +1,6 @@
 //! The commands, with one file for each command or group of commands.
 
 mod bench;
-mod cert;
 mod check;
 mod cli_client;
 mod completion;
@@ -10,6 +9,7 @@ mod ids;
 mod member;
 mod namespace;
 mod recovery;
+mod security;
 mod sequence;
 mod servers;
 mod slot;
@@ -50,7 +50,7 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Hide(args) => ids::opaque::run(&args, OpaqueNumbers::hide),
         CliCommand::Show(args) => ids::opaque::run(&args, OpaqueNumbers::show),
         CliCommand::Decode(args) => ids::decode::run(&args).await,
-        CliCommand::Cert(command) => cert::run(command),
+        CliCommand::Cert(command) => security::cert::run(command),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Config(ConfigCommand::Check(args)) => config::check_config(args, cli.config),
     }

@@ -13,7 +13,7 @@ use seqsvr_net::Transport;
 use seqsvr_net::tls::Role;
 
 use crate::cli;
-use crate::commands::cert::{NewHolder, create_missing_pairs, holder_dir};
+use crate::commands::security::cert::{NewHolder, create_missing_pairs, holder_dir};
 use crate::output::exit_code::BadInput;
 use crate::server::private_dir;
 use crate::server::tls::ServerTls;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use seqsvr_net::tls::validate_domain;
 
-use super::value_parsers::parse_certified_host;
+use crate::cli::value_parsers::parse_certified_host;
 
-pub(super) const CERT_HELP: &str = "\
+pub(in crate::cli) const CERT_HELP: &str = "\
 A directory has the CA of one domain; the commands keep no other record. They call no server.
 
 Example:

@@ -167,7 +167,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
-    use crate::commands::cert::authority::create_authority;
+    use crate::commands::security::cert::authority::create_authority;
 
     const DAY: Duration = Duration::from_secs(86_400);
 

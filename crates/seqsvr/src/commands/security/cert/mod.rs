@@ -27,14 +27,14 @@ const KEY_FILE: &str = "key.pem";
 const HOSTS_MAX: usize = 64;
 
 /// Holder of a new certificate.
-pub(super) struct NewHolder {
-    pub(super) role: Role,
-    pub(super) name: String,
+pub(in crate::commands) struct NewHolder {
+    pub(in crate::commands) role: Role,
+    pub(in crate::commands) name: String,
     /// Where others reach it, if it is a server.
-    pub(super) hosts: Vec<String>,
+    pub(in crate::commands) hosts: Vec<String>,
 }
 
-pub(super) fn run(command: CertCommand) -> anyhow::Result<()> {
+pub(in crate::commands) fn run(command: CertCommand) -> anyhow::Result<()> {
     let now = calendar_time();
     match command {
         CertCommand::Init(args) => create_ca(&args, now),
@@ -55,7 +55,7 @@ fn calendar_time() -> SystemTime {
 }
 
 /// Returns the directory of a holder in that of the CA.
-pub(super) fn holder_dir(dir: &Path, role: Role, name: &str) -> PathBuf {
+pub(in crate::commands) fn holder_dir(dir: &Path, role: Role, name: &str) -> PathBuf {
     dir.join(format!("{role}-{name}"))
 }
 
@@ -64,7 +64,7 @@ pub(super) fn holder_dir(dir: &Path, role: Role, name: &str) -> PathBuf {
 ///
 /// # Errors
 /// The directory has no usable CA, or the system fails to write.
-pub(super) fn create_missing_pairs(
+pub(in crate::commands) fn create_missing_pairs(
     dir: &Path,
     domain: &str,
     holders: &[NewHolder],

@@ -277,7 +277,7 @@ mod tests {
     use seqsvr_net::tls::Role;
 
     use super::*;
-    use crate::commands::cert::new_dir::write_new_dir;
+    use crate::commands::security::cert::new_dir::write_new_dir;
 
     /// Writes a CA as `cert init` does.
     fn write_authority(pair: &IssuedPair) -> tempfile::TempDir {

@@ -1,0 +1,3 @@
+//! Commands about who may call.
+
+pub(super) mod cert;
