@@ -77,6 +77,16 @@ pub(crate) fn publish_new(part: NamedTempFile, file: &Path, what: &str) -> anyho
     }
 }
 
+/// Gives a synced file its final name, in place of one that may exist.
+///
+/// # Errors
+/// The system fails to rename or to sync.
+pub(crate) fn publish_over(part: NamedTempFile, file: &Path) -> anyhow::Result<()> {
+    let renamed = part.persist(file);
+    renamed.with_context(|| format!("cannot rename to {}", file.display()))?;
+    sync_dir_of(file)
+}
+
 fn sync_dir_of(file: &Path) -> anyhow::Result<()> {
     let dir = dir_of(file);
     File::open(dir)

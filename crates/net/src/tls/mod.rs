@@ -21,5 +21,6 @@ pub use crate::peer::identity::{
     validate_domain,
 };
 pub use bad_tls_dir::BadTlsDir;
+pub use private_files::check_secret_file;
 pub use tls_dir::TlsDir;
 pub use tls_transport::TlsTransport;

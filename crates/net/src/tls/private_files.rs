@@ -61,6 +61,14 @@ fn unreadable(path: &Path, cause: &io::Error) -> BadTlsDir {
     ))
 }
 
+/// Checks who may change and read a file with secrets, or that decides what callers may do.
+///
+/// # Errors
+/// Others than root, the user of this process, or a group of root's choice may read or change it.
+pub fn check_secret_file(path: &Path, meta: &Metadata) -> Result<(), BadTlsDir> {
+    check_access(path, meta, Secrecy::Secret)
+}
+
 fn check_access(path: &Path, meta: &Metadata, secrecy: Secrecy) -> Result<(), BadTlsDir> {
     let (owner, mode) = (meta.uid(), meta.permissions().mode() & 0o7777);
     let user = rustix::process::geteuid().as_raw();

@@ -33,8 +33,11 @@ pub(crate) use ids::{
 };
 pub(crate) use member::MemberCommand;
 pub(crate) use namespace::{CreateNamespaceArgs, NamespaceCommand};
-use security::CERT_HELP;
-pub(crate) use security::{CertCommand, InitCertArgs, ShowCertArgs, UserCertArgs};
+use security::{AUTH_HELP, CERT_HELP};
+pub(crate) use security::{
+    AddAuthArgs, AnyRight, AuthCommand, CanAuthArgs, CertCommand, CheckAuthArgs, InitCertArgs,
+    ListAuthArgs, RemoveAuthArgs, ShowCertArgs, UserCertArgs,
+};
 pub(crate) use sequence::{CurrentArgs, NextArgs, RaiseToArgs, RouteArgs};
 pub(crate) use servers::{AllocArgs, DevArgs, EndpointArgs, InitArgs, LEASE_MS_DEFAULT, StoreArgs};
 pub(crate) use slot::{DrainArgs, MoveSlotArgs, SlotCommand};
@@ -147,6 +150,9 @@ pub(crate) enum CliCommand {
     /// Make and show certificates. No server is needed.
     #[command(subcommand, after_help = CERT_HELP)]
     Cert(CertCommand),
+    /// Manage callers with tokens and their rights. No server is needed.
+    #[command(subcommand, after_help = AUTH_HELP)]
+    Auth(AuthCommand),
     /// Check a configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -51,6 +51,7 @@ pub(crate) async fn run(cli: CommandLine) -> anyhow::Result<()> {
         CliCommand::Show(args) => ids::opaque::run(&args, OpaqueNumbers::show),
         CliCommand::Decode(args) => ids::decode::run(&args).await,
         CliCommand::Cert(command) => security::cert::run(command),
+        CliCommand::Auth(command) => security::auth::run(command),
         CliCommand::Completion(args) => completion::run(&args),
         CliCommand::Config(ConfigCommand::Check(args)) => config::check_config(args, cli.config),
     }

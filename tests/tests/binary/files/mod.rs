@@ -2,6 +2,7 @@
 //!
 //! Runs the binary with the umask 0, on directories of all kinds, and as another user.
 
+mod principals;
 mod restore;
 mod secrets;
 mod wiped_stores;

@@ -1,3 +1,4 @@
-//! Commands about who may call.
+//! Commands about who may call: certificates, and callers with tokens.
 
+pub(super) mod auth;
 pub(super) mod cert;
