@@ -54,6 +54,12 @@ pub fn upgrade_binary() -> &'static Path {
     }
 }
 
+/// Returns the release build of the holder that the scenario `ids_under_faults` starts.
+pub fn id_holder_binary() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build_executable("id-holder", &["-p", "seqsvr-tests", "--release"]))
+}
+
 fn build_server(profile: &[&str]) -> PathBuf {
     build_executable("seqsvr", &[&["-p", "seqsvr"], profile].concat())
 }

@@ -37,6 +37,7 @@ pub fn run_scenarios(options: &AcceptanceOptions) -> Result<bool, String> {
     // Built before the first scenario, so that its time does not include the build.
     process::release_binary();
     process::upgrade_binary();
+    process::id_holder_binary();
     let runs = run_all(&selected, options.rounds);
     print!("{}", table::format_table(&runs));
     Ok(runs.iter().all(|run| run.verdict.is_ok()))

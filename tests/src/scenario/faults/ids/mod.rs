@@ -13,7 +13,7 @@ use seqsvr_client::{Admin, FamilyChange, FamilySpec};
 use seqsvr_core::layout::TickScale;
 use seqsvr_test_support::build_variant;
 use seqsvr_test_support::in_process::create_family;
-use seqsvr_test_support::process::{Signal, build_executable};
+use seqsvr_test_support::process::{Signal, id_holder_binary};
 use seqsvr_test_support::process_cluster::ProcessCluster;
 use seqsvr_test_support::wait::wait_until;
 use tokio::time::{sleep, sleep_until};
@@ -98,7 +98,7 @@ pub async fn ids_under_faults() -> ScenarioOutcome {
         false => TEST_SCALE,
     };
     let holder = match scale.is_acceptance {
-        true => build_executable("id-holder", &["-p", "seqsvr-tests", "--release"]),
+        true => id_holder_binary().to_owned(),
         // `cargo test` has built it, beside the directory of the tests.
         false => {
             let test = std::env::current_exe().expect("the path of the test");
