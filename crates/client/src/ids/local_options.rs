@@ -31,9 +31,9 @@ impl Default for LocalOptions {
 
 impl LocalOptions {
     /// Sets how many workers are always held, and how many at most: further ones are acquired while
-    /// callers are short of ids, and released after 10 minutes without use. Ids of several workers
-    /// rise only from one tick to the next. Default: 1, whose ids rise, unless an operator sets
-    /// store time back and the family has lanes.
+    /// callers are short of ids, and released at a renewal after 10 minutes without use. Of ids of
+    /// several workers a later one may be smaller, by the window and `ahead` at most. Default: 1,
+    /// whose ids rise, unless an operator sets store time back and the family has lanes.
     #[must_use]
     pub fn with_workers(mut self, workers: RangeInclusive<usize>) -> LocalOptions {
         self.holder.workers = workers;
