@@ -33,7 +33,7 @@ const EXPECTED_BRANCHES: &[(&str, u64)] = &[
     ("state: an Open was repeated", 1_000),
     ("state: an expiry of another term had no effect", 10_000),
     ("store: a command of another AllocSvr was rejected", 100),
-    ("store: clocks ahead were not followed", 1_000),
+    ("store: clocks ahead were not followed", 10_000),
     ("store: time was slowed", 100),
 ];
 
