@@ -72,7 +72,7 @@ impl Admin {
     }
 
     /// Sets store time, also back. Without `force` it is rejected if workers without another
-    /// lane have grants after that time.
+    /// lane have grants after that time, or if it is more than 30 days before the clocks.
     pub async fn set_clock(&self, unix_ms: u64, force: bool) -> Result<IdsStatus, Error> {
         let set = Change::SetTimeMs(unix_ms);
         self.change_ids("", set, force).await

@@ -1,9 +1,10 @@
 //! Store time as operators see and set it.
 //!
-//! Invariant: store time is set back only where no holder is stopped by it, and ahead only by
-//! force. Schedule: the clocks of all stores were an hour ahead, and grants were given. They are
+//! Invariant: store time is set back only where that stops no holder and no grant, and ahead only
+//! by force. Schedule: the clocks of all stores were an hour ahead, and grants were given. They are
 //! put right, and an operator sets store time back: holders without another lane make no id for an
-//! hour. Or an operator mistypes the year, and store time is a year ahead.
+//! hour. Or an operator mistypes the year: store time is a year ahead, or so far behind the clocks
+//! that they are not followed, and no worker is granted.
 
 use seqsvr_core::ids::WorkerId;
 use seqsvr_core::layout::format_utc_ms;
@@ -12,7 +13,7 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{self, Reason};
 
 use crate::context::StoreContext;
-use crate::store_time::{LeaderView, NS_PER_MS};
+use crate::store_time::{LeaderView, NS_PER_MS, OFF_TIME_MAX_NS};
 
 /// Returns store time now, and the clocks. Store time in the state is as old as the last command
 /// that needed it.
@@ -44,12 +45,20 @@ pub(super) fn check_set_time(
     now_ms: u64,
 ) -> Result<(), RpcError> {
     let rejected = |text| Err(RpcError::new(Reason::Rejected, text));
-    let present_ms = clock_status(context, view).store_time_ms;
+    let present = clock_status(context, view);
+    let (present_ms, agreed_ms) = (present.store_time_ms, present.agreed_ms);
     if now_ms > present_ms {
         return rejected(format!(
             "{} is after store time, {}: set an earlier time, run `seqsvr id clock accept` if the clocks of the stores are right, or pass --force",
             format_utc_ms(now_ms),
             format_utc_ms(present_ms)
+        ));
+    }
+    if now_ms.saturating_add(OFF_TIME_MAX_NS / NS_PER_MS) < agreed_ms {
+        return rejected(format!(
+            "{} is more than 30 days before the clocks of the stores, {}, which would stop all grants until `seqsvr id clock accept`: set a later time, or pass --force",
+            format_utc_ms(now_ms),
+            format_utc_ms(agreed_ms)
         ));
     }
     let stopped = context

@@ -22,7 +22,7 @@ use crate::clock::{WallClock, WallReading};
 use crate::store_time::clock_agreement::ClockAgreement;
 use crate::store_time::time_line::TimeLine;
 
-pub(crate) use time_line::SuspectClocks;
+pub(crate) use time_line::{OFF_TIME_MAX_NS, SuspectClocks};
 
 pub(crate) const NS_PER_MS: u64 = 1_000_000;
 /// Maximum wait of a new leader for the clocks of the others; after it, its own decides.

@@ -172,7 +172,11 @@ fn check_clock(dev: &DevServer) {
     dev.expect_rejection("id clock --json accept", 2, &["--json"]);
 
     // No worker was granted, so no family is stopped. The clock is too far ahead to be followed.
-    let back = dev.run_client(&["id", "clock", "back", "--to", "2026-06-01"]);
+    let far_back = "id clock back --to 2026-06-01";
+    let words = ["more than 30 days before the clocks", "accept", "--force"];
+    dev.expect_rejection(far_back, 1, &words);
+    let back = format!("{far_back} --force");
+    let back = dev.run_client(&back.split(' ').collect::<Vec<_>>());
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     assert!(back.status.success(), "{back:?}");
     let (out, warning) = (text(back.stdout), text(back.stderr));
