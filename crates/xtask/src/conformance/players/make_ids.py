@@ -12,7 +12,8 @@ import sys
 import time
 
 from sequence import connect, methods
-from snowflake_holder import Holder, make_id, parse_layout
+from snowflake_holder import Holder
+from snowflake_layout import make_id, parse_layout
 
 TIMEOUT = 20
 BATCH = 50
