@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use pki::TestCa;
 use rcgen::date_time_ymd;
-use seqsvr_net::tls::{Role, TlsDir, TlsTransport};
+use seqsvr_net::tls::{CaTransport, Role, TlsDir, TlsTransport};
 use seqsvr_net::{ByteStream, Caller, ConnectionPeer, Listener, TcpTransport, Transport, for_role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -151,6 +151,11 @@ async fn failed_connections_are_described_at_both_ends() {
     let valid = (2020, 2090);
     let server = tls(&write(&ca, SERVER, &[HOST], valid));
     let client = tls(&write(&ca, CLIENT, &[], valid));
+    let of_ca_only = |ca: &TestCa, dir: &str| {
+        let dir = ca.write(&pki.path().join(dir), CLIENT, &[]);
+        CaTransport::from_file(&dir.join("ca.pem")).unwrap()
+    };
+    let uncertified = of_ca_only(&ca, "uncertified");
     let of_other_ca = tls(&write(&other, CLIENT, &[], valid));
     let of_third_ca = tls(&write(&third, CLIENT, &[], valid));
     let for_other_host = tls(&write(&ca, SERVER, &["store1.internal", "10.0.0.1"], valid));
@@ -213,6 +218,36 @@ async fn failed_connections_are_described_at_both_ends() {
             &client,
             &elsewhere,
             Some("is of another domain than \"test\""),
+            None,
+        ),
+        (
+            &uncertified,
+            &server,
+            Some("refused this certificate: there is none"),
+            Some("has no certificate; give it one of this CA"),
+        ),
+        (
+            &of_ca_only(&third, "stranger"),
+            &server,
+            Some("is of no CA in `ca.pem`"),
+            None,
+        ),
+        (
+            &uncertified,
+            &for_other_host,
+            Some("is for store1.internal, 10.0.0.1, not for 127.0.0.1"),
+            None,
+        ),
+        (
+            &uncertified,
+            &is_admin,
+            Some("is seqsvr://test/admin/x, no server"),
+            None,
+        ),
+        (
+            &for_role(&uncertified, Role::Alloc),
+            &server,
+            Some("is seqsvr://test/store/s1, no alloc"),
             None,
         ),
         (

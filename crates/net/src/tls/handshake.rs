@@ -23,8 +23,9 @@ const TLS_ONLY: &str = "this server speaks TLS only; call it with a certificate 
 pub(super) struct ExpectedServer {
     /// Name or IP address that its certificate must have.
     pub(super) host: ServerName<'static>,
-    /// Domain of its identity.
-    pub(super) domain: Arc<str>,
+    /// Domain of its identity; None: of any, since a caller that trusts a CA and has no certificate
+    /// has no domain.
+    pub(super) domain: Option<Arc<str>>,
     /// Role of its identity; None: that of any server.
     pub(super) role: Option<Role>,
     /// The server as a word of errors.
@@ -50,7 +51,7 @@ impl ExpectedServer {
     fn check(&self, chain: Option<&[CertificateDer<'_>]>) -> io::Result<()> {
         let denied = |text| Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         let words = &self.words;
-        let certificate = match read_certificate(chain, &self.domain) {
+        let certificate = match read_certificate(chain, self.domain.as_deref()) {
             Ok(certificate) => certificate,
             Err(reason) => return denied(format!("the certificate of {words}: {reason}")),
         };
@@ -95,7 +96,7 @@ impl HandshakeAcceptor {
         match accepting.into_fallible().await {
             Ok(stream) => {
                 let chain = stream.get_ref().1.peer_certificates();
-                peer.identify(read_certificate(chain, &self.domain));
+                peer.identify(read_certificate(chain, Some(&self.domain)));
                 Ok(stream.into())
             }
             Err((error, io)) => {
@@ -113,18 +114,18 @@ impl HandshakeAcceptor {
     }
 }
 
-/// Returns the verified certificate of the other end, with its owner.
+/// Returns the verified certificate of the other end, with its owner, who must be of `domain`.
 fn read_certificate(
     chain: Option<&[CertificateDer<'_>]>,
-    domain: &str,
+    domain: Option<&str>,
 ) -> Result<PeerCertificate, BadIdentity> {
     let none = || BadIdentity("there is no certificate".to_owned());
     let first = chain.and_then(<[_]>::first).ok_or_else(none)?;
     let certificate = Certificate::parse(first).map_err(|e| BadIdentity(e.to_string()))?;
     let identity = certificate.identity()?;
-    match identity.domain() == domain {
-        true => Ok(PeerCertificate::new(identity, first.to_vec())),
-        false => Err(BadIdentity(format!(
+    match domain.filter(|domain| identity.domain() != *domain) {
+        None => Ok(PeerCertificate::new(identity, first.to_vec())),
+        Some(domain) => Err(BadIdentity(format!(
             "{identity} is of another domain than {domain:?}"
         ))),
     }

@@ -13,9 +13,12 @@ use super::bad_tls_dir::BadTlsDir;
 /// Maximum bytes of a file; a longer one is rejected.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Which directory to name instead of one that cannot be read.
+const DIR_REMEDY: &str = "name a directory that `seqsvr cert` made, with ca.pem, cert.pem and key.pem, and readable by this user";
+
 /// Who may read a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Secrecy {
+pub(crate) enum Secrecy {
     /// Every user.
     Public,
     /// The owner; or root's group, if root owns it.
@@ -24,7 +27,7 @@ pub(super) enum Secrecy {
 
 /// Checks who may change a directory.
 pub(super) fn check_dir(dir: &Path) -> Result<(), BadTlsDir> {
-    let meta = std::fs::metadata(dir).map_err(|e| unreadable(dir, &e))?;
+    let meta = std::fs::metadata(dir).map_err(|e| unreadable(dir, &e, DIR_REMEDY))?;
     match meta.is_dir() {
         true => check_access(dir, &meta, Secrecy::Public),
         false => Err(BadTlsDir(format!(
@@ -34,31 +37,39 @@ pub(super) fn check_dir(dir: &Path) -> Result<(), BadTlsDir> {
     }
 }
 
-/// Reads a file, after a check of who may change and read it.
+/// Reads a file of a directory, after a check of who may change and read it.
 pub(super) fn read_file(path: &Path, secrecy: Secrecy) -> Result<Vec<u8>, BadTlsDir> {
+    read_named_file(path, secrecy, DIR_REMEDY)
+}
+
+/// Reads a file, after a check of who may change and read it. `remedy` says which one to name if it
+/// cannot be read.
+pub(crate) fn read_named_file(
+    path: &Path,
+    secrecy: Secrecy,
+    remedy: &str,
+) -> Result<Vec<u8>, BadTlsDir> {
+    let unreadable = |cause: &io::Error| unreadable(path, cause, remedy);
     // What is checked and what is read is the same file, also if its name changes.
-    let file = File::open(path).map_err(|e| unreadable(path, &e))?;
-    let meta = file.metadata().map_err(|e| unreadable(path, &e))?;
+    let file = File::open(path).map_err(|e| unreadable(&e))?;
+    let meta = file.metadata().map_err(|e| unreadable(&e))?;
     check_access(path, &meta, secrecy)?;
     let mut bytes = Vec::new();
     let mut bounded = file.take(FILE_BYTES_MAX + 1);
     bounded
         .read_to_end(&mut bytes)
-        .map_err(|e| unreadable(path, &e))?;
+        .map_err(|e| unreadable(&e))?;
     match bytes.len() as u64 > FILE_BYTES_MAX {
         true => Err(BadTlsDir(format!(
-            "{}: more than {FILE_BYTES_MAX} bytes, so it is no such file; make it with `seqsvr cert`",
+            "{}: more than {FILE_BYTES_MAX} bytes, so it is no such file; {remedy}",
             path.display()
         ))),
         false => Ok(bytes),
     }
 }
 
-fn unreadable(path: &Path, cause: &io::Error) -> BadTlsDir {
-    BadTlsDir(format!(
-        "{}: {cause}; name a directory that `seqsvr cert` made, with ca.pem, cert.pem and key.pem, and readable by this user",
-        path.display()
-    ))
+fn unreadable(path: &Path, cause: &io::Error, remedy: &str) -> BadTlsDir {
+    BadTlsDir(format!("{}: {cause}; {remedy}", path.display()))
 }
 
 /// Checks who may change and read a file with secrets, or that decides what callers may do.

@@ -25,6 +25,9 @@ use super::private_files::{Secrecy, check_dir, read_file};
 use super::provider::{VERSIONS, provider};
 use crate::peer::{Certificate, PeerIdentity, Role};
 
+/// What is wrong with a file without the PEM that belongs there.
+const NO_PEM: &str = "it has no PEM of this kind; make the files with `seqsvr cert`";
+
 /// The certificate of this process, its key, and the CAs that it trusts.
 #[derive(Debug)]
 pub struct TlsDir {
@@ -48,18 +51,9 @@ impl TlsDir {
         check_dir(dir)?;
         let path = |name: &str| dir.join(name);
         let bad = |name: &str, why: String| BadTlsDir(format!("{}: {why}", path(name).display()));
-        let no_pem = |name: &str| {
-            let why = "it has no PEM of this kind; make the files with `seqsvr cert`";
-            bad(name, why.to_owned())
-        };
         let read_chain = |name: &str| {
             let bytes = read_file(&path(name), Secrecy::Public)?;
-            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-            let chain = chain.map_err(|e| bad(name, format!("no PEM: {e}")))?;
-            match chain.is_empty() {
-                true => Err(no_pem(name)),
-                false => Ok(chain),
-            }
+            parse_chain(&bytes).map_err(|why| bad(name, why))
         };
         let chain = read_chain("cert.pem")?;
         let certificate =
@@ -67,22 +61,10 @@ impl TlsDir {
         let identity = certificate
             .identity()
             .map_err(|e| bad("cert.pem", e.to_string()))?;
-        let mut roots = RootCertStore::empty();
-        let authorities = read_chain("ca.pem")?;
-        let count = authorities.len();
-        for (index, authority) in authorities.into_iter().enumerate() {
-            let which = format!("certificate {} of {count}", index + 1);
-            check_authority(&authority)
-                .and_then(|()| {
-                    roots
-                        .add(authority)
-                        .map_err(|e| format!("cannot be used: {e}"))
-                })
-                .map_err(|why| bad("ca.pem", format!("{which} {why}")))?;
-        }
-        let roots = Arc::new(roots);
+        let roots = Arc::new(to_roots(read_chain("ca.pem")?).map_err(|why| bad("ca.pem", why))?);
         let key = read_file(&path("key.pem"), Secrecy::Secret)?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| no_pem("key.pem"))?;
+        let key = PrivateKeyDer::from_pem_slice(&key);
+        let key = key.map_err(|_| bad("key.pem", NO_PEM.to_owned()))?;
         // The key is compared with the certificate here.
         let own = CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider());
         own.map_err(|e| {
@@ -190,6 +172,32 @@ impl TlsDir {
     pub(super) fn client_config(&self) -> Arc<ClientConfig> {
         self.client.clone()
     }
+}
+
+/// Returns the certificates of a text in PEM, of which there is at least one.
+pub(super) fn parse_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain = chain.map_err(|e| format!("no PEM: {e}"))?;
+    match chain.is_empty() {
+        true => Err(NO_PEM.to_owned()),
+        false => Ok(chain),
+    }
+}
+
+/// Returns what a process trusts if it trusts these certificates.
+///
+/// # Errors
+/// One is not that of a CA, or not valid now.
+pub(super) fn to_roots(authorities: Vec<CertificateDer<'static>>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let count = authorities.len();
+    for (index, authority) in authorities.into_iter().enumerate() {
+        let which = format!("certificate {} of {count}", index + 1);
+        check_authority(&authority).map_err(|why| format!("{which} {why}"))?;
+        let added = roots.add(authority);
+        added.map_err(|e| format!("{which} cannot be used: {e}"))?;
+    }
+    Ok(roots)
 }
 
 /// Checks that a certificate is one of a CA, and valid now: the verifiers check neither of those

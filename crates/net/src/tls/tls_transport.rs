@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use seqsvr_core::server_address::find_host;
 use tokio::runtime::Handle;
@@ -59,22 +60,8 @@ impl TlsTransport {
 
 impl Transport for TlsTransport {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
-        let connecting = self.inner.connect(address.clone());
-        let (dir, role) = (self.dir.clone(), self.role);
-        async move {
-            let host = find_host(&address);
-            let server = ExpectedServer {
-                host: ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
-                domain: dir.domain(),
-                role,
-                words: format!("the server at {address}"),
-            };
-            let io = connecting.await?;
-            let words = server.words.clone();
-            let stream = LazyTls::new(server.connect(io, dir.client_config()), words);
-            Ok(Box::new(stream) as Box<dyn ByteStream>)
-        }
-        .boxed()
+        let (config, domain) = (self.dir.client_config(), Some(self.dir.domain()));
+        connect_over(&*self.inner, address, config, domain, self.role)
     }
 
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
@@ -98,6 +85,10 @@ impl Transport for TlsTransport {
         .boxed()
     }
 
+    fn is_encrypted(&self) -> bool {
+        true
+    }
+
     fn narrow(&self, role: Role) -> Option<Arc<dyn Transport>> {
         Some(Arc::new(TlsTransport {
             inner: self.inner.clone(),
@@ -106,6 +97,32 @@ impl Transport for TlsTransport {
             runtime: self.runtime.clone(),
         }))
     }
+}
+
+/// Connects to `host:port` over `inner` under TLS. The stream fails if the server is another one
+/// than [`ExpectedServer`] describes.
+pub(super) fn connect_over(
+    inner: &dyn Transport,
+    address: String,
+    config: Arc<ClientConfig>,
+    domain: Option<Arc<str>>,
+    role: Option<Role>,
+) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
+    let connecting = inner.connect(address.clone());
+    async move {
+        let host = find_host(&address);
+        let server = ExpectedServer {
+            host: ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+            domain,
+            role,
+            words: format!("the server at {address}"),
+        };
+        let io = connecting.await?;
+        let words = server.words.clone();
+        let stream = LazyTls::new(server.connect(io, config), words);
+        Ok(Box::new(stream) as Box<dyn ByteStream>)
+    }
+    .boxed()
 }
 
 struct TlsListener {

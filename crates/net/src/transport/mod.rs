@@ -53,6 +53,11 @@ pub trait Transport: Send + Sync + 'static {
     /// Listens; port 0 takes a free one.
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
 
+    /// Returns whether its connections are encrypted, to servers that proved who they are.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
+
     /// Returns the network as [`for_role`] does; None: it knows no roles.
     fn narrow(&self, _role: Role) -> Option<Arc<dyn Transport>> {
         None
