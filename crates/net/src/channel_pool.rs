@@ -1,6 +1,11 @@
-//! Kept channels, one an address, connected at the first use and again after a loss.
+//! Kept channels, one an address, connected at the first use and again after a loss; and the token
+//! that the calls over them show.
 //!
 //! Invariant: at most [`CHANNELS_MAX`] are kept, however many addresses the routing tables bring.
+//!
+//! Invariant: a token leaves this machine only under TLS, for a server that proved who it is.
+//! Schedule that breaks it: a caller forgets its CA, and each machine between it and the server
+//! reads the token; or a routing table names the address of another machine.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,8 +15,13 @@ use std::time::Duration;
 use crate::peer::Role;
 use crate::transport::{TcpTransport, Transport, connect_lazy, for_role};
 use parking_lot::RwLock;
-use seqsvr_core::server_address::{BadAddress, check_server_address};
+use seqsvr_core::server_address::{BadAddress, check_server_address, is_loopback_address};
+use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
+
+pub use token_file::{BadTokenFile, TokenFile};
+
+mod token_file;
 
 /// Maximum channels kept. Above it, another one is dropped and connected again at its next use.
 pub const CHANNELS_MAX: usize = 1024;
@@ -20,10 +30,25 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// in silence.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(3);
 
+/// Reason why a call does not show the token of its caller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenNotSent {
+    /// The connection has no TLS, and leads to another machine.
+    #[error(
+        "no token is sent to {0} without TLS, which other machines could read; give the CA of the cluster (`--ca`, `with_ca`) or a directory for TLS"
+    )]
+    Plaintext(String),
+    /// The file cannot be used.
+    #[error("token: {0}")]
+    File(#[from] BadTokenFile),
+}
+
 /// Bounded map from address to channel; clones share it.
 #[derive(Clone)]
 pub struct ChannelPool {
     transport: Arc<dyn Transport>,
+    /// What the caller shows in its calls.
+    token: Option<TokenFile>,
     kept: Arc<RwLock<HashMap<String, Channel>>>,
 }
 
@@ -49,19 +74,50 @@ impl ChannelPool {
     pub fn with_transport(transport: Arc<dyn Transport>) -> ChannelPool {
         ChannelPool {
             transport,
+            token: None,
             kept: Arc::default(),
+        }
+    }
+
+    /// Returns an empty pool over the same transport, whose callers show the token of a file.
+    #[must_use]
+    pub fn with_token_file(&self, file: TokenFile) -> ChannelPool {
+        ChannelPool {
+            token: Some(file),
+            ..self.separate()
         }
     }
 
     /// Creates an empty pool over the same transport: its channels have connections of their own.
     pub fn separate(&self) -> ChannelPool {
-        ChannelPool::with_transport(self.transport.clone())
+        ChannelPool {
+            token: self.token.clone(),
+            ..ChannelPool::with_transport(self.transport.clone())
+        }
     }
 
     /// Creates an empty pool over the same transport, whose channels lead only to servers with this
-    /// role, as [`for_role`] does.
+    /// role, as [`for_role`] does. Stores take no tokens, and receive none.
     pub fn for_role(&self, role: Role) -> ChannelPool {
-        ChannelPool::with_transport(for_role(&self.transport, role))
+        ChannelPool {
+            token: self.token.clone().filter(|_| role != Role::Store),
+            ..ChannelPool::with_transport(for_role(&self.transport, role))
+        }
+    }
+
+    /// Writes the token of the caller, if it has one, into the metadata of a call to `address`.
+    /// Reads its file.
+    ///
+    /// # Errors
+    /// The token must not be sent there, or the file cannot be used.
+    pub fn authorize(&self, address: &str, metadata: &mut MetadataMap) -> Result<(), TokenNotSent> {
+        let Some(file) = &self.token else {
+            return Ok(());
+        };
+        if !self.transport.is_encrypted() && !is_loopback_address(address) {
+            return Err(TokenNotSent::Plaintext(address.to_owned()));
+        }
+        Ok(file.write_metadata(metadata)?)
     }
 
     /// Returns the channel of `host:port`, made if there is none; connecting happens at its first

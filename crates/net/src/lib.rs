@@ -31,7 +31,7 @@ pub use call_limiter::{
     STORE_BYTES_MAX, StreamMeter,
 };
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};
-pub use channel_pool::{CHANNELS_MAX, ChannelPool};
+pub use channel_pool::{BadTokenFile, CHANNELS_MAX, ChannelPool, TokenFile, TokenNotSent};
 pub use connection_limiter::{
     ConnectionLimiter, LimitedConnection, accept_connections, handle_accept_error,
 };
