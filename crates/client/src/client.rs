@@ -7,6 +7,7 @@ use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_core::server_address::parse_server_address;
 use seqsvr_proto::limits::{ALLOC_PORT, ITEMS_MAX};
 use tokio::sync::watch;
+use tonic::metadata::MetadataMap;
 
 use crate::admin::Admin;
 use crate::call::context::CallContext;
@@ -19,7 +20,6 @@ use crate::namespace_handle::NamespaceHandle;
 use crate::options::ClientOptions;
 use crate::routing::server_set::ServerSet;
 use seqsvr_net::ChannelPool;
-use seqsvr_net::tls::TlsTransport;
 
 /// Sender of each uid or key to its owner. Clones are cheap and share connections and table.
 #[derive(Clone)]
@@ -31,23 +31,17 @@ impl Client {
     /// Creates a client of the cluster behind these servers. Connects at the first call.
     ///
     /// # Errors
-    /// There is no address, or one is malformed; or the directory for TLS cannot be used.
+    /// There is no address, or one is malformed; or a file for TLS or the token cannot be used; or
+    /// an address must not receive the token.
     pub fn new(options: ClientOptions) -> Result<Client, Error> {
-        let channels = match &options.tls_dir {
-            Some(path) => {
-                let bad = |e| Error::invalid(format!("directory for TLS: {e}"));
-                ChannelPool::with_transport(TlsTransport::from_dir(path).map_err(bad)?)
-            }
-            None => ChannelPool::new(),
-        };
-        Client::over(channels, options)
+        Client::over(options.channels()?, options)
     }
 
     /// Creates a client over the caller's own channels, such as those of a simulation; they decide
-    /// about TLS.
+    /// about TLS and the token.
     ///
     /// # Errors
-    /// There is no address, or one is malformed.
+    /// There is no address, or one is malformed, or must not receive the token of the channels.
     pub fn over(channels: ChannelPool, options: ClientOptions) -> Result<Client, Error> {
         let servers = options
             .servers
@@ -60,6 +54,10 @@ impl Client {
             return Err(Error::invalid(
                 "no server address; give at least one AllocSvr, such as 127.0.0.1:7700",
             ));
+        }
+        for address in &servers {
+            let authorized = channels.authorize(address, &mut MetadataMap::new());
+            authorized.map_err(|why| Error::invalid(why.to_string()))?;
         }
         let servers = ServerSet::new(servers, options.seed);
         let batch_items_max = options.batch_items_max.clamp(1, ITEMS_MAX);

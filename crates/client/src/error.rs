@@ -50,6 +50,9 @@ pub enum ErrorKind {
     RaiseAboveLimit,
     /// The cluster rejects the request in its present state; the text says why.
     Rejected,
+    /// The caller may not do this: a server does not accept its certificate or token, or that has
+    /// no right to it.
+    NotPermitted,
     /// A server has too many requests, or one request is too large for it.
     Overloaded,
     /// No server was reachable, or none was able to answer.
@@ -82,6 +85,7 @@ impl ErrorKind {
         match code {
             Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidInput,
             Code::ResourceExhausted => ErrorKind::Overloaded,
+            Code::Unauthenticated | Code::PermissionDenied => ErrorKind::NotPermitted,
             Code::FailedPrecondition | Code::AlreadyExists | Code::NotFound => ErrorKind::Rejected,
             _ => ErrorKind::Internal,
         }
@@ -238,6 +242,8 @@ mod tests {
             (Reason::Rejected, ErrorKind::Rejected),
             (Reason::NameTaken, ErrorKind::Rejected),
             (Reason::AddressTaken, ErrorKind::Rejected),
+            (Reason::Unauthenticated, ErrorKind::NotPermitted),
+            (Reason::PermissionDenied, ErrorKind::NotPermitted),
             (Reason::Unspecified, ErrorKind::Internal),
         ] {
             assert_eq!(kind(reason), expected, "{reason:?}");

@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use seqsvr_net::tls::{BadTlsDir, CaTransport, TlsTransport};
+use seqsvr_net::{ChannelPool, TokenFile};
 use seqsvr_proto::limits::{CALL_TIMEOUT_DEFAULT, ITEMS_MAX};
+
+use crate::error::Error;
 
 /// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug)]
@@ -13,7 +17,9 @@ pub struct ClientOptions {
     pub(crate) deadline: Duration,
     pub(crate) seed: Option<u64>,
     pub(crate) batch_items_max: usize,
-    pub(crate) tls_dir: Option<PathBuf>,
+    tls_dir: Option<PathBuf>,
+    ca: Option<PathBuf>,
+    token_file: Option<TokenFile>,
 }
 
 impl ClientOptions {
@@ -26,6 +32,8 @@ impl ClientOptions {
             seed: None,
             batch_items_max: ITEMS_MAX,
             tls_dir: None,
+            ca: None,
+            token_file: None,
         }
     }
 
@@ -44,6 +52,28 @@ impl ClientOptions {
         self
     }
 
+    /// Sets the file with the CA of a cluster under TLS, such as `ca.pem`, for a client that has a
+    /// token and no certificate. Default: no TLS. It is read when the client is created. Not
+    /// together with [`with_tls_dir`](ClientOptions::with_tls_dir), whose directory has a `ca.pem`.
+    #[must_use]
+    pub fn with_ca(mut self, file: impl Into<PathBuf>) -> ClientOptions {
+        self.ca = Some(file.into());
+        self
+    }
+
+    /// Sets the file with the token of this client, as `seqsvr auth add --out` makes it; no other
+    /// user may read it. Default: no token. It decides what the client may do, also beside a
+    /// certificate.
+    ///
+    /// The file is read when the client is created, for each Pipe that it opens, and for each other
+    /// request: to replace a token, replace the file. The token is sent under TLS, or to this
+    /// machine: calls to another machine without TLS fail.
+    #[must_use]
+    pub fn with_token_file(mut self, file: impl Into<PathBuf>) -> ClientOptions {
+        self.token_file = Some(TokenFile::new(file));
+        self
+    }
+
     /// Sets the seed of jitter and of the choice between equal servers, so that a simulation
     /// repeats. Default: random.
     #[must_use]
@@ -58,5 +88,36 @@ impl ClientOptions {
     pub fn with_items_max(mut self, batch_items_max: usize) -> ClientOptions {
         self.batch_items_max = batch_items_max;
         self
+    }
+
+    /// Returns channels as [`Client::new`](crate::Client::new) uses them, for calls without the
+    /// client: under TLS with these files, and with the token.
+    ///
+    /// # Errors
+    /// The directory for TLS or the file with the CA cannot be used, or both are set.
+    pub fn channels(&self) -> Result<ChannelPool, Error> {
+        let bad = |what: &str, e: BadTlsDir| Error::invalid(format!("{what}: {e}"));
+        let channels = match (&self.tls_dir, &self.ca) {
+            (None, None) => ChannelPool::new(),
+            (Some(dir), None) => {
+                let transport = TlsTransport::from_dir(dir);
+                let transport = transport.map_err(|e| bad("directory for TLS", e))?;
+                ChannelPool::with_transport(transport)
+            }
+            (None, Some(file)) => {
+                let transport = CaTransport::from_file(file);
+                let transport = transport.map_err(|e| bad("file with the CA", e))?;
+                ChannelPool::with_transport(transport)
+            }
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid(
+                    "a directory for TLS (`--tls-dir`, `with_tls_dir`) and a file with the CA (`--ca`, `with_ca`): the directory has a CA; give one of them",
+                ));
+            }
+        };
+        Ok(match &self.token_file {
+            Some(file) => channels.with_token_file(file.clone()),
+            None => channels,
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqsvr_net::{find_cause, has_no_frames, is_refused};
+use seqsvr_net::{TokenNotSent, find_cause, has_no_frames, is_refused};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::error::{RpcError, cluster_mismatch_error, code_for_reason, local_cause};
 use seqsvr_proto::limits::ALLOC_PORT;
@@ -81,6 +81,19 @@ impl AttemptError {
                 RetryDecision::Stop,
                 format!("no connection to {address}: {why}"),
             )
+        }
+    }
+
+    /// Returns the failure of an attempt that did not begin, because it could not show the token of
+    /// the client. A file that is being replaced may be whole at the next attempt.
+    pub(crate) fn unauthorized(address: &str, why: &TokenNotSent) -> AttemptError {
+        match why {
+            TokenNotSent::Plaintext(_) => AttemptError::refused(address, &why.to_string()),
+            TokenNotSent::File(_) => AttemptError::new(
+                Reason::Unauthenticated,
+                RetryDecision::Retry,
+                why.to_string(),
+            ),
         }
     }
 

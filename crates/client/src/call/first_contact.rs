@@ -133,6 +133,8 @@ async fn request_cluster(
         .map_err(|bad| AttemptError::unreachable(address, &bad.to_string()))?;
     let mut request = Request::new(v1::RoutesRequest::default());
     request.set_timeout(time);
+    let authorized = core.channels.authorize(address, request.metadata_mut());
+    authorized.map_err(|why| AttemptError::unauthorized(address, &why))?;
     let status = match timeout(time, v1::RoutesRequest::send(channel.clone(), request)).await {
         Err(_) => return Err(AttemptError::timed_out(address, time)),
         Ok(Ok(table)) => {

@@ -47,6 +47,8 @@ pub(crate) async fn attempt_unary_over<R: Rpc>(
     let mut request = Request::new(request);
     R::name_cluster(&mut request, client);
     request.set_timeout(time_limit);
+    let authorized = channels.authorize(address, request.metadata_mut());
+    authorized.map_err(|why| AttemptError::unauthorized(address, &why))?;
     let failure = match timeout(time_limit, R::send(channel, request)).await {
         Ok(Ok(reply)) => {
             let mut reply = reply.into_inner();

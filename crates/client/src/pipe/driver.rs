@@ -13,7 +13,7 @@ use seqsvr_proto::v1::{PipeRequest, PipeResponse, Reason};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
-use tonic::{Request, Streaming};
+use tonic::{Extensions, Request, Streaming};
 
 use crate::attempt::attempt_error::AttemptError;
 use crate::pipe::connection::{PipeConnection, PipeState, ScanResult};
@@ -64,10 +64,11 @@ impl Stream for FrameWriter {
     }
 }
 
-/// Opens a pipe and reads its answers until it ends.
+/// Opens a pipe with this metadata and reads its answers until it ends.
 pub(super) async fn run_driver<O: PipeObserver>(
     pipe: Arc<PipeConnection>,
     channel: Channel,
+    metadata: MetadataMap,
     observer: Weak<O>,
 ) {
     let writer = FrameWriter {
@@ -82,7 +83,7 @@ pub(super) async fn run_driver<O: PipeObserver>(
     let client_tag = observer
         .upgrade()
         .map_or(ClusterTag::NONE, |observer| observer.cluster_tag());
-    let mut request = Request::new(writer);
+    let mut request = Request::from_parts(metadata, Extensions::new(), writer);
     client_tag.write_metadata(request.metadata_mut());
     let opening = client.pipe(request);
     tokio::pin!(opening);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use tonic::metadata::MetadataMap;
 
 use crate::attempt::attempt_error::AttemptError;
 use crate::pipe::connection::PipeConnection;
@@ -49,12 +50,15 @@ impl PipePool {
             .channels
             .get(address)
             .map_err(|bad| AttemptError::unreachable(address, &bad.to_string()))?;
+        let mut metadata = MetadataMap::new();
+        let authorized = self.channels.authorize(address, &mut metadata);
+        authorized.map_err(|why| AttemptError::unauthorized(address, &why))?;
         let mut pipes = self.pipes.write();
         if let Some(pipe) = pipes.get(address).filter(|pipe| pipe.is_open()) {
             return Ok(pipe.clone());
         }
         let pipe = Arc::new(PipeConnection::new(address, self.frame_items_max));
-        let driven = driver::run_driver(pipe.clone(), channel, Arc::downgrade(observer));
+        let driven = driver::run_driver(pipe.clone(), channel, metadata, Arc::downgrade(observer));
         tokio::spawn(driven);
         pipes.insert(address.to_owned(), pipe.clone());
         Ok(pipe)

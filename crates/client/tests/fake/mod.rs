@@ -34,6 +34,8 @@ use seqsvr_proto::v1::{self, Reason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::Request;
+use tonic::service::InterceptorLayer;
 
 pub const SLOTS: u16 = 16;
 
@@ -101,6 +103,8 @@ pub struct FakeAlloc {
     pub fetched_bases: Arc<Mutex<Vec<u64>>>,
     pub batch_calls: Arc<AtomicU64>,
     pub status_requests: Arc<AtomicU64>,
+    /// The `authorization` of each call that it received; empty: the call had none.
+    pub authorizations: Arc<Mutex<Vec<String>>>,
     /// Clusters that calls of ListNamespaces named in their metadata.
     pub admin_clusters: Arc<Mutex<Vec<ClusterTag>>>,
     /// Pipes opened, and frames received by all of them.
@@ -216,8 +220,18 @@ impl FakeAlloc {
         table: &RoutingTable,
     ) -> FakeAlloc {
         let address: SocketAddr = listener.local_addr().unwrap();
+        FakeAlloc::start_behind(&address.to_string(), listener, shared, table)
+    }
+
+    /// Starts one that callers reach at another address than that of its listener.
+    pub fn start_behind(
+        address: &str,
+        listener: TcpListener,
+        shared: &Arc<SharedNumbers>,
+        table: &RoutingTable,
+    ) -> FakeAlloc {
         let node = FakeAlloc {
-            address: address.to_string(),
+            address: address.to_owned(),
             shared: shared.clone(),
             table: Arc::new(Mutex::new(table.clone())),
             script: Arc::default(),
@@ -229,11 +243,20 @@ impl FakeAlloc {
             fetched_bases: Arc::default(),
             batch_calls: Arc::default(),
             status_requests: Arc::default(),
+            authorizations: Arc::default(),
             admin_clusters: Arc::default(),
             pipes_opened: Arc::default(),
             frames_received: Arc::default(),
         };
+        let authorizations = node.authorizations.clone();
+        let record = move |call: Request<()>| {
+            let values = call.metadata().get_all("authorization").into_iter();
+            let values: Vec<&str> = values.map(|value| value.to_str().unwrap()).collect();
+            authorizations.lock().push(values.join(" and "));
+            Ok(call)
+        };
         let server = tonic::transport::Server::builder()
+            .layer(InterceptorLayer::new(record))
             .add_service(SequenceServer::new(node.clone()))
             .add_service(AdminServer::new(node.clone()))
             .add_service(IdsServer::new(node.clone()))

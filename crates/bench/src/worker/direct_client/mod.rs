@@ -16,8 +16,9 @@ use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_client::SequenceClient;
 use seqsvr_proto::v1::{ItemError, NextManyRequest, NextManyResponse, PipeRequest, PipeResponse};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Extensions, Request, Response, Status, Streaming};
 
 /// Client of one server with its own connection.
 #[derive(Clone)]
@@ -29,13 +30,15 @@ pub(crate) struct DirectClient {
     pub(crate) timeout: Duration,
     /// Cluster that is measured. Numbers of another cluster must not count.
     cluster: ClusterTag,
+    /// The token of the caller, if it has one.
+    authorization: Arc<MetadataMap>,
 }
 
 impl DirectClient {
     /// Creates a client that connects at its first call.
     ///
     /// # Errors
-    /// The address is malformed.
+    /// The address is malformed, or must not receive the token.
     pub(crate) fn new(
         server: &str,
         channels: &ChannelPool,
@@ -44,20 +47,28 @@ impl DirectClient {
         cluster: ClusterTag,
     ) -> anyhow::Result<DirectClient> {
         let client = SequenceClient::new(channels.separate().get(server)?);
+        let mut authorization = MetadataMap::new();
+        channels.authorize(server, &mut authorization)?;
         Ok(DirectClient {
             client: client.max_decoding_message_size(MESSAGE_BYTES_MAX),
             strides,
             timeout,
             cluster,
+            authorization: Arc::new(authorization),
         })
     }
 
     /// Makes a request with the cluster and the deadline.
     pub(crate) fn build_request<T: ClusterTagged>(&self, mut message: T) -> Request<T> {
         message.set_cluster_tag(self.cluster);
-        let mut request = Request::new(message);
+        let mut request = self.authorize(message);
         request.set_timeout(self.timeout);
         request
+    }
+
+    /// Makes a request with the token of the caller.
+    fn authorize<T>(&self, message: T) -> Request<T> {
+        Request::from_parts((*self.authorization).clone(), Extensions::new(), message)
     }
 
     /// Opens a Pipe to a server of this cluster.
@@ -65,7 +76,7 @@ impl DirectClient {
         &self,
         requests: ReceiverStream<PipeRequest>,
     ) -> Result<Streaming<PipeResponse>, Status> {
-        let mut request = Request::new(requests);
+        let mut request = self.authorize(requests);
         self.cluster.write_metadata(request.metadata_mut());
         let opened = self.client.clone().pipe(request).await?;
         self.check_cluster(ClusterTag::from_metadata(opened.metadata())?)?;
