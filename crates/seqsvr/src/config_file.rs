@@ -20,7 +20,14 @@ use crate::output::exit_code::{BadInput, unreadable_input};
 const SERVER_TABLES: [&str; 3] = ["dev", "store", "alloc"];
 /// The table of all client commands.
 const CLIENT_TABLE: &str = "client";
-const CLIENT_KEYS: [&str; 4] = ["server", "tls-dir", "timeout", "namespace"];
+const CLIENT_KEYS: [&str; 6] = [
+    "server",
+    "tls-dir",
+    "ca",
+    "token-file",
+    "timeout",
+    "namespace",
+];
 /// Flags that cannot be keys of the file.
 ///
 /// `moved-data-dir` accepts a copied directory once; a file would accept every copy. `join-cluster`

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use seqsvr_client::ClientOptions;
 use seqsvr_net::tls::TlsTransport;
-use seqsvr_net::{ChannelPool, TcpTransport, Transport};
+use seqsvr_net::{TcpTransport, Transport};
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::output::exit_code::BadInput;
@@ -38,20 +39,37 @@ pub(crate) struct ClientArgs {
     pub(crate) server: String,
     /// Directory with the caller's certificate, if the cluster is under TLS.
     #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
-    pub(crate) tls_dir: Option<PathBuf>,
+    tls_dir: Option<PathBuf>,
+    /// CA of a cluster under TLS (ca.pem), for a caller without a certificate.
+    ///
+    /// Such a caller needs a token (--token-file). Not together with --tls-dir.
+    #[arg(long, env = "SEQSVR_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// File with the caller's token, which no other user may read.
+    ///
+    /// `seqsvr auth add` makes it. The token is sent under TLS (--ca or --tls-dir), or to this
+    /// machine. Beside a certificate, the token decides what the caller may do.
+    #[arg(long, env = "SEQSVR_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Time after which the command stops retrying.
     #[arg(long, env = "SEQSVR_TIMEOUT", default_value = "20s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
 
 impl ClientArgs {
-    /// Returns channels to the servers, for calls without the SDK.
-    ///
-    /// # Errors
-    /// The directory of --tls-dir cannot be used.
-    pub(crate) fn channels(&self) -> Result<ChannelPool, BadInput> {
-        let transport = read_transport(self.tls_dir.as_deref())?;
-        Ok(ChannelPool::with_transport(transport))
+    /// Returns the options of a client of the servers.
+    pub(crate) fn options(&self) -> ClientOptions {
+        let mut options = ClientOptions::new(self.addresses()).with_deadline(self.timeout);
+        if let Some(dir) = &self.tls_dir {
+            options = options.with_tls_dir(dir);
+        }
+        if let Some(file) = &self.ca {
+            options = options.with_ca(file);
+        }
+        if let Some(file) = &self.token_file {
+            options = options.with_token_file(file);
+        }
+        options
     }
 
     /// Returns the addresses.

@@ -21,7 +21,7 @@ pub(crate) async fn run(args: cli::BenchArgs) -> anyhow::Result<()> {
             .into_iter()
             .map(str::to_owned)
             .collect(),
-        channels: args.client.channels()?,
+        channels: args.client.options().channels()?,
         timeout: args.client.timeout,
         in_flight: args.in_flight,
         keys: args.keys,
