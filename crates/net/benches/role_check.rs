@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 use divan::Bencher;
 use seqsvr_net::tls::{PeerIdentity, Role};
-use seqsvr_net::{CallRule, CallShape, Caller, PeerCertificate, Roles};
+use seqsvr_net::{CallRule, CallShape, ConnectionCaller, PeerCertificate, Roles};
 
 const RULE: CallRule = CallRule::new(
     CallShape::Sequence,
@@ -30,7 +30,7 @@ fn bare(bencher: Bencher<'_, '_>) {
 fn role_check(bencher: Bencher<'_, '_>) {
     let identity = PeerIdentity::parse("seqsvr://prod/client/billing").expect("a caller");
     let certificate = PeerCertificate::new(identity, Vec::new());
-    let caller = Caller::Certified(&certificate);
+    let caller = ConnectionCaller::Certified(&certificate);
     bencher.bench_local(|| {
         black_box(RULE)
             .check(black_box(caller), "/seqsvr.v1.Sequence/Next")

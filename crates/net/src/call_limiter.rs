@@ -17,7 +17,7 @@ pub use crate::call_limiter::change_log::ChangeLog;
 use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
 use crate::call_reservation::{CallCounters, CallReservation, reserve_call};
 use crate::connection_quota::{ConnectionQuota, caller_of};
-use crate::peer::{Caller, Role};
+use crate::peer::{ConnectionCaller, Role};
 
 /// Most bytes of messages that a server holds for callers of role `store`, beside those of all
 /// others: what the others hold never stops Raft.
@@ -64,7 +64,7 @@ impl CallLimiter {
         rule.check(caller, path)?;
         let quota = call.extensions().get::<ConnectionQuota>();
         let counters = match caller {
-            Caller::Certified(peer) if peer.identity().role() == Role::Store => {
+            ConnectionCaller::Certified(peer) if peer.identity().role() == Role::Store => {
                 &self.store_counters
             }
             _ => &self.counters,

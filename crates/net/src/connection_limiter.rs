@@ -27,7 +27,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use tonic::transport::server::Connected;
 
 use crate::connection_quota::ConnectionQuota;
-use crate::peer::{Caller, ConnectionPeer, Role};
+use crate::peer::{ConnectionCaller, ConnectionPeer, Role};
 use crate::transport::goodbye::{GOODBYE_TIMEOUT, go_away_frames, say_goodbye};
 use crate::transport::{ByteStream, Listener, with_open_files_remedy};
 
@@ -112,7 +112,7 @@ impl ConnectionLimiter {
     /// the permits that are kept stay free.
     fn try_admit_any(&self, peer: &ConnectionPeer) -> Option<OwnedSemaphorePermit> {
         let kept = match peer.caller() {
-            Caller::Plaintext => 0,
+            ConnectionCaller::Plaintext => 0,
             _ => self.kept_for_stores,
         };
         match self.permits.available_permits() > kept {
@@ -256,7 +256,7 @@ impl IncomingConnections {
 }
 
 fn is_store(peer: &ConnectionPeer) -> bool {
-    matches!(peer.caller(), Caller::Certified(store) if store.identity().role() == Role::Store)
+    matches!(peer.caller(), ConnectionCaller::Certified(store) if store.identity().role() == Role::Store)
 }
 
 /// A connection with its permit.

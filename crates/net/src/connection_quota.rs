@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use tonic::Extensions;
 
 use crate::byte_budget::ByteBudget;
-use crate::peer::{Caller, ConnectionPeer};
+use crate::peer::{ConnectionCaller, ConnectionPeer};
 
 /// Returns who makes a call.
-pub fn caller_of(extensions: &Extensions) -> Caller<'_> {
+pub fn caller_of(extensions: &Extensions) -> ConnectionCaller<'_> {
     let quota = extensions.get::<ConnectionQuota>();
-    quota.map_or(Caller::Unknown, ConnectionQuota::caller)
+    quota.map_or(ConnectionCaller::Unknown, ConnectionQuota::caller)
 }
 
 /// Most bytes of messages one connection holds in the server.
@@ -70,7 +70,7 @@ impl ConnectionQuota {
     }
 
     /// Returns who is at the other end.
-    pub fn caller(&self) -> Caller<'_> {
+    pub fn caller(&self) -> ConnectionCaller<'_> {
         self.0.peer.caller()
     }
 

@@ -40,7 +40,7 @@ pub use connection_quota::{
 };
 pub use http2_limits::{limit_http2, limit_http2_connection};
 pub use local_sequence::LocalSequence;
-pub use peer::{Caller, ConnectionPeer, PeerCertificate};
+pub use peer::{ConnectionCaller, ConnectionPeer, PeerCertificate};
 pub use shared_call::SharedCall;
 pub use transport::{
     ByteStream, GOODBYE_TIMEOUT, Listener, OPEN_FILES_REMEDY, OpenConnection, PendingConnection,

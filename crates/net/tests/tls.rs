@@ -18,7 +18,9 @@ use std::sync::{Arc, Mutex};
 use pki::TestCa;
 use rcgen::date_time_ymd;
 use seqsvr_net::tls::{CaTransport, Role, TlsDir, TlsTransport};
-use seqsvr_net::{ByteStream, Caller, ConnectionPeer, Listener, TcpTransport, Transport, for_role};
+use seqsvr_net::{
+    ByteStream, ConnectionCaller, ConnectionPeer, Listener, TcpTransport, Transport, for_role,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const HOST: &str = "127.0.0.1";
@@ -115,7 +117,7 @@ async fn caller_is_known_by_its_one_uri() {
     let known = connect(&write("client", &[CLIENT]), &server).await;
     known.client.unwrap();
     let peer = known.server.unwrap();
-    let Caller::Certified(certificate) = peer.caller() else {
+    let ConnectionCaller::Certified(certificate) = peer.caller() else {
         panic!("{peer:?}");
     };
     assert_eq!(certificate.identity().to_string(), CLIENT);
@@ -126,7 +128,7 @@ async fn caller_is_known_by_its_one_uri() {
         "{error}"
     );
     let plain = connect(&tcp(), &tcp()).await.server.unwrap();
-    assert_eq!(plain.caller(), Caller::Plaintext);
+    assert_eq!(plain.caller(), ConnectionCaller::Plaintext);
 }
 
 /// Each case fails at both ends with words that say why.
@@ -297,7 +299,10 @@ async fn silent_connections_stop_no_other() {
         stream.read_exact(&mut [0; 1]).await.unwrap();
     };
     let (served, ()) = tokio::join!(serve(&mut listener), calling);
-    assert!(matches!(served.unwrap().caller(), Caller::Certified(_)));
+    assert!(matches!(
+        served.unwrap().caller(),
+        ConnectionCaller::Certified(_)
+    ));
     assert!(silent.iter().all(|(_, serving)| !serving.is_finished()));
 }
 

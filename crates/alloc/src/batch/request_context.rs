@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seqsvr_net::tls::Role;
-use seqsvr_net::{Caller, ConnectionQuota};
+use seqsvr_net::{ConnectionCaller, ConnectionQuota};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
 use seqsvr_proto::trace_context::TraceContext;
@@ -38,8 +38,10 @@ pub(crate) struct RequestContext {
 /// Returns the role of a caller; None: it has no certificate, so it may do everything.
 pub(crate) fn caller_role(share: Option<&ConnectionQuota>) -> Option<Role> {
     match share?.caller() {
-        Caller::Certified(certificate) => Some(certificate.identity().role()),
-        Caller::Plaintext | Caller::Nameless(_) | Caller::Unknown => None,
+        ConnectionCaller::Certified(certificate) => Some(certificate.identity().role()),
+        ConnectionCaller::Plaintext | ConnectionCaller::Nameless(_) | ConnectionCaller::Unknown => {
+            None
+        }
     }
 }
 

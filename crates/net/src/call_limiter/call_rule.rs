@@ -13,7 +13,7 @@ use seqsvr_proto::v1::Reason;
 use tonic::Status;
 
 use crate::call_limiter::call_shape::CallShape;
-use crate::peer::{Caller, Role};
+use crate::peer::{ConnectionCaller, Role};
 
 /// What one method needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl CallRule {
     ///
     /// # Errors
     /// Its certificate has another role, or has no identity.
-    pub fn check(self, caller: Caller<'_>, path: &str) -> Result<(), Status> {
+    pub fn check(self, caller: ConnectionCaller<'_>, path: &str) -> Result<(), Status> {
         let Some(certificate) = caller.certificate()? else {
             return Ok(());
         };

@@ -26,7 +26,7 @@ pub struct ConnectionPeer {
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Caller<'a> {
+pub enum ConnectionCaller<'a> {
     /// A connection without TLS, which has no identity: its server listens on loopback, or runs
     /// with `--insecure`.
     Plaintext,
@@ -38,7 +38,7 @@ pub enum Caller<'a> {
     Unknown,
 }
 
-impl<'a> Caller<'a> {
+impl<'a> ConnectionCaller<'a> {
     /// Returns the certificate of the caller; None: it has none, because its connection is without
     /// TLS.
     ///
@@ -46,13 +46,13 @@ impl<'a> Caller<'a> {
     /// The caller is under TLS and has no identity.
     pub fn certificate(self) -> Result<Option<&'a PeerCertificate>, RpcError> {
         match self {
-            Caller::Plaintext => Ok(None),
-            Caller::Certified(certificate) => Ok(Some(certificate)),
-            Caller::Nameless(reason) => Err(RpcError::new(
+            ConnectionCaller::Plaintext => Ok(None),
+            ConnectionCaller::Certified(certificate) => Ok(Some(certificate)),
+            ConnectionCaller::Nameless(reason) => Err(RpcError::new(
                 Reason::Unauthenticated,
                 format!("this certificate: {reason}"),
             )),
-            Caller::Unknown => Err(RpcError::new(
+            ConnectionCaller::Unknown => Err(RpcError::new(
                 Reason::Unauthenticated,
                 "the caller of this connection is not known",
             )),
@@ -100,12 +100,12 @@ impl ConnectionPeer {
     }
 
     /// Returns who it is.
-    pub fn caller(&self) -> Caller<'_> {
+    pub fn caller(&self) -> ConnectionCaller<'_> {
         match self.certificate.as_deref().map(OnceLock::get) {
-            None => Caller::Plaintext,
-            Some(None) => Caller::Unknown,
-            Some(Some(Ok(certificate))) => Caller::Certified(certificate),
-            Some(Some(Err(reason))) => Caller::Nameless(reason),
+            None => ConnectionCaller::Plaintext,
+            Some(None) => ConnectionCaller::Unknown,
+            Some(Some(Ok(certificate))) => ConnectionCaller::Certified(certificate),
+            Some(Some(Err(reason))) => ConnectionCaller::Nameless(reason),
         }
     }
 }
@@ -113,7 +113,7 @@ impl ConnectionPeer {
 impl Display for ConnectionPeer {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.caller() {
-            Caller::Certified(certificate) => {
+            ConnectionCaller::Certified(certificate) => {
                 write!(f, "{} at {}", certificate.identity(), self.remote)
             }
             _ => write!(f, "{}", self.remote),

@@ -33,7 +33,7 @@ use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use seqsvr_net::{CallRule, Caller, LimitedConnection, limit_http2_connection};
+use seqsvr_net::{CallRule, ConnectionCaller, LimitedConnection, limit_http2_connection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +54,7 @@ const FIRST_BYTES_MAX: usize = 4 << 10;
 type RuleOf = fn(&str) -> Option<CallRule>;
 
 /// Returns whether the leadership or a lease is lost if this call is late. The caller may make it.
-fn is_core_call(rule_of: RuleOf, path: &str, caller: Caller<'_>) -> bool {
+fn is_core_call(rule_of: RuleOf, path: &str, caller: ConnectionCaller<'_>) -> bool {
     let has_core_path = path.starts_with("/seqsvr.v1.Raft/")
         || path == "/seqsvr.v1.Store/KeepAlive"
         || path == "/seqsvr.v1.Store/OpenSession";

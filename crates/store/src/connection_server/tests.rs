@@ -25,7 +25,7 @@ const APPEND: &str = "/seqsvr.v1.Raft/Append";
 /// Returns after each call where the connection is served, and where that call runs.
 fn serve_calls(place: &ConnectionPlace, paths: &[&str]) -> Vec<(bool, bool)> {
     let serve = |path: &&str| {
-        place.record_call(is_core_call(call_rule, path, Caller::Plaintext));
+        place.record_call(is_core_call(call_rule, path, ConnectionCaller::Plaintext));
         if place.must_move() {
             place.enter();
         }
