@@ -1,6 +1,7 @@
 //! The file of principals, as a server uses it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::principal::Principal;
 use crate::principal_table::{BadAccessFile, parse_tables};
@@ -9,7 +10,9 @@ use crate::secret::{Secret, SecretHash};
 /// All principals of a file.
 #[derive(Clone, Debug)]
 pub struct AccessFile {
-    principals: Vec<Principal>,
+    principals: Vec<Arc<Principal>>,
+    /// Index of the principal with each name.
+    names: HashMap<String, usize>,
     /// Index of the principal that each token is for.
     holders: HashMap<SecretHash, usize>,
 }
@@ -27,30 +30,30 @@ impl AccessFile {
         }
         let mut file = AccessFile {
             principals: Vec::with_capacity(tables.len()),
+            names: HashMap::new(),
             holders: HashMap::new(),
         };
         for (index, table) in tables.into_iter().enumerate() {
             let hashes = table.principal.hashes.iter();
             file.holders.extend(hashes.map(|hash| (*hash, index)));
-            file.principals.push(table.principal);
+            file.names.insert(table.principal.name.clone(), index);
+            file.principals.push(Arc::new(table.principal));
         }
         Ok(file)
     }
 
     /// Returns all principals in the order of the file.
-    pub fn principals(&self) -> &[Principal] {
+    pub fn principals(&self) -> &[Arc<Principal>] {
         &self.principals
     }
 
     /// Returns the principal with this name.
-    pub fn principal(&self, name: &str) -> Option<&Principal> {
-        self.principals
-            .iter()
-            .find(|principal| principal.name == name)
+    pub fn principal(&self, name: &str) -> Option<&Arc<Principal>> {
+        self.principals.get(*self.names.get(name)?)
     }
 
     /// Returns the principal that a token is for.
-    pub fn holder_of(&self, token: &Secret) -> Option<&Principal> {
+    pub fn holder_of(&self, token: &Secret) -> Option<&Arc<Principal>> {
         let index = self.holders.get(&token.hash())?;
         self.principals.get(*index)
     }

@@ -172,6 +172,14 @@ pub struct Grants {
     pub cluster: Vec<ClusterRight>,
 }
 
+/// The rights of a caller that has none.
+pub(crate) static NO_GRANTS: Grants = Grants {
+    next: Vec::new(),
+    current: Vec::new(),
+    raise: Vec::new(),
+    cluster: Vec::new(),
+};
+
 impl Grants {
     /// Returns the patterns of a right.
     pub fn patterns(&self, right: NamespaceRight) -> &[GrantPattern] {

@@ -1,5 +1,7 @@
 //! Edits of texts that commands and people wrote.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -40,7 +42,7 @@ fn new_principal_is_a_table_at_the_end() {
     );
     assert_eq!(two, expected);
     let file = AccessFile::parse(&two).unwrap();
-    assert_eq!(file.principals(), [billing.clone(), ops]);
+    assert_eq!(file.principals(), [billing.clone(), ops].map(Arc::new));
     assert!(rejection(add_principal(&two, &billing)).contains("billing exists; edit"));
     let with_its_token = principal("x", &[1], &[]);
     assert!(rejection(add_principal(&two, &with_its_token)).contains("has this sha256"));
@@ -154,7 +156,7 @@ proptest! {
             let new = 1_000 + step;
             let edited = match edit {
                 Edit::AddPrincipal => {
-                    wanted.push(principal(&format!("n{new}"), &[new], &[]));
+                    wanted.push(principal(&format!("n{new}"), &[new], &[]).into());
                     add_principal(&text, &wanted[wanted.len() - 1])
                 }
                 Edit::AddToken(at) => {
@@ -162,7 +164,7 @@ proptest! {
                     if wanted[index].hashes.len() == 8 {
                         continue;
                     }
-                    wanted[index].hashes.insert(0, hash(new));
+                    Arc::make_mut(&mut wanted[index]).hashes.insert(0, hash(new));
                     add_token(&text, &wanted[index].name, hash(new))
                 }
                 Edit::RemovePrincipal(at) => {
@@ -174,7 +176,7 @@ proptest! {
                 }
                 Edit::RemoveToken(at, token) => {
                     let index = at % wanted.len();
-                    let owner = &mut wanted[index];
+                    let owner = Arc::make_mut(&mut wanted[index]);
                     if owner.hashes.is_empty() {
                         continue;
                     }
