@@ -4,9 +4,9 @@
 //! takes a number needs one. With a file of principals each caller has exactly the rights that are
 //! granted to it, except servers and operators, which have certificates of their own.
 //!
-//! Schedules that break it: an endpoint has no identity of its caller and stands in a default, which
-//! is allowed everything. Or the token of a caller was removed from the file, and its calls succeed
-//! by the certificate of the proxy that passes them on.
+//! Schedules that break it: an endpoint has no identity of its caller, and stands in a default that
+//! may do everything. Or the token of a caller was removed from the file, and its calls succeed by
+//! the certificate of the proxy that passes them on.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;

@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
+use seqsvr_access::Access;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
-pub use crate::call_limiter::call_rule::{CallRule, Roles};
+use crate::call_limiter::call_judge::judge_call;
+pub use crate::call_limiter::call_rule::{CallRight, CallRule, Roles};
 pub use crate::call_limiter::call_shape::CallShape;
 pub use crate::call_limiter::change_log::ChangeLog;
 use crate::call_limiter::limited_body::{RequestBody, ResponseStream, buffer_response};
@@ -24,7 +26,7 @@ use crate::peer::{ConnectionCaller, Role};
 pub const STORE_BYTES_MAX: usize = 64 << 20;
 
 /// Bounds and counts of one server's calls; as a layer it enforces them, each call by its
-/// [`CallRule`].
+/// [`CallRule`], and leaves its [`Caller`](seqsvr_access::Caller) in its extensions.
 #[derive(Clone, Debug)]
 pub struct CallLimiter {
     rule_of: fn(&str) -> Option<CallRule>,
@@ -34,6 +36,7 @@ pub struct CallLimiter {
     /// Those of callers of role `store`.
     store_counters: Arc<CallCounters>,
     changes: ChangeLog,
+    access: Access,
 }
 
 impl CallLimiter {
@@ -53,17 +56,32 @@ impl CallLimiter {
             counters: CallCounters::new(bytes_max),
             store_counters: CallCounters::new(STORE_BYTES_MAX),
             changes: ChangeLog::default(),
+            access: Access::by_role(),
         }
     }
 
+    /// Returns the bounds of a server whose callers `access` judges.
+    pub fn with_access(self, access: Access) -> CallLimiter {
+        CallLimiter { access, ..self }
+    }
+
+    /// Returns the judge of callers.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// Admits a call by its head. Its body was not read.
-    fn admit(&self, call: &Request<Body>) -> Result<(CallRule, Arc<CallReservation>), Status> {
-        let path = call.uri().path();
-        let rule = (self.rule_of)(path).ok_or_else(|| Status::unimplemented(self.other_calls))?;
-        let caller = caller_of(call.extensions());
-        rule.check(caller, path)?;
+    fn admit(&self, call: &mut Request<Body>) -> Result<(CallRule, Arc<CallReservation>), Status> {
+        let rule = (self.rule_of)(call.uri().path())
+            .ok_or_else(|| Status::unimplemented(self.other_calls))?;
+        let caller = judge_call(&self.access, call)?;
+        let connection = caller_of(call.extensions());
+        let checked = rule.check(&caller, connection, call.uri().path());
+        // Also of a call that is denied, for its line in the log.
+        call.extensions_mut().insert(caller);
+        checked?;
         let quota = call.extensions().get::<ConnectionQuota>();
-        let counters = match caller {
+        let counters = match caller_of(call.extensions()) {
             ConnectionCaller::Certified(peer) if peer.identity().role() == Role::Store => {
                 &self.store_counters
             }
@@ -171,8 +189,8 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (rule, reservation) = match self.limiter.admit(&request) {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let (rule, reservation) = match self.limiter.admit(&mut request) {
             Ok(admitted) => admitted,
             Err(status) => {
                 self.limiter.log_rejection(&request, status.code());
@@ -218,6 +236,7 @@ where
     }
 }
 
+mod call_judge;
 mod call_rule;
 mod call_shape;
 mod change_log;

@@ -256,7 +256,10 @@ impl IncomingConnections {
 }
 
 fn is_store(peer: &ConnectionPeer) -> bool {
-    matches!(peer.caller(), ConnectionCaller::Certified(store) if store.identity().role() == Role::Store)
+    match peer.caller() {
+        ConnectionCaller::Certified(certificate) => certificate.identity().role() == Role::Store,
+        _ => false,
+    }
 }
 
 /// A connection with its permit.

@@ -27,7 +27,7 @@ mod transport;
 
 pub use byte_budget::{ByteBudget, add_within};
 pub use call_limiter::{
-    CallLimiter, CallRule, CallShape, ChangeLog, LimitedService, RetainedBytes, Roles,
+    CallLimiter, CallRight, CallRule, CallShape, ChangeLog, LimitedService, RetainedBytes, Roles,
     STORE_BYTES_MAX, StreamMeter,
 };
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};

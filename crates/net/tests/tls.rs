@@ -8,7 +8,7 @@
 #[path = "support/pki.rs"]
 mod pki;
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex};
 
 use pki::TestCa;
 use rcgen::date_time_ymd;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use seqsvr_net::tls::{CaTransport, Role, TlsDir, TlsTransport};
 use seqsvr_net::{
     ByteStream, ConnectionCaller, ConnectionPeer, Listener, TcpTransport, Transport, for_role,
@@ -129,6 +132,77 @@ async fn caller_is_known_by_its_one_uri() {
     );
     let plain = connect(&tcp(), &tcp()).await.server.unwrap();
     assert_eq!(plain.caller(), ConnectionCaller::Plaintext);
+}
+
+/// A caller that has only the CA: it knows whom it calls, and shows nothing itself.
+async fn connect_without_certificate(dir: &Path, address: SocketAddr) -> io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    for ca in CertificateDer::pem_file_iter(dir.join("ca.pem")).unwrap() {
+        roots.add(ca.unwrap()).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let tcp = tokio::net::TcpStream::connect(address).await?;
+    let host = ServerName::try_from(HOST).unwrap();
+    let connecting = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(host, tcp);
+    let mut stream = connecting.await?;
+    stream.write_all(b"hi").await?;
+    stream.flush().await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// Schedule: a server with principals accepts callers without a certificate. They are not known,
+/// and do not count as callers without TLS, which may do everything.
+#[tokio::test]
+async fn server_may_accept_callers_without_certificate_and_knows_none_of_them() {
+    let pki = tempfile::tempdir().unwrap();
+    let ca = TestCa::new("test");
+    let write = |name: &str, ca: &TestCa, uri: &str| ca.write(&pki.path().join(name), uri, &[HOST]);
+    let dir = write("server", &ca, SERVER);
+    let transport = || TlsTransport::new(tcp(), Arc::new(TlsDir::read(&dir).unwrap()));
+    let open: Arc<dyn Transport> = Arc::new(transport().with_optional_certificates());
+    let closed: Arc<dyn Transport> = Arc::new(transport());
+    for (server, is_open) in [(&open, true), (&closed, false)] {
+        let mut listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let calling = connect_without_certificate(&dir, address);
+        let (client, served) = tokio::join!(calling, serve(&mut listener));
+        if !is_open {
+            let refused = served.unwrap_err().to_string();
+            assert!(refused.contains("certificate"), "{refused}");
+            client.unwrap_err();
+            continue;
+        }
+        assert_eq!(client.unwrap(), "!");
+        let peer = served.unwrap();
+        let caller = peer.caller();
+        assert!(
+            matches!(caller, ConnectionCaller::Nameless(_)),
+            "{caller:?}"
+        );
+        let error = caller.certificate().unwrap_err();
+        assert!(error.message.contains("no certificate"), "{error}");
+    }
+    // Certificates count as before, and those of another CA are refused.
+    let known = connect(&tls(&write("client", &ca, CLIENT)), &open).await;
+    assert!(matches!(
+        known.server.unwrap().caller(),
+        ConnectionCaller::Certified(_)
+    ));
+    let other = TestCa::new("test");
+    let stranger = write("stranger", &other, CLIENT);
+    let cas = ["server", "stranger"].map(|name| fs::read(pki.path().join(name).join("ca.pem")));
+    let cas = cas.map(Result::unwrap).concat();
+    fs::write(stranger.join("ca.pem"), cas).unwrap();
+    let refused = connect(&tls(&stranger), &open).await.server.unwrap_err();
+    assert!(refused.contains("certificate"), "{refused}");
 }
 
 /// Each case fails at both ends with words that say why.

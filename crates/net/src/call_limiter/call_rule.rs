@@ -1,13 +1,15 @@
-//! What a call needs: its shape, and the roles whose owners may make it.
+//! What a call needs: its shape, the roles whose owners may make it, and what principals need.
 //!
 //! Invariant: no body byte of a call is read before its rule was checked, and a path without a rule
-//! is rejected. So a new method is closed until its rule says who may call it.
+//! is rejected. So a new method is closed until its rule says who may call it, and one whose rule
+//! says nothing of principals is closed to them.
 //!
 //! Schedule that breaks it: a client opens connections and sends the first half of a large
 //! `Append`. If its role were checked in the method, the server would keep all halves until then.
 
 use std::fmt;
 
+use seqsvr_access::{Caller, ClusterRight, Grants};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tonic::Status;
@@ -23,8 +25,23 @@ pub struct CallRule {
     /// Who may call it, under TLS. Without TLS everybody may: then the server listens on loopback,
     /// or runs with `--insecure`.
     pub roles: Roles,
+    /// What principals need, whose roles do not count.
+    pub right: CallRight,
     /// Whether it changes the cluster: each call is logged with its caller.
     pub is_change: bool,
+}
+
+/// What a method needs of a caller whose rights are granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallRight {
+    /// It is closed to them all.
+    Closed,
+    /// No right: it shows them nothing but what is granted.
+    Open,
+    /// The rights on the namespaces or families in its messages, each of which the method checks.
+    Named,
+    /// A right on the cluster.
+    Cluster(ClusterRight),
 }
 
 /// A set of roles.
@@ -69,8 +86,14 @@ impl CallRule {
         CallRule {
             shape,
             roles,
+            right: CallRight::Closed,
             is_change: false,
         }
+    }
+
+    /// Returns the rule with what principals need.
+    pub const fn for_principals(self, right: CallRight) -> CallRule {
+        CallRule { right, ..self }
     }
 
     /// Returns the rule of a method that changes the cluster.
@@ -85,14 +108,46 @@ impl CallRule {
     /// of another service.
     pub fn of_standard_service(path: &str) -> Option<CallRule> {
         let shape = CallShape::of_standard_service(path)?;
-        Some(CallRule::new(shape, Roles::ANY))
+        Some(CallRule::new(shape, Roles::ANY).for_principals(CallRight::Open))
     }
 
-    /// Checks that a caller may call the method at `path`.
+    /// Checks that a caller may call the method at `path` over its connection.
+    ///
+    /// # Errors
+    /// Its rights do not suffice, or those of its role.
+    pub(crate) fn check(
+        self,
+        caller: &Caller,
+        connection: ConnectionCaller<'_>,
+        path: &str,
+    ) -> Result<(), Status> {
+        match caller.grants() {
+            None => self.check_role(connection, path),
+            Some(grants) => self.check_right(caller, grants, path),
+        }
+    }
+
+    fn check_right(self, caller: &Caller, grants: &Grants, path: &str) -> Result<(), Status> {
+        let why = match self.right {
+            CallRight::Open | CallRight::Named => return Ok(()),
+            CallRight::Cluster(right) if grants.has_right(right) => return Ok(()),
+            CallRight::Cluster(right) => format!(
+                "which needs the right {} on the cluster; grant it in the --auth-file",
+                right.name()
+            ),
+            CallRight::Closed => {
+                "which no principal may; use a certificate of the role admin".to_owned()
+            }
+        };
+        let text = format!("{caller} may not call {path}, {why}");
+        Err(RpcError::new(Reason::PermissionDenied, text).into())
+    }
+
+    /// Checks that the role of a connection's certificate may call the method at `path`.
     ///
     /// # Errors
     /// Its certificate has another role, or has no identity.
-    pub fn check(self, caller: ConnectionCaller<'_>, path: &str) -> Result<(), Status> {
+    pub fn check_role(self, caller: ConnectionCaller<'_>, path: &str) -> Result<(), Status> {
         let Some(certificate) = caller.certificate()? else {
             return Ok(());
         };

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use seqsvr_access::Caller;
 use tonic::codegen::http::HeaderMap;
 use tonic::{Code, Extensions, Status};
 
@@ -23,6 +24,7 @@ impl ChangeLog {
     pub fn begin(&self, extensions: &Extensions, method: &str) -> RequestedChange {
         RequestedChange {
             denials: self.0.clone(),
+            connection: extensions.get().cloned(),
             caller: extensions.get().cloned(),
             method: method.to_owned(),
             outcome: None,
@@ -33,7 +35,8 @@ impl ChangeLog {
 /// One change that a call requests. It is logged when it ends, also without its caller.
 pub struct RequestedChange {
     denials: Arc<LineThrottle>,
-    caller: Option<ConnectionQuota>,
+    connection: Option<ConnectionQuota>,
+    caller: Option<Caller>,
     method: String,
     outcome: Option<Code>,
 }
@@ -53,7 +56,12 @@ impl RequestedChange {
 
 impl Drop for RequestedChange {
     fn drop(&mut self) {
-        let caller = self.caller.as_ref().map(|quota| quota.peer().to_string());
+        let peer = self.connection.as_ref().map(|quota| quota.peer());
+        let principal = self.caller.as_ref().filter(|who| who.grants().is_some());
+        let caller = peer.map(|peer| match principal {
+            Some(principal) => format!("{principal}, {peer}"),
+            None => peer.to_string(),
+        });
         // None: the caller went away before the end of the answer.
         let outcome = self.outcome.map(|code| format!("{code:?}"));
         let method = &self.method;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body as _, Frame};
 use prost::Message;
+use seqsvr_access::{AccessFile, Caller, ClusterRight, Secret};
 use tokio::time::timeout;
 use tonic::Code;
 use tower::service_fn;
@@ -157,6 +158,92 @@ async fn call_is_admitted_by_its_rule_before_its_body_is_read() {
             assert_eq!(status_code(&answer), expected, "{path} {peer:?}");
             let reached = reached.load(Relaxed) - before;
             assert_eq!(reached, usize::from(expected.is_none()), "{path} {peer:?}");
+        }
+    }
+    assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));
+}
+
+/// Principals are judged by their rights alone, before a body byte is read, and a method whose rule
+/// says nothing of them is closed. Their roles do not count, nor do their rights for others.
+#[tokio::test]
+async fn principal_is_admitted_by_the_right_of_the_method() {
+    let token = Secret::generate().unwrap();
+    let text = format!(
+        "[[principal]]\nname='ops'\nsha256=['{}']\ncluster=['status']\n",
+        token.hash()
+    );
+    let rule_of = |path: &str| {
+        let rule = CallRule::new(CallShape::Unary, Roles::new(&[Role::Client]));
+        Some(match path {
+            "/closed" => rule,
+            "/open" => rule.for_principals(CallRight::Open),
+            "/named" => rule.for_principals(CallRight::Named),
+            "/status" => rule.for_principals(CallRight::Cluster(ClusterRight::Status)),
+            "/admin" => rule.for_principals(CallRight::Cluster(ClusterRight::Admin)),
+            _ => return None,
+        })
+    };
+    let access = Access::by_file(AccessFile::parse(&text).unwrap());
+    let calls = CallLimiter::new(1 << 20, rule_of, "no such call").with_access(access);
+    let reached = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let callers = reached.clone();
+    let mut service = calls.layer(service_fn(move |request: Request<Body>| {
+        let caller: Option<&Caller> = request.extensions().get();
+        callers
+            .lock()
+            .unwrap()
+            .push(caller.map(ToString::to_string));
+        echo_body(request)
+    }));
+    let none = || certified(PeerIdentity::parse("none").map(|_| ""));
+    let bearer = format!("Bearer {}", token.expose());
+    let (denied, nameless) = (Some(Code::PermissionDenied), Some(Code::Unauthenticated));
+    let ops = "principal ops";
+    for (peer, token, who, expected) in [
+        (
+            none(),
+            Some(&bearer),
+            ops,
+            [denied, None, None, None, denied],
+        ),
+        (none(), None, "", [nameless; 5]),
+        (
+            certified(Ok("seqsvr://p/client/ops")),
+            None,
+            ops,
+            [denied, None, None, None, denied],
+        ),
+        (
+            certified(Ok("seqsvr://p/client/x")),
+            None,
+            "a client without a principal of its name",
+            [denied, None, None, denied, denied],
+        ),
+        (certified(Ok("seqsvr://p/alloc/a1")), None, "", [denied; 5]),
+        (
+            certified(Ok("seqsvr://p/alloc/a1")),
+            Some(&bearer),
+            ops,
+            [denied, None, None, None, denied],
+        ),
+    ] {
+        let paths = ["/closed", "/open", "/named", "/status", "/admin"];
+        for (path, expected) in paths.into_iter().zip(expected) {
+            let ends = expected.is_none();
+            let data = [Bytes::from_static(&[0; 5])].into();
+            let mut request = Request::new(Body::new(TestBody { data, ends }));
+            *request.uri_mut() = path.parse().unwrap();
+            if let Some(token) = token {
+                let value = token.parse().unwrap();
+                request.headers_mut().insert("authorization", value);
+            }
+            let share = ConnectionQuota::new(peer.clone());
+            request.extensions_mut().insert(share);
+            let answer = service.call(request).await.unwrap();
+            assert_eq!(status_code(&answer), expected, "{path} {peer:?}");
+            let reached = std::mem::take(&mut *reached.lock().unwrap());
+            let expected = expected.is_none().then(|| Some(who.to_owned()));
+            assert_eq!(reached, expected.into_iter().collect::<Vec<_>>(), "{path}");
         }
     }
     assert_eq!((calls.calls_in_flight(), calls.buffered_bytes()), (0, 0));

@@ -15,6 +15,7 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, Error, RootCertStore, ServerConfig};
@@ -28,6 +29,15 @@ use crate::peer::{Certificate, PeerIdentity, Role};
 /// What is wrong with a file without the PEM that belongs there.
 const NO_PEM: &str = "it has no PEM of this kind; make the files with `seqsvr cert`";
 
+/// Whether the callers of a server show certificates. One that is shown is always verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallerCertificates {
+    /// Each does.
+    Required,
+    /// They may show something else instead, in their calls.
+    Optional,
+}
+
 /// The certificate of this process, its key, and the CAs that it trusts.
 #[derive(Debug)]
 pub struct TlsDir {
@@ -37,6 +47,8 @@ pub struct TlsDir {
     chain: Vec<CertificateDer<'static>>,
     server_verifier: Arc<WebPkiServerVerifier>,
     server: Arc<ServerConfig>,
+    /// That of a server whose callers may have no certificate.
+    open_server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
 }
 
@@ -83,22 +95,17 @@ impl TlsDir {
             WebPkiServerVerifier::builder_with_provider(roots.clone(), provider())
                 .build()
                 .map_err(|e| tls(&e))?;
-        let client_verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
-            .build()
-            .map_err(|e| tls(&e))?;
-        client_verifier
+        let client_verifier =
+            || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider());
+        let certified = client_verifier().build().map_err(|e| tls(&e))?;
+        certified
             .verify_client_cert(&chain[0], &chain[1..], UnixTime::now())
             .map_err(|e| bad("cert.pem", describe_own(&e)))?;
-        let mut server = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&VERSIONS)
-            .map_err(|e| tls(&e))?
-            .with_client_cert_verifier(client_verifier)
-            .with_single_cert(chain.clone(), key.clone_key())
-            .map_err(|e| tls(&e))?;
-        // A full handshake costs a millisecond, and tickets would outlive a change of the CA.
-        server.send_tls13_tickets = 0;
-        server.session_storage = Arc::new(NoServerSessionStorage {});
-        server.alpn_protocols = vec![b"h2".to_vec()];
+        let open = client_verifier().allow_unauthenticated().build();
+        let open = open.map_err(|e| tls(&e))?;
+        let accept_by = |verifier| server_config(verifier, chain.clone(), key.clone_key());
+        let server = accept_by(certified).map_err(|e| tls(&e))?;
+        let open_server = accept_by(open).map_err(|e| tls(&e))?;
         let mut client = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&VERSIONS)
             .map_err(|e| tls(&e))?
@@ -114,6 +121,7 @@ impl TlsDir {
             chain,
             server_verifier,
             server: Arc::new(server),
+            open_server: Arc::new(open_server),
             client: Arc::new(client),
         })
     }
@@ -165,8 +173,11 @@ impl TlsDir {
         self.domain.clone()
     }
 
-    pub(super) fn server_config(&self) -> Arc<ServerConfig> {
-        self.server.clone()
+    pub(super) fn server_config(&self, callers: CallerCertificates) -> Arc<ServerConfig> {
+        match callers {
+            CallerCertificates::Required => self.server.clone(),
+            CallerCertificates::Optional => self.open_server.clone(),
+        }
     }
 
     pub(super) fn client_config(&self) -> Arc<ClientConfig> {
@@ -198,6 +209,22 @@ pub(super) fn to_roots(authorities: Vec<CertificateDer<'static>>) -> Result<Root
         added.map_err(|e| format!("{which} cannot be used: {e}"))?;
     }
     Ok(roots)
+}
+
+fn server_config(
+    verifier: Arc<dyn ClientCertVerifier>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, Error> {
+    let mut server = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&VERSIONS)?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)?;
+    // A full handshake costs a millisecond, and tickets would outlive a change of the CA.
+    server.send_tls13_tickets = 0;
+    server.session_storage = Arc::new(NoServerSessionStorage {});
+    server.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(server)
 }
 
 /// Checks that a certificate is one of a CA, and valid now: the verifiers check neither of those

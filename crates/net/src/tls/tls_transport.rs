@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use super::bad_tls_dir::BadTlsDir;
 use super::handshake::{ExpectedServer, HandshakeAcceptor, RefusalLog};
 use super::lazy_tls::LazyTls;
-use super::tls_dir::TlsDir;
+use super::tls_dir::{CallerCertificates, TlsDir};
 use crate::peer::{ConnectionPeer, Role};
 use crate::transport::{ByteStream, Listener, PendingConnection, TcpTransport, Transport};
 
@@ -32,6 +32,7 @@ pub struct TlsTransport {
     dir: Arc<TlsDir>,
     /// Role of the servers to which connections succeed; None: of any server.
     role: Option<Role>,
+    callers: CallerCertificates,
     /// Runtime of the handshakes of a server; None: the transport was made outside of one, and only
     /// connects, or handshakes run where it listens.
     runtime: Option<Handle>,
@@ -53,7 +54,17 @@ impl TlsTransport {
             inner,
             dir,
             role: None,
+            callers: CallerCertificates::Required,
             runtime: Handle::try_current().ok(),
+        }
+    }
+
+    /// Returns the transport of a server that accepts callers without a certificate as well, and
+    /// judges each of their calls by a token.
+    pub fn with_optional_certificates(self) -> TlsTransport {
+        TlsTransport {
+            callers: CallerCertificates::Optional,
+            ..self
         }
     }
 }
@@ -67,7 +78,7 @@ impl Transport for TlsTransport {
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
         let listening = self.inner.listen(address);
         let acceptor = Arc::new(HandshakeAcceptor {
-            config: self.dir.server_config(),
+            config: self.dir.server_config(self.callers),
             domain: self.dir.domain(),
             refusals: RefusalLog::default(),
         });
@@ -94,6 +105,7 @@ impl Transport for TlsTransport {
             inner: self.inner.clone(),
             dir: self.dir.clone(),
             role: Some(role),
+            callers: self.callers,
             runtime: self.runtime.clone(),
         }))
     }

@@ -58,7 +58,7 @@ fn is_core_call(rule_of: RuleOf, path: &str, caller: ConnectionCaller<'_>) -> bo
     let has_core_path = path.starts_with("/seqsvr.v1.Raft/")
         || path == "/seqsvr.v1.Store/KeepAlive"
         || path == "/seqsvr.v1.Store/OpenSession";
-    has_core_path && rule_of(path).is_some_and(|rule| rule.check(caller, path).is_ok())
+    has_core_path && rule_of(path).is_some_and(|rule| rule.check_role(caller, path).is_ok())
 }
 
 /// Runtimes of a store.
