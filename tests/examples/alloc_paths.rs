@@ -26,6 +26,7 @@ use futures::stream;
 use http_body_util::StreamBody;
 use hyper::body::{Body as _, Frame};
 use prost::Message;
+use seqsvr_access::{Access, Caller, Credentials};
 use seqsvr_alloc::{AllocEnvironment, AllocServer, Clock};
 use seqsvr_core::lease::ClockReading;
 use seqsvr_net::LocalSequence;
@@ -201,8 +202,16 @@ where
         .uri(format!("http://alloc/seqsvr.v1.Sequence/{method}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
+        .extension(local_operator())
         .body(Body::new(StreamBody::new(stream::iter(frames))))
         .expect("a request")
+}
+
+/// Returns the caller that the layer of calls finds on loopback, which is not measured here.
+fn local_operator() -> Caller {
+    let shown = Credentials::Plaintext(std::net::Ipv4Addr::LOCALHOST.into());
+    let judged = Access::by_role().judge(shown);
+    judged.expect("callers on loopback are known")
 }
 
 /// Starts one store and one AllocSvr that owns all slots.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_access::Access;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_metrics::ServerSecurity;
 use seqsvr_net::{TcpTransport, Transport};
@@ -55,6 +56,8 @@ pub struct Options {
     /// Maximum size of a message in bytes, at most [`MESSAGE_BYTES_MAX`]. The same on all AllocSvrs
     /// of a cluster.
     pub message_max: usize,
+    /// Judge of callers.
+    pub access: Access,
     /// Protection of the server. It only shows in the status and the metrics.
     pub security: ServerSecurity,
     /// Seed of nonces and jitter, so that a simulation repeats; None: random.
@@ -106,6 +109,7 @@ impl Options {
             queued_items_max: QUEUED_ITEMS_DEFAULT,
             batch_items_max: ITEMS_MAX,
             message_max: MESSAGE_BYTES_MAX,
+            access: Access::by_role(),
             security: ServerSecurity::default(),
             seed: None,
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use seqsvr_access::{Access, BadCredentials, Caller, Credentials};
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::routing_table::RoutingTable;
@@ -78,7 +79,17 @@ impl CountingSequence {
 }
 
 impl LocalSequence for CountingSequence {
-    fn try_next(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<v1::NextResponse> {
+    fn judge(&self, shown: Credentials<'_>) -> Result<Caller, BadCredentials> {
+        Access::by_role().judge(shown)
+    }
+
+    fn try_next(
+        &self,
+        _: &Caller,
+        namespace: &str,
+        key: KeyRef<'_>,
+        count: u32,
+    ) -> Option<v1::NextResponse> {
         let add = |number| number + u64::from(count);
         let last = self.change(namespace, key.into(), add).ok()?;
         Some(v1::NextResponse {
@@ -89,6 +100,7 @@ impl LocalSequence for CountingSequence {
 
     async fn next_many_local(
         &self,
+        _: &Caller,
         request: v1::NextManyRequest,
         _: &ConnectionQuota,
     ) -> Result<v1::NextManyResponse, Status> {

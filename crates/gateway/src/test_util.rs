@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_access::{Access, BadCredentials, Caller, Credentials};
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
@@ -15,12 +16,17 @@ use tonic::{Request, Response, Status, Streaming};
 pub(crate) struct NoopSequence(pub(crate) Option<v1::NextResponse>);
 
 impl LocalSequence for NoopSequence {
-    fn try_next(&self, _: &str, _: KeyRef<'_>, _: u32) -> Option<v1::NextResponse> {
+    fn judge(&self, shown: Credentials<'_>) -> Result<Caller, BadCredentials> {
+        Access::by_role().judge(shown)
+    }
+
+    fn try_next(&self, _: &Caller, _: &str, _: KeyRef<'_>, _: u32) -> Option<v1::NextResponse> {
         self.0.clone()
     }
 
     async fn next_many_local(
         &self,
+        _: &Caller,
         _: v1::NextManyRequest,
         _: &ConnectionQuota,
     ) -> Result<v1::NextManyResponse, Status> {
@@ -34,6 +40,13 @@ impl LocalSequence for NoopSequence {
     async fn routing_table(&self, _: Duration) -> Result<Arc<RoutingTable>, Status> {
         Err(unavailable())
     }
+}
+
+/// Returns the caller of a connection on loopback.
+pub(crate) fn local_operator() -> Caller {
+    let remote = std::net::Ipv4Addr::LOCALHOST.into();
+    let judged = Access::by_role().judge(Credentials::Plaintext(remote));
+    judged.unwrap()
 }
 
 #[tonic::async_trait]

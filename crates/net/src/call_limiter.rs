@@ -65,11 +65,6 @@ impl CallLimiter {
         CallLimiter { access, ..self }
     }
 
-    /// Returns the judge of callers.
-    pub fn access(&self) -> &Access {
-        &self.access
-    }
-
     /// Admits a call by its head. Its body was not read.
     fn admit(&self, call: &mut Request<Body>) -> Result<(CallRule, Arc<CallReservation>), Status> {
         let rule = (self.rule_of)(call.uri().path())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_access::{BadCredentials, Caller, Credentials};
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::routing_table::RoutingTable;
@@ -15,10 +16,22 @@ use crate::connection_quota::ConnectionQuota;
 
 /// A [`Sequence`] that is a function call away.
 pub trait LocalSequence: Sequence {
-    /// Takes `count` numbers of a key at once, if this process owns it and has them in memory. The
-    /// answer has no news of routes. None: a call finds out why not, and what to do. An empty
-    /// namespace means that of the key's kind.
-    fn try_next(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse>;
+    /// Returns who showed these credentials at an endpoint of this process.
+    ///
+    /// # Errors
+    /// They name no caller.
+    fn judge(&self, shown: Credentials<'_>) -> Result<Caller, BadCredentials>;
+
+    /// Takes `count` numbers of a key at once, if the caller may, this process owns it and has them
+    /// in memory. The answer has no news of routes. None: a call finds out why not, and what to do.
+    /// An empty namespace means that of the key's kind.
+    fn try_next(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+        key: KeyRef<'_>,
+        count: u32,
+    ) -> Option<NextResponse>;
 
     /// Does [`Sequence::next_many`] for a caller of this connection, without what is made for a
     /// network, and without news of routes. `lasts` is empty if every item takes one number, and
@@ -28,6 +41,7 @@ pub trait LocalSequence: Sequence {
     /// Those of the call.
     fn next_many_local(
         &self,
+        caller: &Caller,
         request: NextManyRequest,
         quota: &ConnectionQuota,
     ) -> impl Future<Output = Result<NextManyResponse, Status>> + Send;

@@ -137,7 +137,8 @@ impl AllocComponents {
             slow_path: slow_path.clone(),
             families: families.clone(),
             connections: ConnectionLimiter::new("gRPC", options.connections_max),
-            calls: CallLimiter::new(BUFFERED_BYTES_MAX, call_rule, OTHER_CALLS),
+            calls: CallLimiter::new(BUFFERED_BYTES_MAX, call_rule, OTHER_CALLS)
+                .with_access(options.access.clone()),
             recent_load: Arc::default(),
             security: options.security,
         };
@@ -160,6 +161,7 @@ impl AllocComponents {
                 families,
                 batch_items_max,
                 changes: collector.calls.changes(),
+                access: options.access.clone(),
             }),
             address_check: Arc::new(AddressCheck::new(shared.clone())),
             shared,

@@ -1,13 +1,13 @@
 //! Admin calls. Most are relayed to the StoreSvr leader, or to the AllocSvr that they name.
-//! NodeStatus is answered by this process. Under TLS changes are not relayed: their caller is sent
-//! to the leader, or to the AllocSvr, and calls it with a certificate of its own.
+//! NodeStatus is answered by this process. Changes of callers with an identity of their own are not
+//! relayed: the caller is sent to the leader, or to the AllocSvr, and calls it as itself.
 
 mod relay;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{SharedCall, caller_of};
+use seqsvr_net::SharedCall;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_server::Admin;
 use seqsvr_proto::v1::{
@@ -24,6 +24,7 @@ use tonic::{Request, Response, Status};
 use crate::api::collector::AllocCollector;
 use crate::api::relay_client::RelayClient;
 use crate::api::slot_operations::SlotOperations;
+use crate::batch::request_context::judged_caller;
 use crate::lease::address_check::named_incarnation;
 use crate::shared_parts::SharedParts;
 use crate::store_client::store_group::StoreGroupClient;
@@ -82,9 +83,9 @@ macro_rules! send {
     };
 }
 
-/// Returns whether a call is under TLS, so that its caller has a certificate.
-fn is_certified<R>(request: &Request<R>) -> Result<bool, Status> {
-    Ok(caller_of(request.extensions()).certificate()?.is_some())
+/// Returns whether a call has a caller with an identity of its own, in whose name no server acts.
+fn is_identified<R>(request: &Request<R>) -> Result<bool, Status> {
+    Ok(!judged_caller(request.extensions())?.is_local_operator())
 }
 
 #[tonic::async_trait]
@@ -93,7 +94,7 @@ impl Admin for AdminService {
         &self,
         request: Request<CreateNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
-        self.redirect_certified(&request).await?;
+        self.redirect_identified(&request).await?;
         let relay = self.relay(request, send!(create_namespace));
         let created = relay.await?;
         // The next call through this node must find the namespace.
@@ -108,7 +109,7 @@ impl Admin for AdminService {
         &self,
         request: Request<AlterNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
-        self.redirect_certified(&request).await?;
+        self.redirect_identified(&request).await?;
         let relay = self.relay(request, send!(alter_namespace));
         let altered = relay.await?;
         self.shared
@@ -138,10 +139,10 @@ impl Admin for AdminService {
         &self,
         request: Request<AdminMoveSlotRequest>,
     ) -> Result<Response<AdminMoveSlotResponse>, Status> {
-        let is_certified = is_certified(&request)?;
+        let is_identified = is_identified(&request)?;
         let moved = self
             .slot_operations
-            .move_slot_by_name(request.into_inner(), is_certified);
+            .move_slot_by_name(request.into_inner(), is_identified);
         Ok(Response::new(moved.await?))
     }
 
@@ -149,10 +150,10 @@ impl Admin for AdminService {
         &self,
         request: Request<DrainRequest>,
     ) -> Result<Response<DrainResponse>, Status> {
-        let is_certified = is_certified(&request)?;
+        let is_identified = is_identified(&request)?;
         let drained = self
             .slot_operations
-            .drain_by_name(request.into_inner(), is_certified);
+            .drain_by_name(request.into_inner(), is_identified);
         Ok(Response::new(drained.await?))
     }
 
@@ -160,7 +161,7 @@ impl Admin for AdminService {
         &self,
         request: Request<AddMemberRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
-        self.redirect_certified(&request).await?;
+        self.redirect_identified(&request).await?;
         let send = send!(add_member);
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
             .await
@@ -170,7 +171,7 @@ impl Admin for AdminService {
         &self,
         request: Request<RemoveMemberRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
-        self.redirect_certified(&request).await?;
+        self.redirect_identified(&request).await?;
         let send = send!(remove_member);
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
             .await
@@ -180,7 +181,7 @@ impl Admin for AdminService {
         &self,
         request: Request<TransferLeaderRequest>,
     ) -> Result<Response<MembersResponse>, Status> {
-        self.redirect_certified(&request).await?;
+        self.redirect_identified(&request).await?;
         let send = send!(transfer_leader);
         self.relay_within(MEMBERSHIP_TIMEOUT, MEMBERSHIP_TIMEOUT, request, send)
             .await
@@ -192,7 +193,7 @@ impl Admin for AdminService {
         &self,
         request: Request<BackupRequest>,
     ) -> Result<Response<Self::BackupStream>, Status> {
-        self.redirect_certified(&request).await?;
+        self.redirect_identified(&request).await?;
         self.relay(request, send!(backup)).await
     }
 
@@ -200,7 +201,7 @@ impl Admin for AdminService {
         &self,
         request: Request<ChangeIdsRequest>,
     ) -> Result<Response<IdsStatus>, Status> {
-        self.redirect_certified(&request).await?;
+        self.redirect_identified(&request).await?;
         self.relay(request, send!(change_ids)).await
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_access::ClusterRight;
 use seqsvr_net::tls::Role;
 use seqsvr_net::{
-    CONTROL_REQUEST_BYTES_MAX, CallLimiter, CallRule, CallShape, ConnectionLimiter, Listener,
-    Roles, accept_connections, limit_http2,
+    CONTROL_REQUEST_BYTES_MAX, CallLimiter, CallRight, CallRule, CallShape, ConnectionLimiter,
+    Listener, Roles, accept_connections, limit_http2,
 };
 use seqsvr_proto::limits::MESSAGE_BYTES_MAX;
 use seqsvr_proto::v1::admin_server::AdminServer;
@@ -65,36 +66,39 @@ const READERS: Roles = Roles::new(&[Role::Store, Role::Alloc, Role::Admin]);
 
 /// Returns the rule of a method; None: it is closed to all.
 pub(crate) fn call_rule(path: &str) -> Option<CallRule> {
+    use CallRight::{Closed, Cluster, Named, Open};
     use CallShape::{Pipe, ResponseStream, Sequence, Unary};
-    let (shape, roles) = match path {
+    let (shape, roles, right) = match path {
         "/seqsvr.v1.Sequence/Next"
         | "/seqsvr.v1.Sequence/NextMany"
         | "/seqsvr.v1.Sequence/Current"
         | "/seqsvr.v1.Sequence/CurrentMany"
-        | "/seqsvr.v1.Sequence/RaiseTo"
-        | "/seqsvr.v1.Sequence/Routes" => (Sequence, CALLERS),
-        "/seqsvr.v1.Sequence/Pipe" => (Pipe, CALLERS),
+        | "/seqsvr.v1.Sequence/RaiseTo" => (Sequence, CALLERS, Named),
+        "/seqsvr.v1.Sequence/Routes" => (Sequence, CALLERS, Open),
+        "/seqsvr.v1.Sequence/Pipe" => (Pipe, CALLERS, Named),
         "/seqsvr.v1.Ids/NextIds"
         | "/seqsvr.v1.Ids/AcquireWorker"
         | "/seqsvr.v1.Ids/RenewWorkers"
-        | "/seqsvr.v1.Ids/ReleaseWorker" => (Unary, CALLERS),
+        | "/seqsvr.v1.Ids/ReleaseWorker" => (Unary, CALLERS, Named),
         "/seqsvr.v1.Admin/ListNamespaces"
         | "/seqsvr.v1.Admin/ListIds"
         | "/seqsvr.v1.Admin/ClusterStatus"
-        | "/seqsvr.v1.Admin/NodeStatus" => (Unary, READERS),
+        | "/seqsvr.v1.Admin/NodeStatus" => (Unary, READERS, Cluster(ClusterRight::Status)),
         "/seqsvr.v1.Admin/MoveSlot" | "/seqsvr.v1.Admin/Drain" => {
-            return Some(CallRule::of_change(Unary, ADMINS));
+            let rule = CallRule::of_change(Unary, ADMINS);
+            return Some(rule.for_principals(Cluster(ClusterRight::Admin)));
         }
+        // The leading store makes these changes, and it reads no tokens.
         "/seqsvr.v1.Admin/CreateNamespace"
         | "/seqsvr.v1.Admin/AlterNamespace"
         | "/seqsvr.v1.Admin/ChangeIds"
         | "/seqsvr.v1.Admin/AddMember"
         | "/seqsvr.v1.Admin/RemoveMember"
-        | "/seqsvr.v1.Admin/TransferLeader" => (Unary, ADMINS),
-        "/seqsvr.v1.Admin/Backup" => (ResponseStream, ADMINS),
+        | "/seqsvr.v1.Admin/TransferLeader" => (Unary, ADMINS, Closed),
+        "/seqsvr.v1.Admin/Backup" => (ResponseStream, ADMINS, Closed),
         _ => return CallRule::of_standard_service(path),
     };
-    Some(CallRule::new(shape, roles))
+    Some(CallRule::new(shape, roles).for_principals(right))
 }
 
 /// gRPC server of one AllocSvr.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use seqsvr_access::{Caller, GrantTarget, NamespaceRight};
+use seqsvr_core::family::family_name;
 use seqsvr_holder::WorkerCalls;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::{IDS_MAX, WORKER_COMMANDS_MAX};
@@ -17,7 +19,8 @@ use tonic::{Request, Response, Status};
 
 use crate::api::sequence_parts::SequenceParts;
 use crate::api::sequence_service::SequenceService;
-use crate::batch::request_context::{RequestArrival, requested_deadline};
+use crate::batch::request_context::{RequestArrival, judged_caller, requested_deadline};
+use crate::batch::validate::check_right;
 use crate::ids::family_holders::ALLOC_PREFIX;
 use crate::ids::worker_relay::WorkerRelay;
 use crate::metrics::call_metrics::CallMethod;
@@ -38,7 +41,8 @@ impl Ids for IdsService {
         request: Request<NextIdsRequest>,
     ) -> Result<Response<NextIdsResponse>, Status> {
         let answer = |arrival: RequestArrival, request: NextIdsRequest| async move {
-            let mut taken = self.sequence.families.begin(&request, IDS_MAX)?;
+            let families = &self.sequence.families;
+            let mut taken = families.begin(&arrival.caller, &request, IDS_MAX)?;
             if taken.take_now().is_err() {
                 let (share, deadline) = (arrival.share.as_ref(), arrival.deadline);
                 let waiting = self.sequence.wait_for_ids(&mut taken, share, deadline);
@@ -56,6 +60,8 @@ impl Ids for IdsService {
         request: Request<AcquireWorkerRequest>,
     ) -> Result<Response<WorkerGrant>, Status> {
         let deadline = requested_deadline(Instant::now(), request.metadata());
+        let caller = judged_caller(request.extensions())?.clone();
+        check_family(&caller, &request.get_ref().family)?;
         if request.get_ref().holder.starts_with(ALLOC_PREFIX) {
             let text = format!(
                 "holders whose name begins with {ALLOC_PREFIX:?} are AllocSvrs: choose another name"
@@ -63,8 +69,10 @@ impl Ids for IdsService {
             return Err(RpcError::new(Reason::Invalid, text).into());
         }
         let acquire = self.worker_relay.acquire(request.into_inner());
-        let grant = self.worker_relay.answer_by(deadline, acquire).await?;
-        Ok(Response::new(grant))
+        let grant = self.worker_relay.answer_by(deadline, acquire).await;
+        Ok(Response::new(
+            grant.map_err(|fault| conceal(&caller, fault))?,
+        ))
     }
 
     async fn renew_workers(
@@ -72,6 +80,7 @@ impl Ids for IdsService {
         request: Request<RenewWorkersRequest>,
     ) -> Result<Response<RenewWorkersResponse>, Status> {
         let deadline = requested_deadline(Instant::now(), request.metadata());
+        let caller = &judged_caller(request.extensions())?.clone();
         let renewals = request.into_inner().renewals;
         let count = renewals.len();
         if count == 0 || count > WORKER_COMMANDS_MAX {
@@ -81,11 +90,16 @@ impl Ids for IdsService {
         }
         let renewals = renewals.into_iter().enumerate();
         let results = renewals.map(async |(index, renewal)| {
-            let renew = self.worker_relay.renew(renewal);
-            let renewed = self.worker_relay.answer_by(deadline, renew);
-            let result = match renewed.await {
+            let renewed = match check_family(caller, &renewal.family) {
+                Ok(()) => {
+                    let renew = self.worker_relay.renew(renewal);
+                    self.worker_relay.answer_by(deadline, renew).await
+                }
+                Err(denied) => Err(denied),
+            };
+            let result = match renewed {
                 Ok(grant) => Outcome::Grant(grant),
-                Err(fault) => Outcome::Error(fault.to_item_error(index)),
+                Err(fault) => Outcome::Error(conceal(caller, fault).to_item_error(index)),
             };
             WorkerResult {
                 result: Some(result),
@@ -100,8 +114,28 @@ impl Ids for IdsService {
         request: Request<ReleaseWorkerRequest>,
     ) -> Result<Response<ReleaseWorkerResponse>, Status> {
         let deadline = requested_deadline(Instant::now(), request.metadata());
+        let caller = judged_caller(request.extensions())?.clone();
+        check_family(&caller, &request.get_ref().family)?;
         let release = self.worker_relay.release(request.into_inner());
-        self.worker_relay.answer_by(deadline, release).await?;
+        let released = self.worker_relay.answer_by(deadline, release).await;
+        released.map_err(|fault| conceal(&caller, fault))?;
         Ok(Response::new(ReleaseWorkerResponse {}))
+    }
+}
+
+/// Checks that a caller may hold workers of a family.
+///
+/// # Errors
+/// It has not the right to take its ids.
+fn check_family(caller: &Caller, family: &str) -> Result<(), RpcError> {
+    let target = GrantTarget::Family(family_name(family));
+    check_right(caller, NamespaceRight::Next, target)
+}
+
+/// Takes the names of other families off an error of a store, for a caller that may not see all.
+fn conceal(caller: &Caller, fault: RpcError) -> RpcError {
+    match fault.reason() == Reason::FamilyNotFound && caller.grants().is_some() {
+        true => RpcError::new(Reason::FamilyNotFound, "there is no family with this name"),
+        false => fault,
     }
 }

@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
+use seqsvr_access::Caller;
 use seqsvr_net::{ConnectionQuota, RetainedBytes, StreamMeter, UnsentResponse};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::{CALL_TIMEOUT_DEFAULT, ITEMS_MAX};
@@ -49,6 +50,8 @@ const IDS_FRAME_ITEMS: usize = ITEMS_PER_POLL_TARGET / 8;
 /// Stream of the responses of one Pipe.
 pub(crate) struct PipeResponses {
     parts: Arc<SequenceParts>,
+    /// Who opened it. Each frame is judged, because the frames of one Pipe are for many namespaces.
+    caller: Caller,
     share: Option<ConnectionQuota>,
     messages: Option<StreamMeter>,
     requests: Streaming<PipeRequest>,
@@ -99,11 +102,13 @@ impl FrameMeta {
 impl PipeResponses {
     pub(crate) fn new(
         parts: Arc<SequenceParts>,
+        caller: Caller,
         request: Request<Streaming<PipeRequest>>,
     ) -> PipeResponses {
         PipeResponses {
             stopping: Box::pin(parts.shared.stopping.clone().cancelled_owned()),
             parts,
+            caller,
             share: request.extensions().get().cloned(),
             messages: request.extensions().get().cloned(),
             requests: request.into_inner(),
@@ -166,7 +171,10 @@ impl PipeResponses {
                 Reason::Invalid,
                 "a Pipe carries ids, no runs",
             )),
-            false => self.parts.families.begin(request, ITEMS_MAX as u32),
+            false => {
+                let families = &self.parts.families;
+                families.begin(&self.caller, request, ITEMS_MAX as u32)
+            }
         };
         match begun {
             Ok(mut taken) => match taken.take_now() {
@@ -224,6 +232,7 @@ impl PipeResponses {
             }
         };
         self.parts.shared.own_cluster.check(frame.cluster)?;
+        frame.check_right(&self.caller)?;
         frame.validate(self.parts.batch_items_max)?;
         Ok(frame)
     }
@@ -295,17 +304,22 @@ impl PipeResponses {
             received_at, id, ..
         } = meta;
         let (parts, share) = (self.parts.clone(), self.share.clone());
-        let deadline = meta.deadline();
+        let (deadline, caller) = (meta.deadline(), self.caller.clone());
         let served = async move {
             let _kept = retained;
             let timer = parts
                 .shared
                 .call_metrics
                 .start_call(CallMethod::Pipe, received_at);
-            let call = frame.to_context(deadline, share.clone(), None);
+            let call = frame.to_context(&caller, deadline, share.clone(), None);
             let columns = parts.slow_path.serve_batch_slow(&call, &frame).await;
             let mut answer = partial_response(id, missed, &frame, columns);
-            attach_routes(&parts.shared.table, &mut answer, frame.table_version);
+            attach_routes(
+                &parts.shared.table,
+                &caller,
+                &mut answer,
+                frame.table_version,
+            );
             timer.stop();
             (answer, share.as_ref().map(ConnectionQuota::begin_response))
         };
@@ -330,7 +344,7 @@ impl Stream for PipeResponses {
         }
         loop {
             if let Some((mut answer, version)) = self.answers.pop_front() {
-                attach_routes(&self.parts.shared.table, &mut answer, version);
+                attach_routes(&self.parts.shared.table, &self.caller, &mut answer, version);
                 return Poll::Ready(Some(Ok(answer)));
             }
             if let Some(status) = self.stream_error.take() {
@@ -392,13 +406,13 @@ impl Stream for PipeResponses {
 }
 
 /// Attaches newer routes to a response, if there are any.
-fn attach_routes(table: &RoutingTableCell, answer: &mut PipeResponse, known: u64) {
+fn attach_routes(table: &RoutingTableCell, caller: &Caller, answer: &mut PipeResponse, known: u64) {
     let routes = match &mut answer.answer {
         Some(pipe_response::Answer::Next(next)) => &mut next.routes,
         Some(pipe_response::Answer::Current(current)) => &mut current.routes,
         Some(pipe_response::Answer::Rejected(_) | pipe_response::Answer::Ids(_)) | None => return,
     };
-    *routes = table.routes_since(known);
+    *routes = table.routes_since(known, caller);
 }
 
 /// Returns the response for these items of a frame; no items stand for all.

@@ -88,7 +88,7 @@ impl UnaryService<RoutesRequest> for RoutesMethod {
                     parts
                         .shared
                         .table
-                        .encoded_since(request.base)
+                        .encoded_since(request.base, &arrival.caller)
                         .ok_or_else(missing)
                 });
             answer.await

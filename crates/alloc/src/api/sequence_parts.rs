@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use seqsvr_access::Access;
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_net::{ChangeLog, ConnectionQuota};
 use seqsvr_proto::cluster_tag::ClusterTagged;
@@ -24,6 +25,8 @@ pub(crate) struct SequenceParts {
     pub(crate) batch_items_max: usize,
     /// Log of forced raises.
     pub(crate) changes: ChangeLog,
+    /// Judge of the callers within this process, which the layer of calls does not see.
+    pub(crate) access: Access,
 }
 
 impl SequenceParts {

@@ -6,12 +6,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_access::{BadCredentials, Caller, Credentials, GrantTarget, NamespaceRight};
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::routing_table;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
 use seqsvr_proto::cluster_tag::{ClusterTag, ClusterTagged};
-use seqsvr_proto::convert::RequestKey;
+use seqsvr_proto::convert::{RequestKey, namespace_name};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use seqsvr_proto::v1::{
@@ -21,17 +22,20 @@ use seqsvr_proto::v1::{
 };
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::api::pipe_responses::PipeResponses;
 use crate::api::sequence_parts::SequenceParts;
 use crate::batch::item::{ItemAnswer, ItemOperation, RequestItem};
 use crate::batch::request::{BatchRequest, TakeArgs};
-use crate::batch::request_context::{RequestArrival, RequestContext, response_deadline};
+use crate::batch::request_context::{
+    RequestArrival, RequestContext, judged_caller, response_deadline,
+};
 use crate::batch::response::BatchResponse;
-use crate::batch::validate::{require_key, validate_count, validate_namespace_name};
+use crate::batch::validate::{check_right, require_key, validate_count, validate_namespace_name};
 use crate::fast_path::FastPathResult;
 use crate::metrics::call_metrics::CallMethod;
+use crate::session::routing_table_cell::visible_delta;
 
 /// Maximum wait of a new Pipe for the first routing table; after it the Pipe is rejected.
 const PIPE_TABLE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,6 +48,9 @@ impl Sequence for SequenceService {
     async fn next(&self, request: Request<NextRequest>) -> Result<Response<NextResponse>, Status> {
         self.with_metrics(CallMethod::Next, request, |arrival, request| async move {
             self.0.shared.own_cluster.check(request.cluster_tag())?;
+            let key = require_key(request.key_ref())?;
+            let target = GrantTarget::Namespace(namespace_name(&request.namespace, key));
+            check_right(&arrival.caller, NamespaceRight::Next, target)?;
             validate_namespace_name(&request.namespace)?;
             let wanted = TakeArgs {
                 count: validate_count(request.count.unwrap_or(1))?,
@@ -51,14 +58,14 @@ impl Sequence for SequenceService {
                 epoch: request.epoch.unwrap_or(0),
             };
             let table_version = request.table_version;
+            let caller = arrival.caller.clone();
             let numbers = |first, last, epoch: Epoch| NextResponse {
                 first,
                 last,
                 epoch: epoch.0,
-                routes: self.0.shared.table.routes_since(table_version),
+                routes: self.0.shared.table.routes_since(table_version, &caller),
                 cluster_tag: self.0.shared.own_cluster.tag().0,
             };
-            let key = require_key(request.key_ref())?;
             // One more clock reading than a batch needs, so that an expired lease burns no number.
             if !request.strict
                 && self.0.shared.session.has_lease()
@@ -68,7 +75,7 @@ impl Sequence for SequenceService {
                 return Ok(numbers(range.first, range.last, epoch));
             }
             let item = RequestItem {
-                key: require_key(request.key_ref())?.into(),
+                key: key.into(),
                 operation: ItemOperation::Next {
                     count: wanted.count,
                     floor: wanted.floor,
@@ -83,7 +90,7 @@ impl Sequence for SequenceService {
                 forwarded,
                 request.strict,
             );
-            match self.serve_slow(call, item).await? {
+            match self.serve_slow(&caller, call, item).await? {
                 ItemAnswer::Numbers { first, last, epoch } => Ok(numbers(first, last, epoch)),
                 _ => Err(mismatched_answer()),
             }
@@ -100,9 +107,10 @@ impl Sequence for SequenceService {
             request,
             |arrival, request| async move {
                 let table_version = request.table_version;
+                let caller = arrival.caller.clone();
                 let columns = self.serve_batch(arrival, request.into()).await?;
                 Ok(NextManyResponse {
-                    routes: self.0.shared.table.routes_since(table_version),
+                    routes: self.0.shared.table.routes_since(table_version, &caller),
                     cluster_tag: self.0.shared.own_cluster.tag().0,
                     ..columns.expand_columns().into_next()
                 })
@@ -120,10 +128,12 @@ impl Sequence for SequenceService {
             request,
             |arrival, request| async move {
                 self.0.shared.own_cluster.check(request.cluster_tag())?;
-                validate_namespace_name(&request.namespace)?;
                 require_key(request.key_ref())?;
                 let table_version = request.table_version;
                 let batch = BatchRequest::from(request);
+                let caller = arrival.caller;
+                batch.check_right(&caller)?;
+                validate_namespace_name(&batch.namespace)?;
                 let result = self
                     .0
                     .shared
@@ -134,8 +144,9 @@ impl Sequence for SequenceService {
                     Some(answer) => answer,
                     None => {
                         let item = batch.to_item(0)?;
-                        let call = batch.to_context(arrival.deadline, arrival.share, arrival.trace);
-                        self.serve_slow(call, item).await?
+                        let (deadline, share) = (arrival.deadline, arrival.share);
+                        let call = batch.to_context(&caller, deadline, share, arrival.trace);
+                        self.serve_slow(&caller, call, item).await?
                     }
                 };
                 match answer {
@@ -143,7 +154,7 @@ impl Sequence for SequenceService {
                         kind: kind.into(),
                         value,
                         epoch: epoch.0,
-                        routes: self.0.shared.table.routes_since(table_version),
+                        routes: self.0.shared.table.routes_since(table_version, &caller),
                         cluster_tag: self.0.shared.own_cluster.tag().0,
                     }),
                     _ => Err(mismatched_answer()),
@@ -162,9 +173,10 @@ impl Sequence for SequenceService {
             request,
             |arrival, request| async move {
                 let table_version = request.table_version;
+                let caller = arrival.caller.clone();
                 let columns = self.serve_batch(arrival, request.into()).await?;
                 Ok(CurrentManyResponse {
-                    routes: self.0.shared.table.routes_since(table_version),
+                    routes: self.0.shared.table.routes_since(table_version, &caller),
                     cluster_tag: self.0.shared.own_cluster.tag().0,
                     ..columns.expand_columns().into_current()
                 })
@@ -179,14 +191,15 @@ impl Sequence for SequenceService {
         &self,
         request: Request<Streaming<PipeRequest>>,
     ) -> Result<Response<PipeResponses>, Status> {
-        let caller = ClusterTag::from_metadata(request.metadata())?;
-        if caller != ClusterTag::NONE {
+        let named = ClusterTag::from_metadata(request.metadata())?;
+        if named != ClusterTag::NONE {
             // The response must name the cluster. Without a table no frame could be answered.
             let deadline = Instant::now() + PIPE_TABLE_TIMEOUT;
             self.0.slow_path.wait_for_table(deadline).await?;
-            self.0.shared.own_cluster.check(caller)?;
+            self.0.shared.own_cluster.check(named)?;
         }
-        let mut response = Response::new(PipeResponses::new(self.0.clone(), request));
+        let caller = judged_caller(request.extensions())?.clone();
+        let mut response = Response::new(PipeResponses::new(self.0.clone(), caller, request));
         self.0
             .shared
             .own_cluster
@@ -210,14 +223,29 @@ impl Sequence for SequenceService {
     ) -> Result<Response<RoutingTable>, Status> {
         self.with_metrics(CallMethod::Routes, request, |arrival, request| async move {
             let table = self.0.table_for(&request, arrival.deadline).await?;
-            Ok(RoutingTable::from(&table.delta_since(request.base)))
+            let delta = visible_delta(&table, request.base, &arrival.caller);
+            Ok(RoutingTable::from(&delta))
         })
         .await
     }
 }
 
 impl LocalSequence for SequenceService {
-    fn try_next(&self, namespace: &str, key: KeyRef<'_>, count: u32) -> Option<NextResponse> {
+    fn judge(&self, shown: Credentials<'_>) -> Result<Caller, BadCredentials> {
+        self.0.access.judge(shown)
+    }
+
+    fn try_next(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+        key: KeyRef<'_>,
+        count: u32,
+    ) -> Option<NextResponse> {
+        let target = GrantTarget::Namespace(namespace_name(namespace, key));
+        if !caller.has_right_on(NamespaceRight::Next, target) {
+            return None;
+        }
         let at = Instant::now();
         let wanted = TakeArgs {
             count: NonZeroU32::new(count)?,
@@ -240,14 +268,15 @@ impl LocalSequence for SequenceService {
 
     async fn next_many_local(
         &self,
+        caller: &Caller,
         request: NextManyRequest,
         share: &ConnectionQuota,
     ) -> Result<NextManyResponse, Status> {
-        let arrival = RequestArrival::local(share);
-        self.with_metrics_and_trace(CallMethod::NextMany, arrival, |arrival| async move {
-            Ok(self.serve_batch(arrival, request.into()).await?.into_next())
-        })
-        .await
+        let arrival = RequestArrival::local(caller, share);
+        let received_at = arrival.received_at;
+        let answering = async { Ok(self.serve_batch(arrival, request.into()).await?.into_next()) };
+        self.with_metrics_and_trace(CallMethod::NextMany, received_at, None, answering)
+            .await
     }
 
     fn can_serve(&self) -> bool {
@@ -259,16 +288,10 @@ impl LocalSequence for SequenceService {
         timeout: Duration,
     ) -> Result<Arc<routing_table::RoutingTable>, Status> {
         let received_at = Instant::now();
-        let arrival = RequestArrival {
-            received_at,
-            deadline: response_deadline(received_at, timeout),
-            share: None,
-            trace: None,
-        };
-        self.with_metrics_and_trace(CallMethod::Routes, arrival, |arrival| async move {
-            Ok(self.0.slow_path.wait_for_table(arrival.deadline).await?)
-        })
-        .await
+        let deadline = response_deadline(received_at, timeout);
+        let waiting = async { Ok(self.0.slow_path.wait_for_table(deadline).await?) };
+        self.with_metrics_and_trace(CallMethod::Routes, received_at, None, waiting)
+            .await
     }
 }
 
@@ -283,31 +306,24 @@ impl SequenceService {
     where
         F: Future<Output = Result<U, Status>>,
     {
-        let (arrival, request) = RequestArrival::split(request);
-        let answering = |arrival| answer(arrival, request);
-        self.with_metrics_and_trace(method, arrival, answering)
+        let (arrival, request) = RequestArrival::split(request)?;
+        let received_at = arrival.received_at;
+        let trace = arrival.trace.as_ref();
+        let span = trace.map(|trace| tracing::info_span!("call", ?method, trace = trace.id()));
+        self.with_metrics_and_trace(method, received_at, span, answer(arrival, request))
             .await
             .map(Response::new)
     }
 
     /// Answers a gRPC or local request in its trace span, and records its duration and its failure.
-    async fn with_metrics_and_trace<U, F>(
+    async fn with_metrics_and_trace<U>(
         &self,
         method: CallMethod,
-        arrival: RequestArrival,
-        answer: impl FnOnce(RequestArrival) -> F,
-    ) -> Result<U, Status>
-    where
-        F: Future<Output = Result<U, Status>>,
-    {
-        let timer = self
-            .0
-            .shared
-            .call_metrics
-            .start_call(method, arrival.received_at);
-        let trace = arrival.trace.as_ref();
-        let span = trace.map(|trace| tracing::info_span!("call", ?method, trace = trace.id()));
-        let answering = answer(arrival);
+        received_at: Instant,
+        span: Option<Span>,
+        answering: impl Future<Output = Result<U, Status>>,
+    ) -> Result<U, Status> {
+        let timer = self.0.shared.call_metrics.start_call(method, received_at);
         let result = match &span {
             None => answering.await,
             Some(span) => answering.instrument(span.clone()).await,
@@ -332,6 +348,7 @@ impl SequenceService {
         batch: BatchRequest,
     ) -> Result<BatchResponse, RpcError> {
         self.0.shared.own_cluster.check(batch.cluster)?;
+        batch.check_right(&arrival.caller)?;
         batch.validate(self.0.batch_items_max)?;
         let FastPathResult {
             answers, missed, ..
@@ -342,7 +359,14 @@ impl SequenceService {
         let batch = batch.retain_items(&missed);
         let parts = self.0.clone();
         let missed_answers = async move {
-            let call = batch.to_context(arrival.deadline, arrival.share, arrival.trace);
+            let RequestArrival {
+                caller,
+                deadline,
+                share,
+                trace,
+                ..
+            } = arrival;
+            let call = batch.to_context(&caller, deadline, share, trace);
             answers.merge_missed(
                 &missed,
                 parts.slow_path.serve_batch_slow(&call, &batch).await,
@@ -358,6 +382,7 @@ impl SequenceService {
     /// Answers an item on the slow path.
     async fn serve_slow(
         &self,
+        caller: &Caller,
         call: RequestContext,
         item: RequestItem,
     ) -> Result<ItemAnswer, Status> {
@@ -373,7 +398,7 @@ impl SequenceService {
         Ok(answer.map_err(|fault| match fault.reason() {
             // The caller may decide better by a newer table.
             Reason::NotOwner | Reason::NoLease | Reason::NamespaceNotFound => {
-                fault.with_routes(self.0.shared.table.routes_since(table_version))
+                fault.with_routes(self.0.shared.table.routes_since(table_version, caller))
             }
             _ => fault,
         })?)

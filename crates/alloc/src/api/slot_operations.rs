@@ -1,5 +1,5 @@
 //! Slot operations of operators: move a slot, drain. A request is forwarded once, to the AllocSvr
-//! that it names. A caller with a certificate is sent there instead.
+//! that it names. A caller with an identity of its own is sent there instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl SlotOperations {
     pub(crate) async fn move_slot_by_name(
         &self,
         request: AdminMoveSlotRequest,
-        is_certified: bool,
+        is_identified: bool,
     ) -> Result<AdminMoveSlotResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
         let no_slot = || {
@@ -78,7 +78,7 @@ impl SlotOperations {
                     let text = format!("slot {slot} has another owner now");
                     return Err(RpcError::new(Reason::NotOwner, text));
                 }
-                Some(owner) if is_certified => {
+                Some(owner) if is_identified => {
                     let text = format!("slot {slot} is moved by its owner, {:?}", owner.name);
                     return Err(redirect_to(&owner.address, &text));
                 }
@@ -146,7 +146,7 @@ impl SlotOperations {
     pub(crate) async fn drain_by_name(
         &self,
         request: DrainRequest,
-        is_certified: bool,
+        is_identified: bool,
     ) -> Result<DrainResponse, RpcError> {
         let deadline = Instant::now() + OPERATION_TIMEOUT;
         if request.name != self.shared.identity.name {
@@ -155,7 +155,7 @@ impl SlotOperations {
                 let text = format!("AllocSvr {:?} no longer runs here; retry", request.name);
                 return Err(RpcError::new(Reason::NotOwner, text));
             }
-            if is_certified {
+            if is_identified {
                 let text = format!("AllocSvr {:?} drains itself", request.name);
                 return Err(redirect_to(&named.address, &text));
             }
@@ -251,7 +251,7 @@ impl SlotOperations {
     }
 }
 
-/// Returns the answer to a caller with a certificate that must call another AllocSvr.
+/// Returns the answer to a caller with an identity of its own that must call another AllocSvr.
 fn redirect_to(address: &str, why: &str) -> RpcError {
     let text = format!("{why}: send the request to {address}");
     RpcError::new(Reason::NotOwner, text).with_leader(Some(address.to_owned()))

@@ -4,6 +4,7 @@
 use std::num::NonZeroU32;
 
 use bytes::Bytes;
+use seqsvr_access::{Caller, GrantTarget, NamespaceRight};
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::key::KeyRef;
 use seqsvr_net::ConnectionQuota;
@@ -21,7 +22,9 @@ use tokio::time::Instant;
 
 use crate::batch::item::{ItemOperation, RequestItem};
 use crate::batch::request_context::{OPENS_PER_REQUEST_MAX, RequestContext, is_forwarded};
-use crate::batch::validate::{validate_column, validate_count, validate_namespace_name};
+use crate::batch::validate::{
+    check_right, validate_column, validate_count, validate_namespace_name,
+};
 
 /// Estimated memory of a waiting item: itself, its answer, and the reason why it waits.
 const WAITING_ITEM_BYTES: usize = 512;
@@ -151,6 +154,15 @@ impl BatchRequest {
         self.uids.len().max(self.keys.len())
     }
 
+    /// Rejects a batch whose caller has not the right to it on its namespace.
+    pub(crate) fn check_right(&self, caller: &Caller) -> Result<(), RpcError> {
+        let right = match self.operation {
+            BatchOperation::Next => NamespaceRight::Next,
+            BatchOperation::Current => NamespaceRight::Current,
+        };
+        check_right(caller, right, GrantTarget::Namespace(self.namespace_name()))
+    }
+
     /// Rejects a batch that is invalid as a whole. Single items are validated when they are served.
     pub(crate) fn validate(&self, batch_items_max: usize) -> Result<(), RpcError> {
         validate_namespace_name(&self.namespace)?;
@@ -187,6 +199,7 @@ impl BatchRequest {
     /// Returns the context that its items share.
     pub(crate) fn to_context(
         &self,
+        caller: &Caller,
         deadline: Instant,
         share: Option<ConnectionQuota>,
         trace: Option<TraceContext>,
@@ -194,7 +207,7 @@ impl BatchRequest {
         RequestContext {
             namespace: self.namespace.clone(),
             deadline,
-            forwarded: is_forwarded(self.forwarded, share.as_ref()),
+            forwarded: is_forwarded(self.forwarded, caller),
             cluster: self.cluster,
             table_version: self.table_version,
             strict: self.strict,

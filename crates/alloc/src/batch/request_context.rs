@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use seqsvr_net::tls::Role;
-use seqsvr_net::{ConnectionCaller, ConnectionQuota};
+use seqsvr_access::Caller;
+use seqsvr_net::ConnectionQuota;
 use seqsvr_proto::cluster_tag::ClusterTag;
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::limits::CALL_TIMEOUT_DEFAULT;
 use seqsvr_proto::trace_context::TraceContext;
+use seqsvr_proto::v1::Reason;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tonic::Request;
 use tonic::metadata::MetadataMap;
+use tonic::{Extensions, Request, Status};
 
 /// Context that all items of one request share.
 pub(crate) struct RequestContext {
@@ -35,19 +37,29 @@ pub(crate) struct RequestContext {
     pub(crate) opens: Semaphore,
 }
 
-/// Returns the role of a caller; None: it has no certificate, so it may do everything.
-pub(crate) fn caller_role(share: Option<&ConnectionQuota>) -> Option<Role> {
-    match share?.caller() {
-        ConnectionCaller::Certified(certificate) => Some(certificate.identity().role()),
-        ConnectionCaller::Plaintext | ConnectionCaller::Nameless(_) | ConnectionCaller::Unknown => {
-            None
-        }
-    }
+/// Returns who makes a call, whom the layer of calls or an endpoint has judged.
+///
+/// # Errors
+/// UNAUTHENTICATED: no one has. Such a call must not be served as that of a caller who may do
+/// everything.
+pub(crate) fn judged_caller(extensions: &Extensions) -> Result<&Caller, Status> {
+    extensions.get::<Caller>().ok_or_else(|| {
+        let text = "the caller of this request is not known";
+        RpcError::new(Reason::Unauthenticated, text).into()
+    })
 }
 
 /// Returns whether another AllocSvr forwarded a request that says so. Only AllocSvrs forward.
-pub(crate) fn is_forwarded(says_so: bool, share: Option<&ConnectionQuota>) -> bool {
-    says_so && caller_role(share).is_none_or(|role| role == Role::Alloc)
+pub(crate) fn is_forwarded(says_so: bool, caller: &Caller) -> bool {
+    says_so && caller.may_forward()
+}
+
+/// Returns a caller that may do everything.
+#[cfg(test)]
+pub(crate) fn local_operator() -> Caller {
+    let remote = std::net::Ipv4Addr::LOCALHOST.into();
+    let shown = seqsvr_access::Credentials::Plaintext(remote);
+    seqsvr_access::Access::by_role().judge(shown).unwrap()
 }
 
 /// Maximum sections that one request opens at a time; above it the request's other opens wait.
@@ -56,35 +68,41 @@ pub(crate) const OPENS_PER_REQUEST_MAX: usize = 32;
 /// Maximum time of a call. A longer deadline of the caller is shortened to it.
 const CALL_DEADLINE_MAX: Duration = Duration::from_secs(60);
 
-/// Time, deadline and origin of a request.
+/// Time, deadline, origin and caller of a request.
 pub(crate) struct RequestArrival {
     pub(crate) received_at: Instant,
     pub(crate) deadline: Instant,
     pub(crate) share: Option<ConnectionQuota>,
     pub(crate) trace: Option<TraceContext>,
+    pub(crate) caller: Caller,
 }
 
 impl RequestArrival {
     /// Splits a request into its arrival and its message.
-    pub(crate) fn split<T>(request: Request<T>) -> (RequestArrival, T) {
+    ///
+    /// # Errors
+    /// Its caller is not known.
+    pub(crate) fn split<T>(request: Request<T>) -> Result<(RequestArrival, T), Status> {
         let received_at = Instant::now();
         let arrival = RequestArrival {
+            caller: judged_caller(request.extensions())?.clone(),
             received_at,
             deadline: requested_deadline(received_at, request.metadata()),
             share: request.extensions().get::<ConnectionQuota>().cloned(),
             trace: TraceContext::extract(request.metadata()),
         };
-        (arrival, request.into_inner())
+        Ok((arrival, request.into_inner()))
     }
 
     /// Returns the arrival of a request from within this process.
-    pub(crate) fn local(share: &ConnectionQuota) -> RequestArrival {
+    pub(crate) fn local(caller: &Caller, share: &ConnectionQuota) -> RequestArrival {
         let received_at = Instant::now();
         RequestArrival {
             received_at,
             deadline: response_deadline(received_at, CALL_TIMEOUT_DEFAULT),
             share: Some(share.clone()),
             trace: None,
+            caller: caller.clone(),
         }
     }
 
@@ -101,7 +119,7 @@ impl RequestArrival {
             namespace,
             cluster,
             deadline: self.deadline,
-            forwarded: is_forwarded(forwarded, self.share.as_ref()),
+            forwarded: is_forwarded(forwarded, &self.caller),
             table_version,
             strict,
             share: self.share,

@@ -2,17 +2,15 @@
 
 use std::num::NonZeroU32;
 
+use seqsvr_access::{Caller, GrantTarget, NamespaceRight};
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::NAME_MAX;
-use seqsvr_net::ConnectionQuota;
-use seqsvr_net::tls::Role;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::{RaiseToRequest, Reason};
 use tonic::Status;
 
 use crate::batch::item::ItemOperation;
-use crate::batch::request_context::caller_role;
 
 /// Validates a count by the contract's bounds. A namespace's own bound is checked with its window.
 pub(crate) fn validate_count(count: u32) -> Result<NonZeroU32, RpcError> {
@@ -85,23 +83,46 @@ pub(crate) fn parse_raise(request: &RaiseToRequest) -> Result<ItemOperation, Sta
     })
 }
 
+/// Checks that a caller has a right on a namespace or family, before anything looks for it.
+///
+/// Invariant: the answer to a caller without the right is the same whether there is such a
+/// namespace or not. Schedule that breaks it: the holder of a token requests one name after
+/// another, and reads the names of all customers from the answers.
+///
+/// # Errors
+/// It has not.
+pub(crate) fn check_right(
+    caller: &Caller,
+    right: NamespaceRight,
+    target: GrantTarget<'_>,
+) -> Result<(), RpcError> {
+    if caller.has_right_on(right, target) {
+        return Ok(());
+    }
+    let what = match target {
+        GrantTarget::Namespace(_) => "namespace",
+        GrantTarget::Family(_) => "family of ids",
+    };
+    let text = format!(
+        "{caller} has not the right {} on this {what}; grant it in the --auth-file of the server, and restart it",
+        right.name()
+    );
+    Err(RpcError::new(Reason::PermissionDenied, text))
+}
+
 /// Checks that the caller of a RaiseTo may force it.
 ///
 /// An AllocSvr that forwards is no operator either. Schedule that breaks it: the holder of one
 /// AllocSvr's key forces the sequences of all others to their end, as raises that it forwards.
 ///
 /// # Errors
-/// It forces the raise, and its certificate is not one of an operator.
-pub(crate) fn check_force(
-    request: &RaiseToRequest,
-    share: Option<&ConnectionQuota>,
-) -> Result<(), RpcError> {
-    let may_force = matches!(caller_role(share), None | Some(Role::Admin));
-    match may_force || !request.force {
+/// It forces the raise, and is no operator.
+pub(crate) fn check_force(request: &RaiseToRequest, caller: &Caller) -> Result<(), RpcError> {
+    match caller.may_force() || !request.force {
         true => Ok(()),
         false => Err(RpcError::new(
             Reason::PermissionDenied,
-            "only the role admin may raise with force: use its certificate, or raise without force",
+            "only the role admin, or a principal with the right admin, may raise with force: use its certificate or token, or raise without force",
         )),
     }
 }

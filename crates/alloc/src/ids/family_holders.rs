@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use parking_lot::RwLock;
+use seqsvr_access::{Caller, GrantTarget, NamespaceRight};
 use seqsvr_core::family::{Family, family_name, no_family_text};
 use seqsvr_core::layout::InputError;
 use seqsvr_holder::{
@@ -24,6 +25,7 @@ use seqsvr_proto::limits::RUN_IDS_MAX;
 use seqsvr_proto::v1::{IdRun, NextIdsRequest, NextIdsResponse, Reason};
 use tokio::time::{Instant, timeout_at};
 
+use crate::batch::validate::check_right;
 use crate::ids::worker_relay::WorkerRelay;
 use crate::shared_parts::SharedParts;
 use crate::store_client::unavailable::shutting_down_error;
@@ -95,20 +97,23 @@ impl FamilyHolders {
     /// request as ids.
     ///
     /// # Errors
-    /// There is no such family, or the count or the floor is invalid.
+    /// The caller has not the right to its ids; there is no such family, or the count or the floor
+    /// is invalid.
     pub(crate) fn begin(
         &self,
+        caller: &Caller,
         request: &NextIdsRequest,
         count_max: u32,
     ) -> Result<TakenIds, RpcError> {
         let name = family_name(&request.family);
+        check_right(caller, NamespaceRight::Next, GrantTarget::Family(name))?;
         let count_max = if request.runs { RUN_IDS_MAX } else { count_max };
         let count = request.count.unwrap_or(1);
         if count == 0 || count > count_max {
             let text = format!("count must be 1 to {count_max}, not {count}");
             return Err(RpcError::new(Reason::LimitExceeded, text));
         }
-        let family = self.find(name)?;
+        let family = self.find(caller, name)?;
         let floor = request.floor.map(|id| family.read_floor(id)).transpose()?;
         Ok(TakenIds {
             family,
@@ -121,22 +126,22 @@ impl FamilyHolders {
         })
     }
 
-    fn find(&self, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
+    fn find(&self, caller: &Caller, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
         let known = self
             .holders
             .read()
             .as_ref()
             .and_then(|known| known.get(name).cloned());
-        known.map_or_else(|| self.start(name), Ok)
+        known.map_or_else(|| self.start(caller, name), Ok)
     }
 
-    fn start(&self, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
+    fn start(&self, caller: &Caller, name: &str) -> Result<Arc<ServedFamily>, RpcError> {
         let mut holders = self.holders.write();
         let holders = holders.as_mut().ok_or_else(shutting_down_error)?;
         if let Some(started) = holders.get(name) {
             return Ok(started.clone());
         }
-        let family = self.find_in_table(name)?;
+        let family = self.find_in_table(caller, name)?;
         let options = HolderOptions {
             name: format!("{ALLOC_PREFIX}{}", self.shared.identity.name),
             workers: 0..=WORKERS_MAX,
@@ -156,7 +161,7 @@ impl FamilyHolders {
         Ok(served)
     }
 
-    fn find_in_table(&self, name: &str) -> Result<Family, RpcError> {
+    fn find_in_table(&self, caller: &Caller, name: &str) -> Result<Family, RpcError> {
         let table = self.shared.table.peek();
         let Some(table) = table.as_deref() else {
             let text = "this AllocSvr has no routing table yet: retry, or use another AllocSvr";
@@ -164,6 +169,7 @@ impl FamilyHolders {
         };
         table.family(name).cloned().ok_or_else(|| {
             let known = table.families().iter().map(|f| f.spec.name.as_str());
+            let known = known.filter(|name| caller.may_see(GrantTarget::Family(name)));
             RpcError::new(Reason::FamilyNotFound, no_family_text(name, known))
         })
     }

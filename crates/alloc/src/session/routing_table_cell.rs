@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
+use seqsvr_access::{Caller, GrantTarget};
 use seqsvr_core::routing_table::{RoutingDelta, RoutingTable, RoutingUpdateError};
 use seqsvr_proto::cluster_tag::ClusterTag;
 use seqsvr_proto::encoded_message::EncodedMessage;
@@ -101,19 +102,41 @@ impl RoutingTableCell {
         Ok(true)
     }
 
-    /// Returns what a table of version `base` misses, or the full table, in the bytes that all
-    /// callers share; None before the first table.
-    pub(crate) fn encoded_since(&self, base: u64) -> Option<EncodedMessage> {
+    /// Returns what a caller's table of version `base` misses, or the full table, in the bytes that
+    /// all callers share who may see all of it; None before the first table.
+    pub(crate) fn encoded_since(&self, base: u64, caller: &Caller) -> Option<EncodedMessage> {
         let table = self.current.load();
-        Some(self.encoded.since(table.as_deref()?, base))
+        let table = table.as_deref()?;
+        Some(match caller.grants() {
+            None => self.encoded.since(table, base),
+            Some(_) => {
+                let delta = visible_delta(table, base, caller);
+                EncodedMessage::new(&v1::RoutingTable::from(&delta))
+            }
+        })
     }
 
     /// Returns the routes that a caller with a table of `version` lacks; None if it lacks none, or
     /// requests none (0).
-    pub(crate) fn routes_since(&self, version: u64) -> Option<v1::RoutingTable> {
+    pub(crate) fn routes_since(&self, version: u64, caller: &Caller) -> Option<v1::RoutingTable> {
         let table = self.current.load();
         let table = table.as_deref()?;
         (version != 0 && version < table.version())
-            .then(|| v1::RoutingTable::from(&table.delta_since(version)))
+            .then(|| v1::RoutingTable::from(&visible_delta(table, version, caller)))
     }
+}
+
+/// Returns what a caller's table of version `base` misses, without the namespaces and families on
+/// which it has no right: it receives no hint that there are any.
+pub(crate) fn visible_delta(table: &RoutingTable, base: u64, caller: &Caller) -> RoutingDelta {
+    let mut delta = table.delta_since(base);
+    if caller.grants().is_some() {
+        delta
+            .namespaces
+            .retain(|namespace| caller.may_see(GrantTarget::Namespace(&namespace.spec.name)));
+        delta
+            .families
+            .retain(|family| caller.may_see(GrantTarget::Family(&family.spec.name)));
+    }
+    delta
 }

@@ -171,6 +171,7 @@ mod tests {
 
     use super::*;
     use crate::batch::request::BatchRequest;
+    use crate::batch::request_context::local_operator;
     use crate::fast_path::tests::FastPathFixture;
 
     /// Schedule: another AllocSvr forwarded the call, and this owner closes sections to make room.
@@ -182,7 +183,7 @@ mod tests {
             forwarded: true,
             ..NextManyRequest::default()
         });
-        let call = batch.to_context(Instant::now(), None, None);
+        let call = batch.to_context(&local_operator(), Instant::now(), None, None);
         let table = fixture.table.load().unwrap();
         let mut progress = RequestProgress {
             answers: vec![None],

@@ -302,6 +302,7 @@ mod tests {
     use seqsvr_proto::v1::NextManyRequest;
 
     use super::*;
+    use crate::batch::request_context::local_operator;
     use crate::fast_path::tests::FastPathFixture;
 
     /// Schedule: batches of a client that retries wait for a background thread. When they get one,
@@ -314,10 +315,15 @@ mod tests {
             ..NextManyRequest::default()
         });
         let begun = Instant::now();
-        let late = batch.to_context(begun, None, None);
+        let late = batch.to_context(&local_operator(), begun, None, None);
         let late = fixture.slow_path.serve_batch_slow(&late, &batch).await;
         assert_eq!(late.values, [0], "no number");
-        let timely = batch.to_context(begun + Duration::from_secs(60), None, None);
+        let timely = batch.to_context(
+            &local_operator(),
+            begun + Duration::from_secs(60),
+            None,
+            None,
+        );
         let timely = fixture.slow_path.serve_batch_slow(&timely, &batch).await;
         assert_eq!(timely.values, [1]);
     }

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use seqsvr_access::Caller;
 use seqsvr_net::ConnectionQuota;
 use seqsvr_proto::trace_context::{TRACEPARENT, TraceContext};
 use tokio::time::timeout;
@@ -96,6 +97,9 @@ pub(super) fn service_request<T>(parts: &Parts, message: T) -> Request<T> {
     }
     if let Some(share) = parts.extensions.get::<ConnectionQuota>() {
         request.extensions_mut().insert(share.clone());
+    }
+    if let Some(caller) = parts.extensions.get::<Caller>() {
+        request.extensions_mut().insert(caller.clone());
     }
     request
 }

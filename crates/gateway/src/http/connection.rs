@@ -65,15 +65,19 @@ pub(super) async fn serve_connection(
         shutdown,
     } = accepted;
     let share = ConnectionQuota::new(ConnectionPeer::plaintext(remote));
+    let caller = routes.judge(remote.ip());
     let activity = ConnectionActivity::default();
     let service = service_fn(|request: Request<Incoming>| {
         let rejection = check_request(&request, local.ip(), &hosts).err();
         let rejection = rejection.map(IntoResponse::into_response);
-        if let Some(answer) = rejection.or_else(|| routes.try_fast(&request)) {
+        if let Some(answer) = rejection.or_else(|| routes.try_fast(caller.as_ref()?, &request)) {
             return Either::Left(ready(Ok::<_, Infallible>(with_security_headers(answer))));
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(share.clone());
+        if let Some(caller) = &caller {
+            request.extensions_mut().insert(caller.clone());
+        }
         let (router, activity) = (routes.router.clone(), &activity);
         Either::Right(Box::pin(async move {
             activity.in_request.store(true, Relaxed);

@@ -1,21 +1,26 @@
 //! The routes of an HTTP server. Parts of a server have routes of their own, which are merged.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::Request;
 use axum::response::Response;
 use hyper::body::Incoming;
+use seqsvr_access::{BadCredentials, Caller};
 
 /// Paths with their handlers: a router, and a fast handler that runs before it.
 #[derive(Clone, Default)]
 pub struct Routes {
     pub(super) router: Router,
     fast_handler: Option<Arc<FastHandler>>,
+    judge: Option<Arc<Judge>>,
 }
 
 /// Handler that answers a request without waiting for anything, or leaves it to the router.
-type FastHandler = dyn Fn(&Request<Incoming>) -> Option<Response> + Send + Sync;
+type FastHandler = dyn Fn(&Caller, &Request<Incoming>) -> Option<Response> + Send + Sync;
+/// Judge of the caller of a connection from this address.
+type Judge = dyn Fn(IpAddr) -> Result<Caller, BadCredentials> + Send + Sync;
 
 impl Routes {
     /// Adds the routes of another part.
@@ -24,23 +29,45 @@ impl Routes {
         Routes {
             router: self.router.merge(other.router),
             fast_handler: self.fast_handler.or(other.fast_handler),
+            judge: self.judge.or(other.judge),
         }
     }
 
     /// Adds a handler that runs before the router. A server has at most one.
     pub(super) fn with_fast_handler(
         self,
-        fast_handler: impl Fn(&Request<Incoming>) -> Option<Response> + Send + Sync + 'static,
+        handler: impl Fn(&Caller, &Request<Incoming>) -> Option<Response> + Send + Sync + 'static,
     ) -> Routes {
         Routes {
-            fast_handler: Some(Arc::new(fast_handler)),
+            fast_handler: Some(Arc::new(handler)),
             ..self
         }
     }
 
+    /// Adds the judge of callers of numbers. A server has at most one.
+    pub(super) fn with_judge(
+        self,
+        judge: impl Fn(IpAddr) -> Result<Caller, BadCredentials> + Send + Sync + 'static,
+    ) -> Routes {
+        Routes {
+            judge: Some(Arc::new(judge)),
+            ..self
+        }
+    }
+
+    /// Returns the caller of a connection from this address; None: it may take no number, or no
+    /// route has any.
+    pub(super) fn judge(&self, remote: IpAddr) -> Option<Caller> {
+        self.judge.as_ref()?(remote).ok()
+    }
+
     /// Answers a request without waiting for anything. None: the router must answer it.
-    pub(super) fn try_fast(&self, request: &Request<Incoming>) -> Option<Response> {
-        self.fast_handler.as_ref()?(request)
+    pub(super) fn try_fast(
+        &self,
+        caller: &Caller,
+        request: &Request<Incoming>,
+    ) -> Option<Response> {
+        self.fast_handler.as_ref()?(caller, request)
     }
 }
 
@@ -49,6 +76,7 @@ impl From<Router> for Routes {
         Routes {
             router,
             fast_handler: None,
+            judge: None,
         }
     }
 }

@@ -333,7 +333,7 @@ fn write_set(if_none: Option<IfNoneAnswer>, has_raised: bool, replies: &mut Repl
 /// send one command after the other, and need no batch. False: nothing was done.
 pub(super) fn try_execute_single<'a, S: LocalSequence>(
     mut words: impl ExactSizeIterator<Item = &'a [u8]>,
-    sequence: &S,
+    executor: &BatchExecutor<'_, S>,
     session: &RedisSession<'_>,
     replies: &mut ReplyBuffer,
 ) -> bool {
@@ -356,7 +356,8 @@ pub(super) fn try_execute_single<'a, S: LocalSequence>(
         return false;
     };
     let namespace = parsed.namespace.unwrap_or_default();
-    let numbers = sequence.try_next(namespace, parsed.key, count);
+    let (sequence, caller) = (executor.sequence, executor.caller);
+    let numbers = sequence.try_next(caller, namespace, parsed.key, count);
     numbers.is_some_and(|numbers| {
         replies.write_integer(numbers.last);
         true

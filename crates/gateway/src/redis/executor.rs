@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::future::join_all;
+use seqsvr_access::Caller;
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::DEFAULT_KEYED_NAMESPACE;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
@@ -28,6 +29,7 @@ const YIELD_AFTER_ITEMS: usize = 256;
 /// Sender of requests to the service for one connection.
 pub(super) struct BatchExecutor<'a, S> {
     pub(super) sequence: &'a S,
+    pub(super) caller: &'a Caller,
     pub(super) share: &'a ConnectionQuota,
     /// Maximum items of one call.
     pub(super) batch_items_max: usize,
@@ -126,7 +128,9 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             },
             ..NextManyRequest::default()
         };
-        let answer = self.sequence.next_many_local(request, self.share).await?;
+        let (sequence, caller) = (self.sequence, self.caller);
+        let taking = sequence.next_many_local(caller, request, self.share);
+        let answer = taking.await?;
         let firsts = answer.firsts.into_iter();
         let numbers = match answer.lasts.is_empty() {
             true => firsts.map(|first| (first, first)).collect(),
@@ -229,6 +233,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
     fn with_share<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.extensions_mut().insert(self.share.clone());
+        request.extensions_mut().insert(self.caller.clone());
         request
     }
 }

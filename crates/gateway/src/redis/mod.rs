@@ -31,6 +31,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqsvr_access::Credentials;
 use seqsvr_net::{ConnectionPeer, ConnectionQuota, LocalSequence, Transport};
 use seqsvr_proto::limits::ITEMS_MAX;
 
@@ -109,8 +110,17 @@ impl RedisServer {
         let serve = move |accepted: AcceptedConnection| {
             let (sequence, shared) = (sequence.clone(), connections_shared.clone());
             async move {
+                let shown = Credentials::Plaintext(accepted.remote.ip());
+                let caller = match sequence.judge(shown) {
+                    Ok(caller) => caller,
+                    Err(error) => {
+                        tracing::debug!(remote = %accepted.remote, %error, "redis connection closed");
+                        return;
+                    }
+                };
                 let connection = RedisConnection {
                     sequence: &*sequence,
+                    caller,
                     shared: &shared,
                     batch_items_max,
                     idle_timeout,

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
-use super::{AdminService, RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, is_certified};
+use super::{AdminService, RELAY_TIMEOUT, STORE_ATTEMPT_TIMEOUT, is_identified};
 use crate::api::relay_client::{RelayClient, relay_client};
 use crate::batch::request_context::requested_deadline;
 
@@ -63,9 +63,9 @@ impl AdminService {
         }
     }
 
-    /// Sends a caller with a certificate to the leader: see [`AdminService::redirect`].
-    pub(super) async fn redirect_certified<R>(&self, request: &Request<R>) -> Result<(), Status> {
-        match is_certified(request)? {
+    /// Sends a caller with an identity of its own to the leader: see [`AdminService::redirect`].
+    pub(super) async fn redirect_identified<R>(&self, request: &Request<R>) -> Result<(), Status> {
+        match is_identified(request)? {
             true => Err(self.redirect(request.metadata()).await),
             false => Ok(()),
         }

@@ -1,14 +1,16 @@
 //! Raises of a sequence. Forced ones are changes of operators, so each is in the log of changes.
 
+use seqsvr_access::{GrantTarget, NamespaceRight};
 use seqsvr_proto::cluster_tag::ClusterTagged;
-use seqsvr_proto::convert::RequestKey;
+use seqsvr_proto::convert::{RequestKey, namespace_name};
 use seqsvr_proto::v1::{RaiseToRequest, RaiseToResponse};
 use tonic::{Code, Request, Response, Status};
 
 use super::{SequenceService, mismatched_answer};
 use crate::batch::item::{ItemAnswer, RequestItem};
-use crate::batch::request_context::caller_role;
-use crate::batch::validate::{check_force, parse_raise, require_key, validate_namespace_name};
+use crate::batch::validate::{
+    check_force, check_right, parse_raise, require_key, validate_namespace_name,
+};
 use crate::metrics::call_metrics::CallMethod;
 
 /// Method of a forced raise in the log of changes.
@@ -28,19 +30,23 @@ impl SequenceService {
                 request,
                 |arrival, request| async move {
                     self.0.shared.own_cluster.check(request.cluster_tag())?;
+                    let key = require_key(request.key_ref())?;
+                    let target = GrantTarget::Namespace(namespace_name(&request.namespace, key));
+                    check_right(&arrival.caller, NamespaceRight::Raise, target)?;
+                    check_force(&request, &arrival.caller)?;
                     validate_namespace_name(&request.namespace)?;
-                    check_force(&request, arrival.share.as_ref())?;
                     let operation = parse_raise(&request)?;
                     let item = RequestItem {
-                        key: require_key(request.key_ref())?.into(),
+                        key: key.into(),
                         operation,
                         epoch: request.epoch.unwrap_or(0),
                     };
                     let table_version = request.table_version;
                     let (cluster, forwarded) = (request.cluster_tag(), request.forwarded);
-                    // The owner takes a forced raise with the certificate of an operator only, so
-                    // the operator calls it directly.
-                    let is_bound = request.force && caller_role(arrival.share.as_ref()).is_some();
+                    // The owner takes a forced raise of an operator only, and not from the AllocSvr
+                    // that forwards it, so the operator calls it directly.
+                    let is_bound = request.force && !arrival.caller.is_local_operator();
+                    let caller = arrival.caller.clone();
                     let mut call = arrival.into_context(
                         request.namespace,
                         cluster,
@@ -49,7 +55,7 @@ impl SequenceService {
                         false,
                     );
                     call.forwarded |= is_bound;
-                    match self.serve_slow(call, item).await? {
+                    match self.serve_slow(&caller, call, item).await? {
                         ItemAnswer::Raised {
                             value,
                             had_number,
@@ -58,7 +64,7 @@ impl SequenceService {
                             value,
                             had_number,
                             epoch: epoch.0,
-                            routes: self.0.shared.table.routes_since(table_version),
+                            routes: self.0.shared.table.routes_since(table_version, &caller),
                             cluster_tag: self.0.shared.own_cluster.tag().0,
                         }),
                         _ => Err(mismatched_answer()),

@@ -9,6 +9,7 @@ use tonic::{Response, Streaming};
 
 use super::*;
 use crate::batch::request::BatchRequest;
+use crate::batch::request_context::local_operator;
 use crate::fast_path::tests::FastPathFixture;
 
 /// An owner that attaches this table to each answer, and rejects every second call.
@@ -132,7 +133,12 @@ async fn table_of_another_alloc_is_not_applied() {
         uids: vec![uid_of_slot(&table.load().unwrap(), Slot(3))],
         ..NextManyRequest::default()
     });
-    let call = batch.to_context(Instant::now() + Duration::from_secs(20), None, None);
+    let call = batch.to_context(
+        &local_operator(),
+        Instant::now() + Duration::from_secs(20),
+        None,
+        None,
+    );
     let answer = fixture.slow_path.serve_batch_slow(&call, &batch).await;
     assert_eq!(answer.values, [1], "the numbers are the owner's");
     assert_eq!(table.version(), 2, "its table is not taken");
@@ -169,7 +175,12 @@ async fn attempt_at_a_replaced_owner_ends_at_once() {
             uids: vec![uid_of_slot(&table.load().unwrap(), Slot(3))],
             ..NextManyRequest::default()
         });
-        let call = batch.to_context(Instant::now() + Duration::from_secs(20), None, None);
+        let call = batch.to_context(
+            &local_operator(),
+            Instant::now() + Duration::from_secs(20),
+            None,
+            None,
+        );
         let began = Instant::now();
         let replacing = async {
             let _connection = stopped.accept().await.unwrap();

@@ -2,6 +2,7 @@
 
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
+use seqsvr_access::Caller;
 use seqsvr_net::LocalSequence;
 use seqsvr_proto::convert::RequestKey;
 use seqsvr_proto::trace_context::TRACEPARENT;
@@ -14,6 +15,7 @@ use crate::http::response::json_response;
 /// Answers a request from memory. None: nothing was done, and the router must answer the request.
 pub(in crate::http) fn try_fast<B>(
     sequence: &impl LocalSequence,
+    caller: &Caller,
     request: &Request<B>,
 ) -> Option<Response> {
     let uri = request.uri();
@@ -37,6 +39,7 @@ pub(in crate::http) fn try_fast<B>(
         return None;
     }
     let numbers = sequence.try_next(
+        caller,
         &message.namespace,
         message.key_ref()?,
         message.count.unwrap_or(1),
@@ -53,7 +56,7 @@ mod tests {
     use seqsvr_proto::v1::NextResponse;
 
     use super::*;
-    use crate::test_util::NoopSequence;
+    use crate::test_util::{NoopSequence, local_operator};
 
     const LOADED_SEQUENCE: NoopSequence = NoopSequence(Some(NextResponse {
         first: 7,
@@ -65,6 +68,7 @@ mod tests {
 
     #[tokio::test]
     async fn fast_path_answers_plain_gets_only() {
+        let caller = local_operator();
         let number = "{\"first\":7,\"last\":8,\"epoch\":3}\n";
         let text = "{\"first\":\"7\",\"last\":\"8\",\"epoch\":\"3\"}\n";
         for (method, target, answer) in [
@@ -86,8 +90,8 @@ mod tests {
         ] {
             let request = Request::builder().method(method).uri(target);
             let request = request.body(Body::empty()).unwrap();
-            let response = try_fast(&LOADED_SEQUENCE, &request);
-            assert!(try_fast(&NoopSequence::default(), &request).is_none());
+            let response = try_fast(&LOADED_SEQUENCE, &caller, &request);
+            assert!(try_fast(&NoopSequence::default(), &caller, &request).is_none());
             assert_eq!(response.is_some(), answer.is_some(), "{method} {target}");
             if let (Some(response), Some(answer)) = (response, answer) {
                 let body = to_bytes(response.into_body(), 100).await.unwrap();
@@ -95,6 +99,13 @@ mod tests {
             }
         }
         let traced = Request::get("/v1/next?uid=1").header(TRACEPARENT, "00-01-02-00");
-        assert!(try_fast(&LOADED_SEQUENCE, &traced.body(Body::empty()).unwrap()).is_none());
+        assert!(
+            try_fast(
+                &LOADED_SEQUENCE,
+                &caller,
+                &traced.body(Body::empty()).unwrap()
+            )
+            .is_none()
+        );
     }
 }

@@ -24,6 +24,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
+use seqsvr_access::Caller;
 use seqsvr_net::{ByteStream, ConnectionQuota, LocalSequence, WRITE_STALL_TIMEOUT};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
@@ -51,6 +52,8 @@ const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// The context of serving one connection.
 pub(super) struct RedisConnection<'a, S> {
     pub(super) sequence: &'a S,
+    /// Who is at the other end.
+    pub(super) caller: Caller,
     pub(super) shared: &'a RedisShared,
     /// Maximum items of one call.
     pub(super) batch_items_max: usize,
@@ -82,6 +85,7 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
             session: RedisSession::new(self.shared, share.remote(), self.local),
             executor: BatchExecutor {
                 sequence: self.sequence,
+                caller: &self.caller,
                 share: &share,
                 batch_items_max: self.batch_items_max,
             },
@@ -209,7 +213,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             && pending.is_single_request(&socket.read_buffer)
             && try_execute_single(
                 pending.parser.request_words(0, &socket.read_buffer),
-                self.context.sequence,
+                &self.executor,
                 &self.session,
                 &mut socket.replies,
             )

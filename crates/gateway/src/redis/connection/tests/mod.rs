@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::test_util::NoopSequence;
+use crate::test_util::{NoopSequence, local_operator};
 
 /// Serves a connection over a socket that buffers `socket_bytes` bytes.
 fn spawn_connection(
@@ -45,6 +45,7 @@ fn spawn_connection_to(
     let served = tokio::spawn(async move {
         let connection = RedisConnection {
             sequence: &sequence,
+            caller: local_operator(),
             shared: &shared,
             batch_items_max: 1_000,
             idle_timeout: Some(Duration::from_secs(100)),
