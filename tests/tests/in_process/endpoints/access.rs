@@ -4,6 +4,7 @@
 
 #[path = "../../../../crates/net/tests/support/pki.rs"]
 mod pki;
+mod principals;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,12 +15,13 @@ use http_body_util::Full;
 use pki::TestCa;
 use prost::Message;
 use prost_types::FileDescriptorSet;
+use seqsvr_access::Access;
 use seqsvr_alloc::{AllocEnvironment, AllocServer};
 use seqsvr_client::{ClientOptions, Key};
 use seqsvr_core::ids::Slot;
 use seqsvr_core::namespace::NamespaceChange;
-use seqsvr_net::tls::{Role, TlsTransport};
-use seqsvr_net::{ChannelPool, Transport};
+use seqsvr_net::tls::{Role, TlsDir, TlsTransport};
+use seqsvr_net::{ChannelPool, TcpTransport, Transport};
 use seqsvr_proto::convert::u128_to_bytes;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::admin_client::AdminClient;
@@ -188,6 +190,11 @@ struct SecuredCluster {
 
 impl SecuredCluster {
     async fn start() -> SecuredCluster {
+        SecuredCluster::start_with(Access::by_role()).await
+    }
+
+    /// Starts the cluster, whose AllocSvrs judge their callers by `access`.
+    async fn start_with(access: Access) -> SecuredCluster {
         let dir = tempfile::tempdir().unwrap();
         let ca = TestCa::new("test");
         let own = |role: &str, name: &str| write_certificate(&ca, dir.path(), role, name);
@@ -215,9 +222,20 @@ impl SecuredCluster {
         };
         init.init(request).await.unwrap();
         let start_alloc = async |name: &str| {
-            let options = seqsvr_alloc::Options::new(name, any, vec![store_address.clone()]);
+            let mut options = seqsvr_alloc::Options::new(name, any, vec![store_address.clone()]);
+            options.access = access.clone();
+            let transport = match access.has_principals() {
+                false => own("alloc", name),
+                true => {
+                    let uri = format!("seqsvr://test/alloc/{name}");
+                    let own = ca.write(&dir.path().join(format!("alloc-{name}")), &uri, &[HOST]);
+                    let own = Arc::new(TlsDir::read(&own).unwrap());
+                    let transport = TlsTransport::new(Arc::new(TcpTransport), own);
+                    Arc::new(transport.with_optional_certificates())
+                }
+            };
             let environment = AllocEnvironment {
-                transport: own("alloc", name),
+                transport,
                 ..AllocEnvironment::system()
             };
             AllocServer::start_in(options, environment).await.unwrap()
