@@ -226,6 +226,13 @@ pub(crate) struct AllocArgs {
     /// `seqsvr cert` makes it. With it, --listen may be an address that other machines reach.
     #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
+    /// File of principals, for gRPC callers with tokens. Needs --tls-dir.
+    ///
+    /// `seqsvr auth` makes it. With it, each client has the rights that the file grants it, by a
+    /// token or by a certificate of its name, and needs no certificate. It is read at the start
+    /// only: restart the AllocSvr after a change. Give all AllocSvrs of a cluster the same file.
+    #[arg(long, env = "SEQSVR_AUTH_FILE", value_name = "FILE")]
+    pub(crate) auth_file: Option<PathBuf>,
     /// Serve every program that reaches the addresses. For labs only.
     ///
     /// Without this flag or --tls-dir, a server on an address that other machines reach does not

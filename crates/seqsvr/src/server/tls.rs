@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use seqsvr_access::Access;
 use seqsvr_core::server_address::{find_host, is_unspecified_address};
 use seqsvr_metrics::ServerSecurity;
 use seqsvr_net::tls::{BadTlsDir, EXPIRY_WARNING_DAYS, Role, TlsDir, TlsTransport};
@@ -73,10 +74,24 @@ impl ServerTls {
 
     /// Returns the network of the server.
     pub(crate) fn transport(&self) -> Arc<dyn Transport> {
-        match &self.0 {
-            Some(dir) => Arc::new(TlsTransport::new(Arc::new(TcpTransport), dir.clone())),
+        match self.tls_transport() {
+            Some(tls) => Arc::new(tls),
             None => Arc::new(TcpTransport),
         }
+    }
+
+    /// Returns the network of a server whose callers `access` judges: those of a file of principals
+    /// need no certificate.
+    pub(crate) fn transport_of(&self, access: &Access) -> Arc<dyn Transport> {
+        match self.tls_transport() {
+            Some(tls) if access.has_principals() => Arc::new(tls.with_optional_certificates()),
+            _ => self.transport(),
+        }
+    }
+
+    fn tls_transport(&self) -> Option<TlsTransport> {
+        let dir = self.0.clone()?;
+        Some(TlsTransport::new(Arc::new(TcpTransport), dir))
     }
 
     /// Returns what status and metrics show.

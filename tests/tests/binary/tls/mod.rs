@@ -1,5 +1,6 @@
 //! Certificates as a user, or `seqsvr dev --secure`, makes them.
 
+mod auth_file;
 mod cert;
 mod clients;
 mod dev;

@@ -8,7 +8,7 @@ use seqsvr_core::namespace::validate_name;
 
 pub(in crate::cli) const AUTH_HELP: &str = "\
 FILE has a table of each principal: the SHA-256 of its tokens, and its rights. It may be edited by
-hand as well. The servers of this version do not read it yet.
+hand as well. An AllocSvr reads it at its start (--auth-file): restart it after a change.
 
 Example:
   seqsvr auth add auth.toml --principal ops --cluster status,admin --out ops.token

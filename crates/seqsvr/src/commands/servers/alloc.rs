@@ -1,10 +1,15 @@
 //! `seqsvr alloc`.
 
+use std::path::Path;
+
+use seqsvr_access::Access;
 use seqsvr_alloc::{AllocEnvironment, AllocServer, Options};
 use seqsvr_net::tls::Role;
 use seqsvr_proto::limits::ALLOC_PORT;
 
 use crate::cli;
+use crate::commands::security::auth;
+use crate::output::exit_code::BadInput;
 use crate::server::background_runtime::BackgroundRuntime;
 use crate::server::connection_threads::ConnectionThreads;
 use crate::server::core_runtime::start_lease_runtime;
@@ -33,6 +38,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         Some(&args.name),
         advertise.as_ref().unwrap_or(&args.listen),
     )?;
+    let (access, callers) = read_access(args.auth_file.as_deref(), tls.is_on())?;
     let listen = listen.under_tls(tls.is_on());
     let rules = ListenRules {
         server: "AllocSvr",
@@ -57,6 +63,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     }
     let mut options = Options::new(&args.name, listen.address(), args.stores.clone());
     options.advertise = advertise;
+    options.access = access.clone();
     options.security = tls.security(args.insecure);
     options.section_idle_timeout = args.section_idle_timeout;
     options.name_conflict_timeout = args.name_conflict_timeout;
@@ -71,7 +78,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     let background = BackgroundRuntime::start()?;
     let environment = AllocEnvironment {
         lease: Some(start_lease_runtime()?),
-        transport: tls.transport(),
+        transport: tls.transport_of(&access),
         ..background.environment()
     };
     let alloc = AllocServer::start_in(options, environment).await?;
@@ -107,6 +114,9 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         .with_fact("address", address)
         .with_fact("stores", args.stores.join(", "))
         .with_fact("state", state_dir);
+    if let Some(callers) = callers {
+        banner = banner.with_fact("callers", callers);
+    }
     if let Some(redis) = redis {
         banner = banner.with_fact("redis", redis);
         commands.push(startup_banner::redis_command(redis));
@@ -134,4 +144,24 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     alloc.shutdown().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Returns the judge of callers, by the file of `--auth-file` if there is one, and a summary of it.
+///
+/// Invariant: a server with principals has TLS. Schedule that breaks it: without TLS, each program
+/// of the host is an operator, whom the file would not stop, and a token may be read on its way.
+///
+/// # Errors
+/// The file cannot be used, or there is no TLS.
+fn read_access(file: Option<&Path>, has_tls: bool) -> anyhow::Result<(Access, Option<String>)> {
+    let Some(path) = file else {
+        return Ok((Access::by_role(), None));
+    };
+    if !has_tls {
+        let text = "--auth-file without --tls-dir: without TLS every program of this host may do everything, and tokens could be read on their way; name a directory of `seqsvr cert alloc` with --tls-dir";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    let principals = auth::read_principals(path)?;
+    let summary = auth::summarize(path, &principals);
+    Ok((Access::by_file(principals), Some(summary)))
 }

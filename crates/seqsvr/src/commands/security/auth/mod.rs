@@ -7,10 +7,11 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use principals_file::{LockedFile, read_principals, wrong_file};
+pub(in crate::commands) use principals_file::read_principals;
+use principals_file::{LockedFile, wrong_file};
 use seqsvr_access::{
-    EditError, GrantPattern, GrantTarget, Grants, NamespaceRight, Principal, Secret, SecretHash,
-    add_principal, add_token, remove_principal, remove_token,
+    AccessFile, EditError, GrantPattern, GrantTarget, Grants, NamespaceRight, Principal, Secret,
+    SecretHash, add_principal, add_token, remove_principal, remove_token,
 };
 use serde_json::json;
 
@@ -155,17 +156,22 @@ fn list(args: &ListAuthArgs) -> anyhow::Result<()> {
 
 fn check(args: &CheckAuthArgs) -> anyhow::Result<()> {
     let file = read_principals(&args.file)?;
+    stdout::print_line(format_args!("{}", summarize(&args.file, &file)))?;
+    Ok(())
+}
+
+/// Returns what a file has, in a line.
+pub(in crate::commands) fn summarize(path: &Path, file: &AccessFile) -> String {
     let principals = file.principals();
     let tokens: usize = principals
         .iter()
         .map(|principal| principal.hashes.len())
         .sum();
-    stdout::print_line(format_args!(
+    format!(
         "{}: principals {}, tokens {tokens}",
-        args.file.display(),
+        path.display(),
         principals.len()
-    ))?;
-    Ok(())
+    )
 }
 
 fn answer_can(args: &CanAuthArgs) -> anyhow::Result<()> {

@@ -23,7 +23,7 @@ use crate::part_file::{create_part_file, dir_of, publish_new, publish_over};
 /// # Errors
 /// Others may read or change it, or it is no file of principals: [`BadInput`]. The system fails to
 /// read it.
-pub(super) fn read_principals(path: &Path) -> anyhow::Result<AccessFile> {
+pub(in crate::commands) fn read_principals(path: &Path) -> anyhow::Result<AccessFile> {
     let (text, _) = read_text(path)?;
     AccessFile::parse(&text).map_err(|error| wrong_file(path, error).into())
 }
