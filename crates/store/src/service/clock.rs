@@ -15,6 +15,9 @@ use seqsvr_proto::v1::{self, Reason};
 use crate::context::StoreContext;
 use crate::store_time::{LeaderView, NS_PER_MS, OFF_TIME_MAX_NS};
 
+/// Time in which a checked set-back is done: the clocks move on between the two.
+const SET_TIME_MARGIN_MS: u64 = 60_000;
+
 /// Returns store time now, and the clocks. Store time in the state is as old as the last command
 /// that needed it.
 pub(super) fn clock_status(context: &StoreContext, view: &LeaderView) -> v1::IdsStatus {
@@ -54,9 +57,10 @@ pub(super) fn check_set_time(
             format_utc_ms(present_ms)
         ));
     }
-    if now_ms.saturating_add(OFF_TIME_MAX_NS / NS_PER_MS) < agreed_ms {
+    let reach_ms = OFF_TIME_MAX_NS / NS_PER_MS - SET_TIME_MARGIN_MS;
+    if now_ms.saturating_add(reach_ms) < agreed_ms {
         return rejected(format!(
-            "{} is more than 30 days before the clocks of the stores, {}, which would stop all grants until `seqsvr id clock accept`: set a later time, or pass --force",
+            "{} is more than 30 days before the clocks of the stores, {}, which would stop all grants until `seqsvr id clock accept`: correct the clocks if they are wrong, set a later time if it is, or pass --force",
             format_utc_ms(now_ms),
             format_utc_ms(agreed_ms)
         ));

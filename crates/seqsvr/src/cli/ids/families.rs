@@ -183,7 +183,7 @@ pub(crate) struct SetClockArgs {
     /// The time: a date, a time of RFC 3339, or Unix milliseconds.
     #[arg(long, value_name = "TIME", value_parser = parse_epoch)]
     pub(crate) to: u64,
-    /// Set it also if families grant nothing until then, or if it is ahead.
+    /// Set it also if that stops holders or grants, or if it is ahead.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
