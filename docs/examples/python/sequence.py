@@ -3,6 +3,7 @@
     pip install grpcio grpcio-reflection grpcio-status
     python3 sequence.py 127.0.0.1:7700 alice                       # a server without TLS
     python3 sequence.py 127.0.0.1:7700 alice pki/client-billing    # with the certificate of `seqsvr cert client`
+    python3 sequence.py 127.0.0.1:7700 alice ca.pem billing.token  # with the token of `seqsvr auth add --out`
 """
 
 import pathlib
@@ -31,11 +32,15 @@ def details(error):
     return reason, seconds
 
 
-def connect(address, tls_dir=None):
+def connect(address, tls=None, token_file=None):
     """Opens the channel of the whole process: it carries many calls at once, and reconnects automatically."""
-    if tls_dir is None:
+    if tls is None:
         return grpc.insecure_channel(address)
-    ca, key, cert = (pathlib.Path(tls_dir, name).read_bytes() for name in ("ca.pem", "key.pem", "cert.pem"))
+    if token_file is not None:
+        server = grpc.ssl_channel_credentials(pathlib.Path(tls).read_bytes())
+        token = grpc.access_token_call_credentials(pathlib.Path(token_file).read_text().strip())
+        return grpc.secure_channel(address, grpc.composite_channel_credentials(server, token))
+    ca, key, cert = (pathlib.Path(tls, name).read_bytes() for name in ("ca.pem", "key.pem", "cert.pem"))
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, cert))
 
 
@@ -78,8 +83,8 @@ class Sequence:
                 time.sleep(pause)
 
 
-def main(address, key, tls_dir=None):
-    sequence = Sequence(connect(address, tls_dir))
+def main(address, key, tls=None, token_file=None):
+    sequence = Sequence(connect(address, tls, token_file))
     key = key.encode()
 
     # The next number of one key. A uid (`uid=42`) belongs to the namespace `default`, a key to `keys`.
@@ -108,4 +113,4 @@ def main(address, key, tls_dir=None):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])

@@ -46,7 +46,7 @@ pub(crate) fn find_namespace<'k>(
         AttemptError::new(
             Reason::NamespaceNotFound,
             RetryDecision::Stop,
-            format!("no namespace {name:?}; create it first, or check the name"),
+            format!("no namespace {name:?}; create it first, check the name, or grant the caller a right on it"),
         )
     })
 }
