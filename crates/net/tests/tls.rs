@@ -17,9 +17,6 @@ use std::sync::{Arc, Mutex};
 
 use pki::TestCa;
 use rcgen::date_time_ymd;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use seqsvr_net::tls::{CaTransport, Role, TlsDir, TlsTransport};
 use seqsvr_net::{
     ByteStream, ConnectionCaller, ConnectionPeer, Listener, TcpTransport, Transport, for_role,
@@ -136,21 +133,8 @@ async fn caller_is_known_by_its_one_uri() {
 
 /// A caller that has only the CA: it knows whom it calls, and shows nothing itself.
 async fn connect_without_certificate(dir: &Path, address: SocketAddr) -> io::Result<String> {
-    let mut roots = RootCertStore::empty();
-    for ca in CertificateDer::pem_file_iter(dir.join("ca.pem")).unwrap() {
-        roots.add(ca.unwrap()).unwrap();
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let tcp = tokio::net::TcpStream::connect(address).await?;
-    let host = ServerName::try_from(HOST).unwrap();
-    let connecting = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(host, tcp);
-    let mut stream = connecting.await?;
+    let network = CaTransport::from_file(&dir.join("ca.pem")).unwrap();
+    let mut stream = network.connect(address.to_string()).await?;
     stream.write_all(b"hi").await?;
     stream.flush().await?;
     let mut answer = String::new();

@@ -1,26 +1,18 @@
 //! Every method of an AllocSvr with a file of principals, called with each right alone.
 
 use std::fmt::Debug;
-use std::io;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use prost::bytes::{Buf, BufMut, BytesMut};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use seqsvr_access::{AccessFile, Secret};
 use seqsvr_client::FamilySpec;
 use seqsvr_core::layout::TickScale;
-use seqsvr_net::{ByteStream, Listener};
+use seqsvr_net::tls::CaTransport;
 use seqsvr_proto::v1::pipe_request::Operation;
 use seqsvr_proto::v1::pipe_response::Answer;
 use seqsvr_proto::v1::worker_result::Result as Outcome;
 use seqsvr_proto::v1::{CurrentKind, current_request, next_request, raise_to_request};
 use seqsvr_test_support::in_process::create_family;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tonic::codegen::http::HeaderMap;
 
 use super::*;
@@ -141,43 +133,6 @@ fn current(name: &str) -> v1::CurrentRequest {
         namespace: name.to_owned(),
         key_kind: Some(current_request::KeyKind::Uid(TAKEN)),
         ..v1::CurrentRequest::default()
-    }
-}
-
-/// A network whose connections trust the CA and show no certificate.
-struct CaOnly(Arc<ClientConfig>);
-
-impl CaOnly {
-    fn transport(dir: &Path) -> Arc<dyn Transport> {
-        let mut roots = RootCertStore::empty();
-        for ca in CertificateDer::pem_file_iter(dir.join("ca.pem")).unwrap() {
-            roots.add(ca.unwrap()).unwrap();
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        Arc::new(CaOnly(Arc::new(config)))
-    }
-}
-
-impl Transport for CaOnly {
-    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
-        let connector = TlsConnector::from(self.0.clone());
-        async move {
-            let tcp = TcpStream::connect(&address).await?;
-            let host = ServerName::try_from(HOST).map_err(io::Error::other)?;
-            let stream = connector.connect(host, tcp).await?;
-            Ok(Box::new(stream) as Box<dyn ByteStream>)
-        }
-        .boxed()
-    }
-
-    fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
-        TcpTransport.listen(address)
     }
 }
 
@@ -366,7 +321,7 @@ impl PrincipalCluster {
     fn with_values(&self, values: &[&str]) -> Shown {
         let dir = self.secured.dir.path().join("alloc-a1");
         Shown {
-            channel: self.channel_over(CaOnly::transport(&dir)),
+            channel: self.channel_over(CaTransport::from_file(&dir.join("ca.pem")).unwrap()),
             authorization: values.iter().map(|value| (*value).to_owned()).collect(),
         }
     }
