@@ -17,7 +17,7 @@ use crate::transport::ByteStream;
 use crate::transport::goodbye::{GOODBYE_TIMEOUT, insecure_frames, say_goodbye};
 
 /// Answer to a caller without TLS.
-const TLS_ONLY: &str = "this server speaks TLS only; call it with a certificate (--tls-dir)";
+const TLS_ONLY: &str = "this server speaks TLS only; call it with a certificate (--tls-dir), or its CA (--ca) and a token if it takes tokens";
 
 /// What a caller checks of a server.
 pub(super) struct ExpectedServer {
