@@ -6,7 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{ByteStream, ConnectionLimiter, Listener, PendingConnection, handle_accept_error};
+use seqsvr_net::{
+    ByteStream, ConnectionLimiter, ConnectionPeer, Listener, PendingConnection, handle_accept_error,
+};
+use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,8 +24,8 @@ pub(crate) struct AcceptedConnection {
     pub(crate) io: Box<dyn ByteStream>,
     /// Address of this end.
     pub(crate) local: SocketAddr,
-    /// Address of the other end.
-    pub(crate) remote: SocketAddr,
+    /// The other end, which the handshake has named.
+    pub(crate) peer: ConnectionPeer,
     /// Canceled when the connection must answer the requests that it has received, and end.
     pub(crate) shutdown: CancellationToken,
 }
@@ -107,11 +110,7 @@ impl AcceptLoop {
         serve: Arc<impl Fn(AcceptedConnection) -> F + Send + Sync + 'static>,
     ) {
         loop {
-            let PendingConnection {
-                open,
-                local,
-                remote,
-            } = match listener.accept_for_any().await {
+            let PendingConnection { open, local, peer } = match listener.accept_for_any().await {
                 Ok(pending) => pending,
                 Err(error) => {
                     handle_accept_error(&error).await;
@@ -126,15 +125,25 @@ impl AcceptLoop {
             };
             let (serve, shutdown) = (serve.clone(), self.shutdown.child_token());
             self.runtimes.spawn_connection(&self.tasks, async move {
+                let remote = peer.remote();
                 match open() {
-                    Ok(io) => {
-                        let accepted = AcceptedConnection {
-                            io,
-                            local,
-                            remote,
-                            shutdown,
-                        };
-                        serve(accepted).await;
+                    Ok(mut io) => {
+                        // Completes the handshake of TLS, if there is one, within its time-out.
+                        match shutdown.run_until_cancelled(io.flush()).await {
+                            Some(Ok(())) => {
+                                let accepted = AcceptedConnection {
+                                    io,
+                                    local,
+                                    peer,
+                                    shutdown,
+                                };
+                                serve(accepted).await;
+                            }
+                            Some(Err(error)) => {
+                                tracing::debug!(%remote, %error, "connection closed");
+                            }
+                            None => {}
+                        }
                     }
                     Err(error) => tracing::warn!(%remote, %error, "connection not opened"),
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_access::{Access, BadCredentials, Caller, Credentials};
+use seqsvr_access::{Access, Caller, Credentials};
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::routing_table::RoutingTable;
 use seqsvr_net::{ConnectionQuota, LocalSequence};
@@ -11,13 +11,16 @@ use seqsvr_proto::v1;
 use seqsvr_proto::v1::sequence_server::Sequence;
 use tonic::{Request, Response, Status, Streaming};
 
+/// Judge of the callers of services for tests.
+pub(crate) static BY_ROLE: Access = Access::by_role();
+
 /// A service that answers no call. Its memory has one answer for all keys, or none.
 #[derive(Default)]
 pub(crate) struct NoopSequence(pub(crate) Option<v1::NextResponse>);
 
 impl LocalSequence for NoopSequence {
-    fn judge(&self, shown: Credentials<'_>) -> Result<Caller, BadCredentials> {
-        Access::by_role().judge(shown)
+    fn access(&self) -> &Access {
+        &BY_ROLE
     }
 
     fn try_next(&self, _: &Caller, _: &str, _: KeyRef<'_>, _: u32) -> Option<v1::NextResponse> {
@@ -45,7 +48,7 @@ impl LocalSequence for NoopSequence {
 /// Returns the caller of a connection on loopback.
 pub(crate) fn local_operator() -> Caller {
     let remote = std::net::Ipv4Addr::LOCALHOST.into();
-    let judged = Access::by_role().judge(Credentials::Plaintext(remote));
+    let judged = BY_ROLE.judge(Credentials::Plaintext(remote));
     judged.unwrap()
 }
 

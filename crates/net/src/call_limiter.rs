@@ -13,6 +13,7 @@ use tonic::{Code, Status};
 use tower::{Layer, Service};
 
 use crate::call_limiter::call_judge::judge_call;
+pub use crate::call_limiter::call_judge::{judge_caller, take_bearer_token};
 pub use crate::call_limiter::call_rule::{CallRight, CallRule, Roles};
 pub use crate::call_limiter::call_shape::CallShape;
 pub use crate::call_limiter::change_log::ChangeLog;

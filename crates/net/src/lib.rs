@@ -28,7 +28,7 @@ mod transport;
 pub use byte_budget::{ByteBudget, add_within};
 pub use call_limiter::{
     CallLimiter, CallRight, CallRule, CallShape, ChangeLog, LimitedService, RetainedBytes, Roles,
-    STORE_BYTES_MAX, StreamMeter,
+    STORE_BYTES_MAX, StreamMeter, judge_caller, take_bearer_token,
 };
 pub use call_reservation::{CALLS_IN_FLIGHT_MAX, CONTROL_REQUEST_BYTES_MAX, STANDARD_STREAMS_MAX};
 pub use channel_pool::{BadTokenFile, CHANNELS_MAX, ChannelPool, TokenFile, TokenNotSent};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_access::{BadCredentials, Caller, Credentials};
+use seqsvr_access::{Access, Caller};
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::namespace::Namespace;
 use seqsvr_core::routing_table::RoutingTable;
@@ -16,11 +16,8 @@ use crate::connection_quota::ConnectionQuota;
 
 /// A [`Sequence`] that is a function call away.
 pub trait LocalSequence: Sequence {
-    /// Returns who showed these credentials at an endpoint of this process.
-    ///
-    /// # Errors
-    /// They name no caller.
-    fn judge(&self, shown: Credentials<'_>) -> Result<Caller, BadCredentials>;
+    /// Returns the judge of the callers at the endpoints of this process.
+    fn access(&self) -> &Access;
 
     /// Takes `count` numbers of a key at once, if the caller may, this process owns it and has them
     /// in memory. The answer has no news of routes. None: a call finds out why not, and what to do.

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_access::{BadCredentials, Caller, Credentials, GrantTarget, NamespaceRight};
+use seqsvr_access::{Access, Caller, GrantTarget, NamespaceRight};
 use seqsvr_core::ids::Epoch;
 use seqsvr_core::key::KeyRef;
 use seqsvr_core::routing_table;
@@ -231,8 +231,8 @@ impl Sequence for SequenceService {
 }
 
 impl LocalSequence for SequenceService {
-    fn judge(&self, shown: Credentials<'_>) -> Result<Caller, BadCredentials> {
-        self.0.access.judge(shown)
+    fn access(&self) -> &Access {
+        &self.0.access
     }
 
     fn try_next(

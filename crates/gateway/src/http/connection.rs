@@ -23,9 +23,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use seqsvr_net::{
-    ByteStream, ConnectionPeer, ConnectionQuota, GOODBYE_TIMEOUT, WRITE_STALL_TIMEOUT, say_goodbye,
-};
+use seqsvr_net::{ByteStream, ConnectionQuota, GOODBYE_TIMEOUT, WRITE_STALL_TIMEOUT, say_goodbye};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep, timeout};
 use tower::ServiceExt;
@@ -61,11 +59,12 @@ pub(super) async fn serve_connection(
     let AcceptedConnection {
         mut io,
         local,
-        remote,
+        peer,
         shutdown,
     } = accepted;
-    let share = ConnectionQuota::new(ConnectionPeer::plaintext(remote));
-    let caller = routes.judge(remote.ip());
+    let remote = peer.remote();
+    let caller = routes.judge(&peer);
+    let share = ConnectionQuota::new(peer);
     let activity = ConnectionActivity::default();
     let service = service_fn(|request: Request<Incoming>| {
         let rejection = check_request(&request, local.ip(), &hosts).err();

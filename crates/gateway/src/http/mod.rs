@@ -34,7 +34,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Uri;
-use seqsvr_access::Credentials;
 use seqsvr_net::{LocalSequence, Transport};
 
 pub use dashboard::{NodeStatuses, cluster_status_json, dashboard_routes};
@@ -90,9 +89,8 @@ pub fn number_routes<S: LocalSequence>(sequence: S, token: Option<String>) -> Ro
         memory,
         token,
     ));
-    let judging = sequence.clone();
     Routes::from(router)
-        .with_judge(move |remote| judging.judge(Credentials::Plaintext(remote)))
+        .with_access(sequence.access().clone())
         .with_fast_handler(move |caller, request| json::try_fast(&*sequence, caller, request))
 }
 

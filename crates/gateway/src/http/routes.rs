@@ -1,26 +1,24 @@
 //! The routes of an HTTP server. Parts of a server have routes of their own, which are merged.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::Request;
 use axum::response::Response;
 use hyper::body::Incoming;
-use seqsvr_access::{BadCredentials, Caller};
+use seqsvr_access::{Access, Caller};
+use seqsvr_net::{ConnectionPeer, judge_caller};
 
 /// Paths with their handlers: a router, and a fast handler that runs before it.
 #[derive(Clone, Default)]
 pub struct Routes {
     pub(super) router: Router,
     fast_handler: Option<Arc<FastHandler>>,
-    judge: Option<Arc<Judge>>,
+    access: Option<Access>,
 }
 
 /// Handler that answers a request without waiting for anything, or leaves it to the router.
 type FastHandler = dyn Fn(&Caller, &Request<Incoming>) -> Option<Response> + Send + Sync;
-/// Judge of the caller of a connection from this address.
-type Judge = dyn Fn(IpAddr) -> Result<Caller, BadCredentials> + Send + Sync;
 
 impl Routes {
     /// Adds the routes of another part.
@@ -29,7 +27,7 @@ impl Routes {
         Routes {
             router: self.router.merge(other.router),
             fast_handler: self.fast_handler.or(other.fast_handler),
-            judge: self.judge.or(other.judge),
+            access: self.access.or(other.access),
         }
     }
 
@@ -45,20 +43,17 @@ impl Routes {
     }
 
     /// Adds the judge of callers of numbers. A server has at most one.
-    pub(super) fn with_judge(
-        self,
-        judge: impl Fn(IpAddr) -> Result<Caller, BadCredentials> + Send + Sync + 'static,
-    ) -> Routes {
+    pub(super) fn with_access(self, access: Access) -> Routes {
         Routes {
-            judge: Some(Arc::new(judge)),
+            access: Some(access),
             ..self
         }
     }
 
-    /// Returns the caller of a connection from this address; None: it may take no number, or no
+    /// Returns the caller at the other end of a connection; None: it may take no number, or no
     /// route has any.
-    pub(super) fn judge(&self, remote: IpAddr) -> Option<Caller> {
-        self.judge.as_ref()?(remote).ok()
+    pub(super) fn judge(&self, peer: &ConnectionPeer) -> Option<Caller> {
+        judge_caller(self.access.as_ref()?, None, Some(peer)).ok()
     }
 
     /// Answers a request without waiting for anything. None: the router must answer it.
@@ -76,7 +71,7 @@ impl From<Router> for Routes {
         Routes {
             router,
             fast_handler: None,
-            judge: None,
+            access: None,
         }
     }
 }

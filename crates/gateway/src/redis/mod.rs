@@ -31,8 +31,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_access::Credentials;
-use seqsvr_net::{ConnectionPeer, ConnectionQuota, LocalSequence, Transport};
+use seqsvr_net::{ConnectionQuota, LocalSequence, Transport, judge_caller};
 use seqsvr_proto::limits::ITEMS_MAX;
 
 use command_batch::BATCH_COMMANDS_MAX;
@@ -110,11 +109,10 @@ impl RedisServer {
         let serve = move |accepted: AcceptedConnection| {
             let (sequence, shared) = (sequence.clone(), connections_shared.clone());
             async move {
-                let shown = Credentials::Plaintext(accepted.remote.ip());
-                let caller = match sequence.judge(shown) {
+                let caller = match judge_caller(sequence.access(), None, Some(&accepted.peer)) {
                     Ok(caller) => caller,
                     Err(error) => {
-                        tracing::debug!(remote = %accepted.remote, %error, "redis connection closed");
+                        tracing::debug!(remote = %accepted.peer.remote(), %error, "redis connection closed");
                         return;
                     }
                 };
@@ -128,10 +126,7 @@ impl RedisServer {
                     shutdown: accepted.shutdown,
                 };
                 connection
-                    .serve(
-                        accepted.io,
-                        ConnectionQuota::new(ConnectionPeer::plaintext(accepted.remote)),
-                    )
+                    .serve(accepted.io, ConnectionQuota::new(accepted.peer))
                     .await;
             }
         };

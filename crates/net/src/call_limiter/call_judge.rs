@@ -14,8 +14,8 @@ use tonic::Status;
 use tonic::codegen::http::header::AUTHORIZATION;
 use tonic::codegen::http::{HeaderMap, Request};
 
-use crate::connection_quota::{ConnectionQuota, caller_of};
-use crate::peer::{ConnectionCaller, Role};
+use crate::connection_quota::ConnectionQuota;
+use crate::peer::{ConnectionPeer, unknown_caller};
 
 /// Scheme of `authorization`, in any case, with the space after it.
 const SCHEME: &[u8] = b"bearer ";
@@ -26,48 +26,46 @@ const SCHEME: &[u8] = b"bearer ";
 /// UNAUTHENTICATED: nothing that it shows names a caller.
 pub(super) fn judge_call<B>(access: &Access, call: &mut Request<B>) -> Result<Caller, Status> {
     let token = match access.has_principals() {
-        true => take_token(call.headers_mut())?,
+        true => take_bearer_token(call.headers_mut())?,
         false => None,
     };
-    let connection = caller_of(call.extensions());
-    let by_connection = match connection {
-        ConnectionCaller::Plaintext => {
-            let quota = call.extensions().get::<ConnectionQuota>();
-            quota.map(|quota| Credentials::Plaintext(quota.remote().ip()))
-        }
-        ConnectionCaller::Certified(certificate) => {
-            let identity = certificate.identity();
-            Some(match identity.role() {
-                Role::Store | Role::Alloc => Credentials::ServerCertificate,
-                Role::Admin => Credentials::OperatorCertificate,
-                Role::Client => Credentials::ClientCertificate(identity.name()),
-            })
-        }
-        ConnectionCaller::Nameless(_) | ConnectionCaller::Unknown => None,
-    };
+    let quota = call.extensions().get::<ConnectionQuota>();
+    Ok(judge_caller(
+        access,
+        token.as_ref(),
+        quota.map(ConnectionQuota::peer),
+    )?)
+}
+
+/// Returns who shows this token, or else who is at the other end of the connection; `peer` is None
+/// if that is not known.
+///
+/// # Errors
+/// UNAUTHENTICATED: nothing that it shows names a caller.
+pub fn judge_caller(
+    access: &Access,
+    token: Option<&Secret>,
+    peer: Option<&ConnectionPeer>,
+) -> Result<Caller, RpcError> {
     let judge = |shown| access.judge(shown).map_err(unauthenticated);
-    match (token, by_connection) {
-        (Some(token), connection) => {
-            // Other machines could read a token on a connection without TLS.
-            if let Some(plaintext @ Credentials::Plaintext(_)) = connection {
-                judge(plaintext)?;
-            }
-            judge(Credentials::Token(&token))
+    let by_connection = peer.map_or_else(|| Err(unknown_caller()), ConnectionPeer::credentials);
+    if let Some(token) = token {
+        // Other machines could read a token on a connection without TLS.
+        if let Ok(plaintext @ Credentials::Plaintext(_)) = by_connection {
+            judge(plaintext)?;
         }
-        (None, Some(shown)) => judge(shown),
-        (None, None) => Err(match connection {
-            ConnectionCaller::Nameless(why) if access.has_principals() => {
-                let text = format!(
-                    "the call has no token, and its connection names no caller: {why}; send a token (--token-file) or use a certificate (--tls-dir)"
-                );
-                RpcError::new(Reason::Unauthenticated, text).into()
-            }
-            connection => match connection.certificate() {
-                Err(unknown) => unknown.into(),
-                // No case: a certificate, or a connection without TLS, names its caller.
-                Ok(_) => unauthenticated(BadCredentials::Token),
-            },
-        }),
+        return judge(Credentials::Token(token));
+    }
+    match by_connection {
+        Ok(shown) => judge(shown),
+        Err(why) if access.has_principals() => Err(RpcError::new(
+            Reason::Unauthenticated,
+            format!(
+                "the call has no token, and its connection names no caller: {}; send a token (--token-file) or use a certificate (--tls-dir)",
+                why.message
+            ),
+        )),
+        Err(why) => Err(why),
     }
 }
 
@@ -75,7 +73,7 @@ pub(super) fn judge_call<B>(access: &Access, call: &mut Request<B>) -> Result<Ca
 ///
 /// # Errors
 /// It has several values, or one that is no token.
-fn take_token(headers: &mut HeaderMap) -> Result<Option<Secret>, Status> {
+pub fn take_bearer_token(headers: &mut HeaderMap) -> Result<Option<Secret>, Status> {
     let bad = |why: &str| {
         let text = format!("authorization: {why}; send `Bearer` and one token");
         Status::from(RpcError::new(Reason::Unauthenticated, text))
@@ -99,8 +97,8 @@ fn take_token(headers: &mut HeaderMap) -> Result<Option<Secret>, Status> {
     Ok(Some(token))
 }
 
-fn unauthenticated(why: BadCredentials) -> Status {
-    RpcError::new(Reason::Unauthenticated, why.to_string()).into()
+fn unauthenticated(why: BadCredentials) -> RpcError {
+    RpcError::new(Reason::Unauthenticated, why.to_string())
 }
 
 #[cfg(test)]
@@ -110,7 +108,7 @@ mod tests {
     use tonic::codegen::http::HeaderValue;
 
     use super::*;
-    use crate::peer::{BadIdentity, ConnectionPeer, PeerCertificate, PeerIdentity};
+    use crate::peer::{BadIdentity, PeerCertificate, PeerIdentity};
 
     /// Returns the judge of the principals `t` with a token and `c` without, and the token.
     fn principals() -> (Access, String) {

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use seqsvr_access::Credentials;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 
@@ -52,12 +53,17 @@ impl<'a> ConnectionCaller<'a> {
                 Reason::Unauthenticated,
                 format!("this certificate: {reason}"),
             )),
-            ConnectionCaller::Unknown => Err(RpcError::new(
-                Reason::Unauthenticated,
-                "the caller of this connection is not known",
-            )),
+            ConnectionCaller::Unknown => Err(unknown_caller()),
         }
     }
+}
+
+/// Returns the error of a call whose connection names no caller yet.
+pub(crate) fn unknown_caller() -> RpcError {
+    RpcError::new(
+        Reason::Unauthenticated,
+        "the caller of this connection is not known",
+    )
 }
 
 impl ConnectionPeer {
@@ -97,6 +103,24 @@ impl ConnectionPeer {
     /// Returns its address.
     pub fn remote(&self) -> SocketAddr {
         self.remote
+    }
+
+    /// Returns what it showed without any token.
+    ///
+    /// # Errors
+    /// It is under TLS and has no identity; the text says why.
+    pub fn credentials(&self) -> Result<Credentials<'_>, RpcError> {
+        Ok(match self.caller().certificate()? {
+            None => Credentials::Plaintext(self.remote.ip()),
+            Some(certificate) => {
+                let identity = certificate.identity();
+                match identity.role() {
+                    Role::Store | Role::Alloc => Credentials::ServerCertificate,
+                    Role::Admin => Credentials::OperatorCertificate,
+                    Role::Client => Credentials::ClientCertificate(identity.name()),
+                }
+            }
+        })
     }
 
     /// Returns who it is.

@@ -1,5 +1,6 @@
 //! Handshakes of both ends, and the checks that follow them.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::first_byte::{NoTls, TlsOnly};
 use super::handshake_error::describe;
 use super::lazy_tls::OpenTls;
+use super::tls_dir::ServedProtocol;
 use crate::line_throttle::LineThrottle;
 use crate::peer::{BadIdentity, Certificate, ConnectionPeer, PeerCertificate, Role};
 use crate::transport::ByteStream;
@@ -78,6 +80,7 @@ impl ExpectedServer {
 pub(super) struct HandshakeAcceptor {
     pub(super) config: Arc<ServerConfig>,
     pub(super) domain: Arc<str>,
+    pub(super) protocol: ServedProtocol,
     pub(super) refusals: RefusalLog,
 }
 
@@ -104,7 +107,12 @@ impl HandshakeAcceptor {
                 let error = describe(error, &format!("the caller at {}", peer.remote()));
                 self.refusals.note(&error);
                 if has_no_tls {
-                    let goodbye = insecure_frames(TLS_ONLY);
+                    let goodbye = match self.protocol {
+                        ServedProtocol::Grpc => Cow::Owned(insecure_frames(TLS_ONLY)),
+                        ServedProtocol::Other { answer_without_tls } => {
+                            Cow::Borrowed(answer_without_tls)
+                        }
+                    };
                     // After any failure here, the caller sees a closed connection.
                     let _ = timeout(GOODBYE_TIMEOUT, say_goodbye(io, &goodbye)).await;
                 }

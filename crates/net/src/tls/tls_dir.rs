@@ -38,6 +38,18 @@ pub(super) enum CallerCertificates {
     Optional,
 }
 
+/// What a server speaks under TLS.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ServedProtocol {
+    /// gRPC, which callers name in the handshake (ALPN).
+    Grpc,
+    /// A protocol that its port alone names.
+    Other {
+        /// Sent to a caller without TLS.
+        answer_without_tls: &'static [u8],
+    },
+}
+
 /// The certificate of this process, its key, and the CAs that it trusts.
 #[derive(Debug)]
 pub struct TlsDir {
@@ -173,10 +185,22 @@ impl TlsDir {
         self.domain.clone()
     }
 
-    pub(super) fn server_config(&self, callers: CallerCertificates) -> Arc<ServerConfig> {
-        match callers {
-            CallerCertificates::Required => self.server.clone(),
-            CallerCertificates::Optional => self.open_server.clone(),
+    pub(super) fn server_config(
+        &self,
+        callers: CallerCertificates,
+        protocol: ServedProtocol,
+    ) -> Arc<ServerConfig> {
+        let config = match callers {
+            CallerCertificates::Required => &self.server,
+            CallerCertificates::Optional => &self.open_server,
+        };
+        match protocol {
+            ServedProtocol::Grpc => config.clone(),
+            ServedProtocol::Other { .. } => {
+                let mut config = ServerConfig::clone(config);
+                config.alpn_protocols.clear();
+                Arc::new(config)
+            }
         }
     }
 

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use super::bad_tls_dir::BadTlsDir;
 use super::handshake::{ExpectedServer, HandshakeAcceptor, RefusalLog};
 use super::lazy_tls::LazyTls;
-use super::tls_dir::{CallerCertificates, TlsDir};
+use super::tls_dir::{CallerCertificates, ServedProtocol, TlsDir};
 use crate::peer::{ConnectionPeer, Role};
 use crate::transport::{ByteStream, Listener, PendingConnection, TcpTransport, Transport};
 
@@ -33,6 +33,7 @@ pub struct TlsTransport {
     /// Role of the servers to which connections succeed; None: of any server.
     role: Option<Role>,
     callers: CallerCertificates,
+    protocol: ServedProtocol,
     /// Runtime of the handshakes of a server; None: the transport was made outside of one, and only
     /// connects, or handshakes run where it listens.
     runtime: Option<Handle>,
@@ -55,6 +56,7 @@ impl TlsTransport {
             dir,
             role: None,
             callers: CallerCertificates::Required,
+            protocol: ServedProtocol::Grpc,
             runtime: Handle::try_current().ok(),
         }
     }
@@ -64,6 +66,15 @@ impl TlsTransport {
     pub fn with_optional_certificates(self) -> TlsTransport {
         TlsTransport {
             callers: CallerCertificates::Optional,
+            ..self
+        }
+    }
+
+    /// Returns the transport of an endpoint for another protocol than gRPC, which answers a caller
+    /// without TLS with these bytes.
+    pub fn for_endpoint(self, answer_without_tls: &'static [u8]) -> TlsTransport {
+        TlsTransport {
+            protocol: ServedProtocol::Other { answer_without_tls },
             ..self
         }
     }
@@ -78,8 +89,9 @@ impl Transport for TlsTransport {
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
         let listening = self.inner.listen(address);
         let acceptor = Arc::new(HandshakeAcceptor {
-            config: self.dir.server_config(self.callers),
+            config: self.dir.server_config(self.callers, self.protocol),
             domain: self.dir.domain(),
+            protocol: self.protocol,
             refusals: RefusalLog::default(),
         });
         let runtime = self.runtime.clone();
@@ -106,6 +118,7 @@ impl Transport for TlsTransport {
             dir: self.dir.clone(),
             role: Some(role),
             callers: self.callers,
+            protocol: self.protocol,
             runtime: self.runtime.clone(),
         }))
     }
@@ -164,11 +177,15 @@ impl Listener for TlsListener {
         async move {
             let pending = self.inner.accept_for_any().await?;
             let (acceptor, runtime) = (self.acceptor.clone(), self.runtime.clone());
-            let peer = ConnectionPeer::before_handshake(pending.remote);
+            let peer = ConnectionPeer::before_handshake(pending.peer.remote());
+            let named = peer.clone();
             Ok(PendingConnection {
-                open: Box::new(move || Ok(open_stream(acceptor, runtime, (pending.open)()?, peer))),
+                open: Box::new(move || {
+                    let io = (pending.open)()?;
+                    Ok(open_stream(acceptor, runtime, io, named))
+                }),
                 local: pending.local,
-                remote: pending.remote,
+                peer,
             })
         }
         .boxed()

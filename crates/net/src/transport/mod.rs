@@ -41,8 +41,8 @@ pub struct PendingConnection {
     pub open: OpenConnection,
     /// Address of this end.
     pub local: SocketAddr,
-    /// Address of the other end.
-    pub remote: SocketAddr,
+    /// The other end.
+    pub peer: ConnectionPeer,
 }
 
 /// Network that makes and accepts connections.
@@ -85,7 +85,7 @@ pub trait Listener: Send + 'static {
             Ok(PendingConnection {
                 open: Box::new(move || Ok(io)),
                 local: self.local_addr()?,
-                remote: peer.remote(),
+                peer,
             })
         }
         .boxed()

@@ -62,7 +62,7 @@ impl Listener for TcpListener {
             Ok(PendingConnection {
                 open: Box::new(open),
                 local,
-                remote,
+                peer: ConnectionPeer::plaintext(remote),
             })
         }
         .boxed()
