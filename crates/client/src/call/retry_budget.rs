@@ -96,6 +96,14 @@ impl RetryBudget {
         self.bounded_deadline(self.started, self.total)
     }
 
+    /// Returns the deadline of an attempt that begins now. The first one needs no clock reading.
+    pub(crate) fn next_deadline(&self) -> AttemptDeadline {
+        match self.attempts {
+            0 => self.first_deadline(),
+            _ => self.attempt_deadline(Instant::now()),
+        }
+    }
+
     /// Returns the deadline of an attempt that begins at `begin`.
     pub(crate) fn attempt_deadline(&self, begin: Instant) -> AttemptDeadline {
         self.bounded_deadline(begin, self.total.saturating_sub(begin - self.started))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use seqsvr_core::layout::InputError;
 use seqsvr_proto::v1::Reason;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tonic::Code;
 
 use crate::attempt::attempt_error::AttemptError;
@@ -59,7 +59,7 @@ fn try_submit(
     if !may_serve(core, &pipe.address, budget) {
         return None;
     }
-    let deadline = budget.attempt_deadline(Instant::now());
+    let deadline = budget.next_deadline();
     let submitted = pipe.submit_ids(&frame_key(family), count, family.least_id(), deadline);
     let results = submitted.ok()?;
     budget.record_attempt();

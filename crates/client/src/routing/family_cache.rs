@@ -49,7 +49,9 @@ impl ClientFamily {
             return Ok(());
         };
         self.decode(*first)?;
-        self.decode(*last)?;
+        if ids.len() > 1 {
+            self.decode(*last)?;
+        }
         if let Some(least) = &self.next_least {
             least.fetch_max(last.saturating_add(1), Ordering::AcqRel);
         }
