@@ -252,7 +252,7 @@ fn family_json(family: &Family, status: &FamilyStatus) -> Value {
         "end_ms": spec.layout.end_ms(spec.scale), "dc": spec.dc,
         "first_worker": spec.first_worker.0, "last_worker": spec.last_worker.0,
         "reserved": reserved.collect::<Vec<_>>(), "workers": spec.worker_count(),
-        "ids_per_tick": spec.capacity(), "lanes": spec.lanes(),
+        "seq_min": spec.seq_min, "ids_per_tick": spec.capacity(), "lanes": spec.lanes(),
         "lanes_once": spec.lanes_once,
         "reuse": !spec.reuse_never, "sticky": spec.sticky,
         "window_ms": limits.window_ms, "window_max_ms": limits.window_max_ms,
