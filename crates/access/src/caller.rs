@@ -130,6 +130,14 @@ impl Caller {
         }
     }
 
+    /// Returns the name of the principal that it is; None: it is none.
+    pub fn principal_name(&self) -> Option<&str> {
+        match &self.0 {
+            Identity::Principal(principal) => Some(&principal.name),
+            _ => None,
+        }
+    }
+
     /// Returns whether it has a right on a namespace or family. It allocates nothing.
     pub fn has_right_on(&self, right: NamespaceRight, target: GrantTarget<'_>) -> bool {
         self.grants()

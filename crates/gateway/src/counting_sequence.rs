@@ -16,37 +16,59 @@ use seqsvr_proto::v1::{self, CurrentKind, Reason, raise_to_request::KeyKind as R
 use seqsvr_proto::v1::{ItemError, sequence_server::Sequence};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use crate::test_util::BY_ROLE;
-
 /// Time that a take of the key `slow` lasts.
 pub(crate) const SLOW_TAKE: Duration = Duration::from_secs(5);
 
-/// A service that counts each key of each namespace from 1. The key `fail` fails, `slow` is slow,
-/// and the owner of `old` does not read `value_if_none`.
-#[derive(Clone, Default)]
-pub(crate) struct CountingSequence(Arc<Mutex<CountedKeys>>);
+/// A service that counts each key of each namespace from 1, for every caller. The key `fail` fails,
+/// `slow` is slow, and the owner of `old` does not read `value_if_none`.
+#[derive(Clone)]
+pub(crate) struct CountingSequence {
+    access: Access,
+    counted: Arc<Mutex<CountedKeys>>,
+}
 
 #[derive(Default)]
 struct CountedKeys {
     numbers: HashMap<(String, KeyBuf), u64>,
-    calls: usize,
+    /// The caller of each use of a key.
+    callers: Vec<String>,
+}
+
+impl Default for CountingSequence {
+    fn default() -> CountingSequence {
+        CountingSequence::with_access(Access::by_role())
+    }
 }
 
 impl CountingSequence {
+    /// Creates a service whose callers `access` judges.
+    pub(crate) fn with_access(access: Access) -> CountingSequence {
+        CountingSequence {
+            access,
+            counted: Arc::default(),
+        }
+    }
+
     /// Returns how many keys were taken from, read or set.
     pub(crate) fn calls(&self) -> usize {
-        self.0.lock().calls
+        self.counted.lock().callers.len()
+    }
+
+    /// Returns who took from, read or set a key, each time.
+    pub(crate) fn callers(&self) -> Vec<String> {
+        self.counted.lock().callers.clone()
     }
 
     /// Changes the number of a key, and returns it.
     fn change(
         &self,
+        caller: &Caller,
         namespace: &str,
         key: KeyBuf,
         change: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Status> {
-        let mut all = self.0.lock();
-        all.calls += 1;
+        let mut all = self.counted.lock();
+        all.callers.push(caller.to_string());
         if key == KeyBuf::from("fail") {
             return Err(Status::invalid_argument("this key fails"));
         }
@@ -58,6 +80,7 @@ impl CountingSequence {
     /// Changes the numbers of many keys; returns them and the failed items.
     fn change_many(
         &self,
+        caller: &Caller,
         namespace: &str,
         uids: Vec<u64>,
         keys: Vec<bytes::Bytes>,
@@ -67,7 +90,7 @@ impl CountingSequence {
         let all = uids.chain(keys.into_iter().map(KeyBuf::Key));
         let (mut numbers, mut errors) = (Vec::new(), Vec::new());
         for (index, key) in all.enumerate() {
-            let changed = self.change(namespace, key, |number| change(index, number));
+            let changed = self.change(caller, namespace, key, |number| change(index, number));
             numbers.push(changed.clone().unwrap_or_default());
             errors.extend(changed.err().map(|status| ItemError {
                 index: index as u32,
@@ -82,18 +105,18 @@ impl CountingSequence {
 
 impl LocalSequence for CountingSequence {
     fn access(&self) -> &Access {
-        &BY_ROLE
+        &self.access
     }
 
     fn try_next(
         &self,
-        _: &Caller,
+        caller: &Caller,
         namespace: &str,
         key: KeyRef<'_>,
         count: u32,
     ) -> Option<v1::NextResponse> {
         let add = |number| number + u64::from(count);
-        let last = self.change(namespace, key.into(), add).ok()?;
+        let last = self.change(caller, namespace, key.into(), add).ok()?;
         Some(v1::NextResponse {
             last,
             ..v1::NextResponse::default()
@@ -102,7 +125,7 @@ impl LocalSequence for CountingSequence {
 
     async fn next_many_local(
         &self,
-        _: &Caller,
+        caller: &Caller,
         request: v1::NextManyRequest,
         _: &ConnectionQuota,
     ) -> Result<v1::NextManyResponse, Status> {
@@ -118,7 +141,7 @@ impl LocalSequence for CountingSequence {
         }
         let count = |index| counts.get(index).map_or(1, |count| u64::from(*count));
         let add = |index, number| number + count(index);
-        let (lasts, errors) = self.change_many(&namespace, uids, keys, add);
+        let (lasts, errors) = self.change_many(caller, &namespace, uids, keys, add);
         let firsts = lasts.iter().enumerate();
         Ok(v1::NextManyResponse {
             firsts: firsts
@@ -172,9 +195,15 @@ impl Sequence for CountingSequence {
         &self,
         request: Request<v1::CurrentManyRequest>,
     ) -> Result<Response<v1::CurrentManyResponse>, Status> {
+        let caller = caller_of(&request);
         let request = request.into_inner();
-        let (values, errors) =
-            self.change_many(&request.namespace, request.uids, request.keys, |_, n| n);
+        let (values, errors) = self.change_many(
+            &caller,
+            &request.namespace,
+            request.uids,
+            request.keys,
+            |_, n| n,
+        );
         let kind_of = |number: &u64| match number {
             0 => CurrentKind::Never.into(),
             _ => CurrentKind::Exact.into(),
@@ -191,6 +220,7 @@ impl Sequence for CountingSequence {
         &self,
         request: Request<v1::RaiseToRequest>,
     ) -> Result<Response<v1::RaiseToResponse>, Status> {
+        let caller = caller_of(&request);
         let request = request.into_inner();
         let key = match request.key_kind {
             Some(RaisedKey::Uid(uid)) => KeyBuf::Uid(uid),
@@ -209,7 +239,7 @@ impl Sequence for CountingSequence {
                 false => number.max(request.value.max(request.value_if_none)),
             }
         };
-        let value = self.change(&request.namespace, key, raise)?;
+        let value = self.change(&caller, &request.namespace, key, raise)?;
         Ok(Response::new(v1::RaiseToResponse {
             value,
             had_number,
@@ -230,6 +260,11 @@ impl Sequence for CountingSequence {
     ) -> Result<Response<Self::PipeStream>, Status> {
         Err(unavailable())
     }
+}
+
+fn caller_of<T>(request: &Request<T>) -> Caller {
+    let caller = request.extensions().get::<Caller>();
+    caller.expect("a call without its caller").clone()
 }
 
 fn unavailable() -> Status {

@@ -27,4 +27,6 @@ pub use http::{
     HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_TIMEOUT_DEFAULT, HTTP_PORT, HttpHost, HttpOptions,
     HttpServer, METRICS_PORT, OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT,
 };
-pub use redis::{REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisOptions, RedisServer};
+pub use redis::{
+    REDIS_ANSWER_WITHOUT_TLS, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisOptions, RedisServer,
+};

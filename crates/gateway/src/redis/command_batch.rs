@@ -2,19 +2,26 @@
 //!
 //! Invariant: a command's reply comes from items that were requested after every earlier batch was
 //! answered. So on one connection a key's commands take effect in their order (see `batch_plan`).
+//! And all its items are requested on behalf of the caller of its first command: a command that may
+//! change the caller ends its batch.
+//!
+//! Schedule that breaks it: `AUTH a`, `INCR key`, `AUTH b`, `INCR key` arrive in one write. If one
+//! batch had both INCRs, one of the callers would take both numbers.
 
 use std::ops::Range;
 
 use bytes::Bytes;
+use seqsvr_access::{Caller, GrantTarget, NamespaceRight};
 use seqsvr_net::LocalSequence;
+use seqsvr_proto::convert::namespace_name;
 
 use super::batch_plan::{BatchPlan, ItemPosition, NAMESPACE_GROUPS_MAX, RaiseStep};
 use super::command::{IfNoneAnswer, ReadAnswer, RedisCommand, RejectedCommand};
 use super::error::RedisError;
-use super::executor::BatchExecutor;
+use super::executor::{BatchExecutor, BatchTarget};
 use super::key::{RedisKey, parse_key};
 use super::reply::ReplyBuffer;
-use super::session::RedisSession;
+use super::session::{NOAUTH, RedisSession};
 
 /// Maximum commands or items of one batch; the next batch gets more. The thread answers those that
 /// memory has without a break, while its other connections wait.
@@ -48,6 +55,8 @@ struct TakeStep {
 
 /// Commands that are executed together.
 pub(super) struct CommandBatch<'a> {
+    /// Who sent its commands; None: the connection has no identity.
+    caller: Option<Caller>,
     plan: BatchPlan<'a>,
     pending_replies: Vec<PendingReply<'a>>,
     /// No more commands may be added.
@@ -57,29 +66,30 @@ pub(super) struct CommandBatch<'a> {
 impl<'a> CommandBatch<'a> {
     /// Creates a batch with capacity for `commands` commands, or for a part of them: it may hold
     /// only one.
-    pub(super) fn with_capacity(commands: usize) -> CommandBatch<'a> {
+    pub(super) fn with_capacity(commands: usize, caller: Option<&Caller>) -> CommandBatch<'a> {
         let commands = commands.min(INITIAL_COMMANDS);
         CommandBatch {
+            caller: caller.cloned(),
             plan: BatchPlan::with_capacity(commands),
             pending_replies: Vec::with_capacity(commands),
             full: false,
         }
     }
 
-    /// Gathers the commands of `indices` that are executed together. Returns also the index of the
-    /// first command after them.
+    /// Gathers the commands of `indices`, which `caller` sent, that are executed together. Returns
+    /// also the index of the first command after them.
     pub(super) fn gather<W: Iterator<Item = &'a [u8]>>(
         indices: Range<usize>,
         words_of: impl Fn(usize) -> W,
-        session: &RedisSession<'_>,
+        caller: Option<&Caller>,
     ) -> (CommandBatch<'a>, usize) {
-        let mut batch = CommandBatch::with_capacity(indices.len());
+        let mut batch = CommandBatch::with_capacity(indices.len(), caller);
         let mut words: Vec<&[u8]> = Vec::new();
         for index in indices.clone() {
             words.clear();
             words.extend(words_of(index));
             // An empty request has no answer, as in Redis.
-            if !words.is_empty() && !batch.try_add(&words, session) {
+            if !words.is_empty() && !batch.try_add(&words) {
                 return (batch, index);
             }
         }
@@ -87,7 +97,7 @@ impl<'a> CommandBatch<'a> {
     }
 
     /// Adds the command with these words. False: the command belongs to the next batch.
-    pub(super) fn try_add(&mut self, words: &[&'a [u8]], session: &RedisSession<'_>) -> bool {
+    pub(super) fn try_add(&mut self, words: &[&'a [u8]]) -> bool {
         if self.full
             || self.pending_replies.len() >= BATCH_COMMANDS_MAX
             || self.plan.item_count() >= BATCH_COMMANDS_MAX
@@ -98,10 +108,10 @@ impl<'a> CommandBatch<'a> {
         let planned = match &command {
             // Most commands take numbers. They are read where they lie: to move a command from one
             // enum to the next costs as much as the rest of this function.
-            Ok(RedisCommand::Take { key, count }) if session.authenticated => {
+            Ok(RedisCommand::Take { key, count }) if self.caller.is_some() => {
                 self.plan_take(key, *count)
             }
-            _ => self.plan_other(command, session),
+            _ => self.plan_other(command),
         };
         match planned {
             Ok(true) => {}
@@ -143,12 +153,12 @@ impl<'a> CommandBatch<'a> {
     fn plan_other(
         &mut self,
         command: Result<RedisCommand<'a>, RejectedCommand>,
-        session: &RedisSession<'_>,
     ) -> Result<bool, String> {
-        let command = command.map_err(|rejected| rejected.text)?;
-        if let Some(text) = session.check_authenticated(&command) {
-            return Err(text.to_owned());
+        let is_open = command.as_ref().is_ok_and(RedisCommand::is_open_to_unknown);
+        if self.caller.is_none() && !is_open {
+            return Err(NOAUTH.to_owned());
         }
+        let command = command.map_err(|rejected| rejected.text)?;
         // These commands may change the replies to the commands after them, or have long replies:
         // those of one batch may wait beyond the limit of unsent bytes.
         self.full = command.has_long_answer()
@@ -157,6 +167,7 @@ impl<'a> CommandBatch<'a> {
                 RedisCommand::Multi
                     | RedisCommand::Auth { .. }
                     | RedisCommand::Hello(_)
+                    | RedisCommand::RejectedAuth(_)
                     | RedisCommand::Reset
                     | RedisCommand::Quit
                     | RedisCommand::HttpRequest
@@ -165,7 +176,11 @@ impl<'a> CommandBatch<'a> {
         let reply = match command {
             RedisCommand::Take { key, count } => return self.plan_take(key, count),
             RedisCommand::Read { key, answer } => {
-                let item = plan.try_add_read(&parse_key(key)?);
+                let key = parse_key(key)?;
+                if answer.is_of_set() {
+                    check_raise(self.caller.as_ref(), &key)?;
+                }
+                let item = plan.try_add_read(&key);
                 item.map(|item| PendingReply::Read(answer, item))
             }
             RedisCommand::GetMany { keys } => plan_reads(plan, &keys)?.map(PendingReply::GetMany),
@@ -213,11 +228,18 @@ impl<'a> CommandBatch<'a> {
     /// Executes the commands, whose words are parts of `data`, and writes their replies.
     pub(super) async fn execute<S: LocalSequence>(
         self,
-        executor: &BatchExecutor<'_, S>,
+        target: &BatchTarget<'_, S>,
         data: &Bytes,
         session: &mut RedisSession<'_>,
         replies: &mut ReplyBuffer,
     ) {
+        let Some(caller) = self.caller.clone() else {
+            return self.reject_items(NOAUTH, target.sequence, session, replies);
+        };
+        let executor = BatchExecutor {
+            target,
+            caller: &caller,
+        };
         let CommandBatch {
             plan,
             pending_replies,
@@ -285,7 +307,7 @@ impl<'a> CommandBatch<'a> {
                     None => replies.write_error("ERR a SET was not answered"),
                 },
                 PendingReply::Session(command) => {
-                    session.answer_command(&command, executor.sequence, replies);
+                    session.answer_command(&command, target.sequence, replies);
                 }
                 PendingReply::Error(text) => replies.write_error(&text),
             }
@@ -333,7 +355,7 @@ fn write_set(if_none: Option<IfNoneAnswer>, has_raised: bool, replies: &mut Repl
 /// send one command after the other, and need no batch. False: nothing was done.
 pub(super) fn try_execute_single<'a, S: LocalSequence>(
     mut words: impl ExactSizeIterator<Item = &'a [u8]>,
-    executor: &BatchExecutor<'_, S>,
+    target: &BatchTarget<'_, S>,
     session: &RedisSession<'_>,
     replies: &mut ReplyBuffer,
 ) -> bool {
@@ -346,22 +368,36 @@ pub(super) fn try_execute_single<'a, S: LocalSequence>(
         return false;
     };
     words_buffer.fill_with(|| words.next().unwrap_or_default());
-    let Ok(command) = RedisCommand::parse(words_buffer) else {
+    let Ok(RedisCommand::Take { key, count }) = RedisCommand::parse(words_buffer) else {
         return false;
     };
-    let RedisCommand::Take { key, count } = command else {
+    let (Some(caller), Ok(parsed)) = (session.identity.caller(), parse_key(key)) else {
         return false;
     };
-    let (None, Ok(parsed)) = (session.check_authenticated(&command), parse_key(key)) else {
-        return false;
-    };
-    let namespace = parsed.namespace.unwrap_or_default();
-    let (sequence, caller) = (executor.sequence, executor.caller);
+    let (sequence, namespace) = (target.sequence, parsed.namespace.unwrap_or_default());
     let numbers = sequence.try_next(caller, namespace, parsed.key, count);
     numbers.is_some_and(|numbers| {
         replies.write_integer(numbers.last);
         true
     })
+}
+
+/// Checks that the caller of a SET may raise the key. A SET of 0 raises nothing: it makes no call
+/// that would check it.
+///
+/// # Errors
+/// The text of the reply, which is that of the service.
+fn check_raise(caller: Option<&Caller>, key: &RedisKey<'_>) -> Result<(), String> {
+    let caller = caller.ok_or(NOAUTH)?;
+    let namespace = namespace_name(key.namespace.unwrap_or_default(), key.key);
+    let right = NamespaceRight::Raise;
+    match caller.has_right_on(right, GrantTarget::Namespace(namespace)) {
+        true => Ok(()),
+        false => Err(format!(
+            "NOPERM {caller} has not the right {} on this namespace; grant it in the --auth-file of the server, and restart it",
+            right.name()
+        )),
+    }
 }
 
 /// Adds reads of all keys to the plan. None: they belong to the next batch.

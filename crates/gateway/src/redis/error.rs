@@ -72,8 +72,9 @@ impl RedisError {
         }
     }
 
-    /// Returns the text of the reply: `TRYAGAIN` if the same command may succeed later, `ERR` if
-    /// not. The error of an exhausted sequence has the words of Redis, which clients compare.
+    /// Returns the text of the reply: `TRYAGAIN` if the same command may succeed later, `NOPERM` or
+    /// `NOAUTH` if the caller may not send it, else `ERR`. The error of an exhausted sequence has
+    /// the words of Redis, which clients compare.
     pub(super) fn to_reply_text(&self) -> String {
         let RedisError {
             text,
@@ -94,7 +95,11 @@ impl RedisError {
             }
             (true, _, 0) => format!("TRYAGAIN {text}"),
             (true, _, ms) => format!("TRYAGAIN {text}; retry after {ms} ms"),
-            (false, ..) => format!("ERR {text}"),
+            (false, ..) => match self.code {
+                Code::PermissionDenied => format!("NOPERM {text}"),
+                Code::Unauthenticated => format!("NOAUTH {text}"),
+                _ => format!("ERR {text}"),
+            },
         }
     }
 }
@@ -112,6 +117,10 @@ mod tests {
         assert_eq!(reply_text(lease), "TRYAGAIN no lease");
         let invalid = RpcError::new(Reason::Invalid, "wrong");
         assert_eq!(reply_text(invalid), "ERR wrong");
+        let denied = RpcError::new(Reason::PermissionDenied, "no right");
+        assert_eq!(reply_text(denied), "NOPERM no right");
+        let unknown = RpcError::new(Reason::Unauthenticated, "no caller");
+        assert_eq!(reply_text(unknown), "NOAUTH no caller");
         let wrong = RpcError::new(Reason::Invalid, "namespace is dense");
         let of_raise = RedisError::of_raise_if_none(wrong.into()).to_reply_text();
         assert_eq!(of_raise, "ERR namespace is dense");

@@ -26,13 +26,18 @@ const RAISES_IN_FLIGHT_MAX: usize = 32;
 /// Items of one call after which other tasks of the thread may run.
 const YIELD_AFTER_ITEMS: usize = 256;
 
-/// Sender of requests to the service for one connection.
-pub(super) struct BatchExecutor<'a, S> {
+/// The service as one connection calls it.
+pub(super) struct BatchTarget<'a, S> {
     pub(super) sequence: &'a S,
-    pub(super) caller: &'a Caller,
     pub(super) share: &'a ConnectionQuota,
     /// Maximum items of one call.
     pub(super) batch_items_max: usize,
+}
+
+/// Sender of the requests of one batch, on behalf of its caller.
+pub(super) struct BatchExecutor<'a, S> {
+    pub(super) target: &'a BatchTarget<'a, S>,
+    pub(super) caller: &'a Caller,
 }
 
 /// Results of a batch's items, one column a group.
@@ -84,7 +89,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
         T: Copy + Default,
         F: Future<Output = BatchOutcome<T>>,
     {
-        let batches = split_batches(groups, self.batch_items_max);
+        let batches = split_batches(groups, self.target.batch_items_max);
         let mut outcomes = Vec::with_capacity(batches.len());
         for in_flight in batches.chunks(self.batches_in_flight_max(&batches)) {
             // Usually there is one call.
@@ -104,7 +109,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
     /// several calls for one namespace are not.
     fn batches_in_flight_max(&self, batches: &[(usize, Range<usize>)]) -> usize {
         let items: usize = batches.iter().map(|(_, items)| items.len()).sum();
-        match items > self.batch_items_max {
+        match items > self.target.batch_items_max {
             true => 1,
             false => batches.len().max(1),
         }
@@ -128,8 +133,8 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             },
             ..NextManyRequest::default()
         };
-        let (sequence, caller) = (self.sequence, self.caller);
-        let taking = sequence.next_many_local(caller, request, self.share);
+        let (sequence, caller) = (self.target.sequence, self.caller);
+        let taking = sequence.next_many_local(caller, request, self.target.share);
         let answer = taking.await?;
         let firsts = answer.firsts.into_iter();
         let numbers = match answer.lasts.is_empty() {
@@ -152,7 +157,11 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             keys,
             ..CurrentManyRequest::default()
         };
-        let answer = self.sequence.current_many(self.with_share(request)).await?;
+        let answer = self
+            .target
+            .sequence
+            .current_many(self.with_share(request))
+            .await?;
         let answer = answer.into_inner();
         let never = i32::from(CurrentKind::Never);
         let values = answer.kinds.iter().zip(answer.values);
@@ -173,7 +182,7 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             count: Some(count),
             ..NextRequest::default()
         };
-        let answer = self.sequence.next(self.with_share(request)).await?;
+        let answer = self.target.sequence.next(self.with_share(request)).await?;
         Ok(answer.into_inner().last)
     }
 
@@ -210,7 +219,11 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
             true => request.value_if_none = *value,
             false => request.value = *value,
         }
-        let answer = self.sequence.raise_to(self.with_share(request)).await;
+        let answer = self
+            .target
+            .sequence
+            .raise_to(self.with_share(request))
+            .await;
         if *if_none {
             let answer = answer.map_err(RedisError::of_raise_if_none)?;
             return Ok(!answer.into_inner().had_number);
@@ -225,14 +238,14 @@ impl<S: LocalSequence> BatchExecutor<'_, S> {
 
     async fn namespace_stride(&self, namespace: Option<&str>) -> Result<u64, RedisError> {
         let name = namespace.unwrap_or(DEFAULT_KEYED_NAMESPACE);
-        let namespace = self.sequence.namespace(name).await?;
+        let namespace = self.target.sequence.namespace(name).await?;
         Ok(namespace.map_or(1, |namespace| namespace.spec.progression.stride.into()))
     }
 
     /// Makes a request on behalf of this connection.
     fn with_share<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.extensions_mut().insert(self.share.clone());
+        request.extensions_mut().insert(self.target.share.clone());
         request.extensions_mut().insert(self.caller.clone());
         request
     }

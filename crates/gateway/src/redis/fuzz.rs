@@ -2,11 +2,10 @@
 //! and from many, and each command fits into a batch.
 
 use bytes::BytesMut;
+use seqsvr_access::{Access, Credentials};
 
 use super::command_batch::CommandBatch;
 use super::parser::{ProtocolError, RequestParser};
-use super::session::RedisSession;
-use super::shared::RedisShared;
 
 /// Parses requests and plans their batches; the first byte is the length of the pieces.
 pub(crate) fn fuzz_requests(data: &[u8]) {
@@ -30,12 +29,11 @@ pub(crate) fn fuzz_requests(data: &[u8]) {
     );
     assert_eq!(error, error_in_pieces);
 
-    let shared = RedisShared::new(None, 1, 1);
-    let address = ([127, 0, 0, 1], 1).into();
-    let session = RedisSession::new(&shared, address, address);
+    let shown = Credentials::Plaintext([127, 0, 0, 1].into());
+    let caller = Access::by_role().judge(shown).ok();
     let mut index = 0;
     while index < at_once.request_count() {
-        let mut batch = CommandBatch::with_capacity(at_once.request_count());
+        let mut batch = CommandBatch::with_capacity(at_once.request_count(), caller.as_ref());
         let first = index;
         while index < at_once.request_count() {
             let words: Vec<&[u8]> = at_once.request_words(index, &all).collect();
@@ -45,7 +43,7 @@ pub(crate) fn fuzz_requests(data: &[u8]) {
                     .copied()
                     .eq(in_pieces.request_words(index, &arrived))
             );
-            if !words.is_empty() && !batch.try_add(&words, &session) {
+            if !words.is_empty() && !batch.try_add(&words) {
                 break;
             }
             index += 1;

@@ -7,7 +7,7 @@
 //!  ├─ command_batch  commands of a pipeline that run together (batch_plan), and their keys (key)
 //!  │   └─ executor   their calls of the service; error: its errors
 //!  ├─ transaction    commands between MULTI and EXEC
-//!  ├─ session   commands that need no number: HELLO, AUTH, CLIENT, INFO, …
+//!  ├─ session   commands that need no number: HELLO, AUTH, CLIENT, INFO, …; identity: the caller
 //!  └─ reply     replies ──> bytes
 //! ```
 
@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqsvr_net::{ConnectionQuota, LocalSequence, Transport, judge_caller};
+use seqsvr_net::{LocalSequence, Transport};
 use seqsvr_proto::limits::ITEMS_MAX;
 
 use command_batch::BATCH_COMMANDS_MAX;
@@ -49,6 +49,10 @@ pub const REDIS_CONNECTIONS_DEFAULT: usize = 10_000;
 const TOO_MANY_CONNECTIONS: &[u8] =
     b"-ERR max number of clients reached (--redis-connections-max)\r\n";
 
+/// The answer to a client without TLS, for a server under TLS
+/// ([`TlsTransport::for_endpoint`](seqsvr_net::tls::TlsTransport::for_endpoint)).
+pub const REDIS_ANSWER_WITHOUT_TLS: &[u8] = b"-ERR this port speaks TLS only; connect with TLS and the CA of the server (redis-cli --tls --cacert FILE)\r\n";
+
 /// Settings of the Redis server.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
@@ -58,8 +62,6 @@ pub struct RedisOptions {
     pub runtimes: Option<ConnectionRuntimes>,
     /// Maximum connections at a time; the server rejects more.
     pub connections_max: usize,
-    /// Password that a client must send with AUTH before any other command; None: no password.
-    pub password: Option<String>,
     /// Time without a command after which a connection is closed; None: no limit.
     pub idle_timeout: Option<Duration>,
     /// Maximum items of one call of the service.
@@ -79,7 +81,6 @@ impl RedisOptions {
             listen,
             runtimes: None,
             connections_max: REDIS_CONNECTIONS_DEFAULT,
-            password: None,
             idle_timeout: None,
             batch_items_max: ITEMS_MAX,
         }
@@ -98,7 +99,6 @@ impl RedisServer {
     ) -> io::Result<RedisServer> {
         let listener = transport.listen(options.listen).await?;
         let shared = Arc::new(RedisShared::new(
-            options.password,
             options.connections_max,
             listener.local_addr()?.port(),
         ));
@@ -109,25 +109,16 @@ impl RedisServer {
         let serve = move |accepted: AcceptedConnection| {
             let (sequence, shared) = (sequence.clone(), connections_shared.clone());
             async move {
-                let caller = match judge_caller(sequence.access(), None, Some(&accepted.peer)) {
-                    Ok(caller) => caller,
-                    Err(error) => {
-                        tracing::debug!(remote = %accepted.peer.remote(), %error, "redis connection closed");
-                        return;
-                    }
-                };
                 let connection = RedisConnection {
                     sequence: &*sequence,
-                    caller,
+                    peer: accepted.peer,
                     shared: &shared,
                     batch_items_max,
                     idle_timeout,
                     local: accepted.local,
                     shutdown: accepted.shutdown,
                 };
-                connection
-                    .serve(accepted.io, ConnectionQuota::new(accepted.peer))
-                    .await;
+                connection.serve(accepted.io).await;
             }
         };
         let listener = ProtocolListener::start(

@@ -19,8 +19,7 @@ pub(super) const TOO_MANY_BYTES: &str = "TRYAGAIN this server holds too many byt
 
 /// The state that all connections of one Redis server share.
 pub(super) struct RedisShared {
-    pub(super) password: Option<String>,
-    pub(super) wrong_passwords: WrongSecretLog,
+    pub(super) wrong_tokens: WrongSecretLog,
     started_at: Instant,
     /// Maximum connections at a time.
     pub(super) connections_max: usize,
@@ -35,10 +34,9 @@ pub(super) struct RedisShared {
 }
 
 impl RedisShared {
-    pub(super) fn new(password: Option<String>, connections_max: usize, port: u16) -> RedisShared {
+    pub(super) fn new(connections_max: usize, port: u16) -> RedisShared {
         RedisShared {
-            password,
-            wrong_passwords: WrongSecretLog::new("Redis password"),
+            wrong_tokens: WrongSecretLog::new("Redis token"),
             started_at: Instant::now(),
             connections_max,
             port,

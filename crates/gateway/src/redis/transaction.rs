@@ -52,6 +52,8 @@ pub(super) enum QueueOutcome {
     Queued,
     /// The command is no part of a transaction; the text is its answer, and EXEC is rejected.
     Rejected(String),
+    /// AUTH or HELLO, which fails in a transaction; the text is its answer, and EXEC is rejected.
+    RejectedAuth(String),
     /// EXEC: the transaction ends and is executed.
     Executed,
     /// DISCARD: the transaction ends.
@@ -89,16 +91,13 @@ impl Transaction {
             RedisCommand::Reset | RedisCommand::Quit | RedisCommand::HttpRequest => {
                 QueueOutcome::Left
             }
-            // What they change holds for the commands after them, and they may fail.
-            RedisCommand::Multi
-            | RedisCommand::Auth { .. }
-            | RedisCommand::Hello(_)
-            | RedisCommand::Select => {
-                let name = words[0].escape_ascii().to_string().to_lowercase();
-                self.reject(format!(
-                    "ERR Command '{name}' not allowed inside a transaction"
-                ))
+            // What they change holds for the commands after them, and they may fail. So a
+            // transaction has one identity from MULTI to EXEC.
+            RedisCommand::Auth { .. } | RedisCommand::Hello(_) => {
+                self.reject_auth(not_in_transaction(words[0]))
             }
+            RedisCommand::RejectedAuth(text) => self.reject_auth(text),
+            RedisCommand::Multi | RedisCommand::Select => self.reject(not_in_transaction(words[0])),
             command => match self.check_keys(&command) {
                 Ok(()) => {
                     self.long_answers += usize::from(command.has_long_answer());
@@ -116,6 +115,12 @@ impl Transaction {
             ..Transaction::default()
         };
         QueueOutcome::Rejected(text)
+    }
+
+    /// Rejects the transaction because of an AUTH or HELLO.
+    fn reject_auth(&mut self, text: String) -> QueueOutcome {
+        self.reject(String::new());
+        QueueOutcome::RejectedAuth(text)
     }
 
     /// Returns the bytes that the queue holds.
@@ -185,6 +190,12 @@ impl Transaction {
         self.command_ends.push(self.words.len() as u32);
         QueueOutcome::Queued
     }
+}
+
+/// Returns the answer to a command that may not be part of a transaction.
+fn not_in_transaction(name: &[u8]) -> String {
+    let name = name.escape_ascii().to_string().to_lowercase();
+    format!("ERR Command '{name}' not allowed inside a transaction")
 }
 
 impl QueuedCommands {

@@ -83,9 +83,9 @@ impl ConnectionPeer {
         peer
     }
 
-    /// Creates the other end of a connection under TLS, which
-    /// [`identify`](ConnectionPeer::identify) names.
-    pub(crate) fn before_handshake(remote: SocketAddr) -> ConnectionPeer {
+    /// Creates the other end of a connection under TLS. It has no identity until the handshake has
+    /// found one.
+    pub fn before_handshake(remote: SocketAddr) -> ConnectionPeer {
         ConnectionPeer {
             remote,
             certificate: Some(Arc::default()),

@@ -134,11 +134,16 @@ impl Endpoints {
             let options = RedisOptions {
                 runtimes: threads.runtimes(),
                 connections_max: capped(args.redis_connections_max),
-                password: args.redis_password.clone(),
                 idle_timeout: args.redis_idle_timeout,
                 batch_items_max,
                 ..RedisOptions::new(listen.address())
             };
+            // Ignored, it would open what it closed.
+            if args.redis_password.is_some() {
+                anyhow::bail!(
+                    "--redis-password-file: this server reads no password of Redis clients; make tokens with `seqsvr auth add`, and use --auth-file"
+                );
+            }
             let (listen, flag) = (listen.address(), "--redis-listen");
             let endpoint = RedisServer::start(options, &TcpTransport, alloc.sequence()).await;
             endpoints.redis = none_if_in_use(endpoint, listen, "Redis", flag, true)?;

@@ -58,6 +58,8 @@ pub(super) enum RedisCommand<'a> {
         user: Option<&'a [u8]>,
         password: &'a [u8],
     },
+    /// AUTH or HELLO in a wrong form; the text is the answer.
+    RejectedAuth(String),
     Select,
     Client(ClientCommand<'a>),
     /// COMMAND COUNT.
@@ -103,6 +105,13 @@ pub(super) enum ReadAnswer {
     SetZero,
     /// As for a number above 0. Nothing is raised: 0 is what a key without a number counts from.
     ZeroIfNone(IfNoneAnswer),
+}
+
+impl ReadAnswer {
+    /// Returns whether it is the answer to a SET.
+    pub(super) fn is_of_set(self) -> bool {
+        matches!(self, ReadAnswer::SetZero | ReadAnswer::ZeroIfNone(_))
+    }
 }
 
 /// The form of the answer to a SET that depends on whether the key had a number.
@@ -223,7 +232,10 @@ impl<'a> RedisCommand<'a> {
             (b"PING", []) => RedisCommand::Ping(None),
             (b"PING", [text]) => RedisCommand::Ping(Some(text)),
             (b"ECHO", [text]) => RedisCommand::Echo(text),
-            (b"HELLO", args) => RedisCommand::Hello(parse_hello(args)?),
+            (b"HELLO", args) => match parse_hello(args) {
+                Ok(hello) => RedisCommand::Hello(hello),
+                Err(rejected) => RedisCommand::RejectedAuth(rejected.text),
+            },
             (b"AUTH", [password]) => RedisCommand::Auth {
                 user: None,
                 password,
@@ -232,6 +244,7 @@ impl<'a> RedisCommand<'a> {
                 user: Some(user),
                 password,
             },
+            (b"AUTH", _) => RedisCommand::RejectedAuth(rejection_text(name, upper, args)),
             (b"SELECT", [index]) => match parse_integer(index).map_err(|rejected| rejected.text)? {
                 0 => RedisCommand::Select,
                 _ => {
@@ -256,6 +269,19 @@ impl<'a> RedisCommand<'a> {
             (b"POST" | b"HOST:", _) => RedisCommand::HttpRequest,
             _ => return Err(rejection_text(name, upper, args).into()),
         })
+    }
+
+    /// Returns whether a connection without an identity may send it.
+    pub(super) fn is_open_to_unknown(&self) -> bool {
+        matches!(
+            self,
+            RedisCommand::Auth { .. }
+                | RedisCommand::Hello(_)
+                | RedisCommand::RejectedAuth(_)
+                | RedisCommand::Quit
+                | RedisCommand::Reset
+                | RedisCommand::HttpRequest
+        )
     }
 
     /// Returns whether the answer may be longer than a few hundred bytes, from few words.

@@ -51,6 +51,20 @@ fn redis_command_is_parsed_from_words() {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         assert_eq!(RedisCommand::parse(&words), Ok(command));
     }
+    for (line, text) in [
+        ("hello 4", "NOPROTO"),
+        ("auth", "ERR wrong number of arguments for 'auth' command"),
+        (
+            "auth a b c",
+            "ERR wrong number of arguments for 'auth' command",
+        ),
+    ] {
+        let parsed = parse_line(line).unwrap();
+        assert!(
+            parsed.starts_with(&format!("RejectedAuth(\"{text}")),
+            "{parsed}"
+        );
+    }
     let hello = parse_line("hello 3 auth default secret setname me").unwrap();
     assert!(hello.contains("version: Some(Resp3)"), "{hello}");
 }
@@ -107,7 +121,6 @@ fn redis_command_rejection_states_its_reason() {
             "EXECABORT Transaction discarded because of: wrong number",
         ),
         ("select 1", "the only index is 0"),
-        ("hello 4", "NOPROTO"),
         ("config set save x", "flags of the server"),
         (
             "lpush a b c d",

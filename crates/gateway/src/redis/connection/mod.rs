@@ -9,7 +9,8 @@
 //! - A connection is closed in time when its peer reads nothing, or stops in the middle of a
 //!   request.
 //! - At a shutdown a connection answers the requests that it has received completely.
-//! - A wrong password is answered after [`WRONG_SECRET_DELAY`]; the commands after it wait, and the
+//! - Each command is executed by the identity at its place (`session::identity`).
+//! - A wrong token is answered after [`WRONG_SECRET_DELAY`]; the commands after it wait, and the
 //!   connection keeps its place among the connections, also if the peer is gone: a guess that does
 //!   not wait for its answer is not cheaper. A shutdown ends the wait.
 
@@ -24,15 +25,14 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use seqsvr_access::Caller;
-use seqsvr_net::{ByteStream, ConnectionQuota, LocalSequence, WRITE_STALL_TIMEOUT};
+use seqsvr_net::{ByteStream, ConnectionPeer, ConnectionQuota, LocalSequence, WRITE_STALL_TIMEOUT};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::redis::command_batch::try_execute_single;
-use crate::redis::executor::BatchExecutor;
+use crate::redis::executor::BatchTarget;
 use crate::redis::parser::ProtocolError;
-use crate::redis::session::RedisSession;
+use crate::redis::session::{RedisSession, SessionIdentity};
 use crate::redis::shared::{BufferReservation, RedisShared, TOO_MANY_BYTES, UNCOUNTED_BYTES};
 use crate::wrong_secrets::WRONG_SECRET_DELAY;
 use pending_requests::PendingRequests;
@@ -44,7 +44,8 @@ const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(10);
 const PARSED_REQUESTS_MAX: usize = 4_096;
 /// Time for bytes that are in transit at a shutdown to arrive.
 const SHUTDOWN_READ_GRACE: Duration = Duration::from_millis(50);
-/// Maximum time until a connection sends the password, if there is one; then it is closed.
+/// Maximum time of a connection without an identity, before a token or after a wrong one; then it
+/// is closed.
 const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of the checks for a connection that makes no progress.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -52,8 +53,8 @@ const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// The context of serving one connection.
 pub(super) struct RedisConnection<'a, S> {
     pub(super) sequence: &'a S,
-    /// Who is at the other end.
-    pub(super) caller: Caller,
+    /// The other end, after its handshake.
+    pub(super) peer: ConnectionPeer,
     pub(super) shared: &'a RedisShared,
     /// Maximum items of one call.
     pub(super) batch_items_max: usize,
@@ -66,26 +67,22 @@ pub(super) struct RedisConnection<'a, S> {
 
 impl<S: LocalSequence> RedisConnection<'_, S> {
     /// Serves a connection until it ends.
-    pub(super) async fn serve(self, io: Box<dyn ByteStream>, share: ConnectionQuota) {
-        let remote = share.remote();
-        match self.run(io, share).await {
+    pub(super) async fn serve(self, io: Box<dyn ByteStream>) {
+        let remote = self.peer.remote();
+        match self.run(io).await {
             Ok(reason) => tracing::debug!(%remote, reason, "redis connection closed"),
             Err(error) => tracing::debug!(%remote, %error, "redis connection failed"),
         }
     }
 
-    async fn run(
-        &self,
-        io: Box<dyn ByteStream>,
-        share: ConnectionQuota,
-    ) -> io::Result<&'static str> {
-        let opened_at = Instant::now();
+    async fn run(&self, io: Box<dyn ByteStream>) -> io::Result<&'static str> {
+        let share = ConnectionQuota::new(self.peer.clone());
+        let identity = SessionIdentity::new(self.sequence.access(), &self.peer);
         let mut active = ActiveConnection {
             context: self,
-            session: RedisSession::new(self.shared, share.remote(), self.local),
-            executor: BatchExecutor {
+            session: RedisSession::new(self.shared, identity, self.local),
+            target: BatchTarget {
                 sequence: self.sequence,
-                caller: &self.caller,
                 share: &share,
                 batch_items_max: self.batch_items_max,
             },
@@ -96,8 +93,7 @@ impl<S: LocalSequence> RedisConnection<'_, S> {
                 counted_bytes: 0,
             },
             protocol_error: None,
-            opened_at,
-            last_command_at: opened_at,
+            last_command_at: Instant::now(),
             request_began_at: None,
             is_last_read: false,
         };
@@ -121,13 +117,12 @@ enum StepResult {
 struct ActiveConnection<'a, S> {
     context: &'a RedisConnection<'a, S>,
     session: RedisSession<'a>,
-    executor: BatchExecutor<'a, S>,
+    target: BatchTarget<'a, S>,
     socket: BufferedSocket,
     pending: PendingRequests,
     reservation: BufferReservation<'a>,
     /// Sent once the requests before the error are answered.
     protocol_error: Option<ProtocolError>,
-    opened_at: Instant,
     last_command_at: Instant,
     /// Time of the first byte of the request that is not complete yet.
     request_began_at: Option<Instant>,
@@ -168,12 +163,12 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             return self.continue_transaction(transaction).await;
         }
         let bytes = self.held_bytes();
-        let (batch, next_index) = self.pending.next_batch(&self.session);
+        let (batch, next_index) = self.pending.next_batch(self.session.identity.caller());
         let command_count = batch.command_count();
         let (session, replies) = (&mut self.session, &mut self.socket.replies);
         if self.reservation.try_resize(bytes + batch.estimated_bytes()) {
             let data = &self.pending.data;
-            batch.execute(&self.executor, data, session, replies).await;
+            batch.execute(&self.target, data, session, replies).await;
         } else {
             batch.reject_items(TOO_MANY_BYTES, self.context.sequence, session, replies);
         }
@@ -186,8 +181,8 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             let delay = tokio::time::sleep(WRONG_SECRET_DELAY);
             let _ = self.context.shutdown.run_until_cancelled(delay).await;
             written?;
-            if !self.session.answer_wrong_password(&mut self.socket.replies) {
-                return Ok(StepResult::Close("too many wrong passwords"));
+            if !self.session.answer_wrong_token(&mut self.socket.replies) {
+                return Ok(StepResult::Close("too many wrong tokens"));
             }
         }
         // Other connections run first, so that a thread executes everything that has arrived before
@@ -213,7 +208,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             && pending.is_single_request(&socket.read_buffer)
             && try_execute_single(
                 pending.parser.request_words(0, &socket.read_buffer),
-                &self.executor,
+                &self.target,
                 &self.session,
                 &mut socket.replies,
             )
@@ -236,11 +231,11 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             socket.replies.write_error(&text);
             return Ok(StepResult::Close("malformed request"));
         }
-        // A password is short.
-        if !self.session.authenticated && socket.read_buffer.len() > READ_BUFFER_MAX {
+        // A token is short.
+        if self.session.identity.caller().is_none() && socket.read_buffer.len() > READ_BUFFER_MAX {
             let text = "ERR Protocol error: unauthenticated";
             socket.replies.write_error(text);
-            return Ok(StepResult::Close("too many bytes before the password"));
+            return Ok(StepResult::Close("too many bytes before the token"));
         }
         self.request_began_at = match socket.read_buffer.is_empty() {
             true => None,
@@ -294,8 +289,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             socket.replies.write_error(text);
             return StepResult::Close("request not received in time");
         }
-        let is_auth_late =
-            !self.session.authenticated && is_over(Some(self.opened_at), AUTH_TIMEOUT);
+        let is_auth_late = is_over(self.session.identity.unknown_since(), AUTH_TIMEOUT);
         let idle_timeout = self.context.idle_timeout;
         let is_idle = idle_timeout.is_some_and(|max| is_over(Some(self.last_command_at), max));
         if is_auth_late || (is_idle && socket.unsent_bytes() == 0) {

@@ -1,10 +1,10 @@
 //! The requests of a connection that have arrived completely and wait for their execution.
 
 use bytes::Bytes;
+use seqsvr_access::Caller;
 
 use crate::redis::command_batch::CommandBatch;
 use crate::redis::parser::RequestParser;
-use crate::redis::session::RedisSession;
 
 /// Complete requests, some of which are not answered.
 #[derive(Default)]
@@ -26,13 +26,13 @@ impl PendingRequests {
         self.parser.request_count() == 1 && self.parser.complete_bytes() == bytes.len()
     }
 
-    /// Returns the next commands that are executed together, and the index of the first request
-    /// after them.
-    pub(super) fn next_batch(&self, session: &RedisSession<'_>) -> (CommandBatch<'_>, usize) {
+    /// Returns the next commands, of this caller, that are executed together, and the index of the
+    /// first request after them.
+    pub(super) fn next_batch(&self, caller: Option<&Caller>) -> (CommandBatch<'_>, usize) {
         CommandBatch::gather(
             self.next_index..self.parser.request_count(),
             |index| self.parser.request_words(index, &self.data),
-            session,
+            caller,
         )
     }
 

@@ -29,6 +29,7 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
         let held = self.held_bytes() + transaction.held_bytes();
         let has_room = self.reservation.try_resize(held + growth);
         let (pending, replies) = (&mut self.pending, &mut self.socket.replies);
+        let identity = &mut self.session.identity;
         let mut words: Vec<&[u8]> = Vec::new();
         let mut index = pending.next_index;
         let mut end = None;
@@ -43,6 +44,10 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             match transaction.add_command(&words, has_room) {
                 QueueOutcome::Queued => replies.write_simple("QUEUED"),
                 QueueOutcome::Rejected(text) => replies.write_error(&text),
+                QueueOutcome::RejectedAuth(text) => {
+                    identity.note_failed_auth();
+                    replies.write_error(&text);
+                }
                 outcome => end = Some(outcome),
             }
         }
@@ -80,16 +85,16 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             let (batch, end_index) = CommandBatch::gather(
                 next_index..command_count,
                 |i| queue.command_words(i),
-                session,
+                session.identity.caller(),
             );
             // Each batch may wait for calls of which each has a time of its own.
             match Instant::now() < deadline {
                 true => {
                     let data = &queue.data;
-                    batch.execute(&self.executor, data, session, replies).await;
+                    batch.execute(&self.target, data, session, replies).await;
                 }
                 false => {
-                    batch.reject_items(TOO_LATE, self.executor.sequence, session, replies);
+                    batch.reject_items(TOO_LATE, self.target.sequence, session, replies);
                 }
             }
             next_index = end_index;

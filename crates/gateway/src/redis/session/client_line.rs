@@ -9,12 +9,12 @@ impl RedisSession<'_> {
     pub(super) fn write_client_line(&self, subcommand: &str, replies: &mut ReplyBuffer) {
         let RedisSession {
             id,
-            remote,
             local,
             name,
             lib_name,
             lib_ver,
             opened_at,
+            identity,
             ..
         } = self;
         let age = opened_at.elapsed().as_secs();
@@ -24,8 +24,9 @@ impl RedisSession<'_> {
         };
         let [name, lib_name, lib_ver] =
             [name, lib_name, lib_ver].map(|text| String::from_utf8_lossy(text));
+        let (user, remote) = (identity.user_name(), identity.remote());
         let line = format!(
-            "id={id} addr={remote} laddr={local} fd=0 name={name} age={age} idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client|{subcommand} user=default redir=-1 resp={resp} lib-name={lib_name} lib-ver={lib_ver}\n"
+            "id={id} addr={remote} laddr={local} fd=0 name={name} age={age} idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client|{subcommand} user={user} redir=-1 resp={resp} lib-name={lib_name} lib-ver={lib_ver}\n"
         );
         replies.write_text(&line);
     }

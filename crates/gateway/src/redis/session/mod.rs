@@ -3,6 +3,7 @@
 
 mod client_line;
 mod glob;
+mod identity;
 mod server_info;
 mod settings;
 
@@ -19,7 +20,8 @@ use super::command::{
 use super::reply::{ReplyBuffer, RespVersion};
 use super::shared::RedisShared;
 use super::transaction::Transaction;
-use crate::constant_time::constant_time_eq;
+use identity::AuthError;
+pub(super) use identity::{NOAUTH, SessionIdentity};
 use server_info::server_info;
 use settings::write_settings;
 
@@ -30,17 +32,13 @@ const REDIS_VERSION: &str = "7.2.0";
 /// Maximum bytes of a connection's name and of what its library says of itself. The session rejects
 /// longer ones.
 const CLIENT_NAME_MAX: usize = 256;
-/// Maximum wrong passwords of one connection; then it is closed.
-const WRONG_PASSWORDS_MAX: u32 = 3;
-
-const NOAUTH: &str = "NOAUTH Authentication required.";
-const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+/// Maximum wrong tokens of one connection; then it is closed.
+const WRONG_TOKENS_MAX: u32 = 3;
 
 /// The state of one connection.
 pub(super) struct RedisSession<'a> {
     shared: &'a RedisShared,
     id: u64,
-    remote: SocketAddr,
     /// Address of this end.
     local: SocketAddr,
     opened_at: Instant,
@@ -48,13 +46,14 @@ pub(super) struct RedisSession<'a> {
     /// What the client library says of itself.
     lib_name: Vec<u8>,
     lib_ver: Vec<u8>,
-    pub(super) authenticated: bool,
+    /// Who sends the next command.
+    pub(super) identity: SessionIdentity<'a>,
     /// The commands since MULTI; they wait for EXEC.
     pub(super) transaction: Option<Box<Transaction>>,
     /// The connection gets no more answers: it sent QUIT, or uses another protocol.
     pub(super) ended: bool,
-    wrong_passwords: u32,
-    /// The last command had a wrong password, and its answer is not written yet.
+    wrong_tokens: u32,
+    /// The last command had a wrong token, and its answer is not written yet.
     owes_rejection: bool,
 }
 
@@ -64,47 +63,26 @@ impl Drop for RedisSession<'_> {
     }
 }
 
-/// The reason why a password was rejected.
-enum AuthError {
-    WrongPassword,
-    /// No password is compared; the text is the answer.
-    NotCompared(&'static str),
-}
-
 impl<'a> RedisSession<'a> {
     pub(super) fn new(
         shared: &'a RedisShared,
-        remote: SocketAddr,
+        identity: SessionIdentity<'a>,
         local: SocketAddr,
     ) -> RedisSession<'a> {
         RedisSession {
             shared,
             id: shared.open_connection(),
-            remote,
             local,
             opened_at: Instant::now(),
             name: Vec::new(),
             lib_name: Vec::new(),
             lib_ver: Vec::new(),
-            authenticated: shared.password.is_none(),
+            identity,
             transaction: None,
             ended: false,
-            wrong_passwords: 0,
+            wrong_tokens: 0,
             owes_rejection: false,
         }
-    }
-
-    /// Returns the error of a command that needs authentication; None: the command may run.
-    pub(super) fn check_authenticated(&self, command: &RedisCommand<'_>) -> Option<&'static str> {
-        let needs_no_password = matches!(
-            command,
-            RedisCommand::Auth { .. }
-                | RedisCommand::Hello(_)
-                | RedisCommand::Quit
-                | RedisCommand::Reset
-                | RedisCommand::HttpRequest
-        );
-        (!self.authenticated && !needs_no_password).then_some(NOAUTH)
     }
 
     /// Answers a command that needs no number.
@@ -125,11 +103,20 @@ impl<'a> RedisSession<'a> {
                 replies.begin_array(0);
             }
             RedisCommand::Wait => replies.write_integer(0),
-            RedisCommand::Hello(hello) => self.answer_hello(hello, replies),
-            RedisCommand::Auth { user, password } => match self.authenticate(*user, password) {
-                Ok(()) => replies.write_simple("OK"),
-                Err(error) => self.reject_password(error, replies),
+            RedisCommand::Hello(hello) => match self.try_hello(hello, replies) {
+                Ok(()) => self.write_server(replies),
+                Err(error) => self.reject_auth(error, replies),
             },
+            RedisCommand::Auth { user, password } => {
+                match self.identity.authenticate(*user, password) {
+                    Ok(()) => replies.write_simple("OK"),
+                    Err(error) => self.reject_auth(error, replies),
+                }
+            }
+            RedisCommand::RejectedAuth(text) => {
+                self.identity.note_failed_auth();
+                replies.write_error(text);
+            }
             RedisCommand::Select => replies.write_simple("OK"),
             RedisCommand::Client(client) => self.answer_client(client, replies),
             RedisCommand::CountCommands => {
@@ -170,7 +157,7 @@ impl<'a> RedisSession<'a> {
             }
             RedisCommand::Reset => {
                 self.name.clear();
-                self.authenticated = self.shared.password.is_none();
+                self.identity.reset();
                 replies.version = RespVersion::Resp2;
                 replies.write_simple("RESET");
             }
@@ -184,68 +171,56 @@ impl<'a> RedisSession<'a> {
         }
     }
 
-    /// Returns whether the answer to a wrong password is due, which is the last of its batch. The
+    /// Returns whether the answer to a wrong token is due, which is the last of its batch. The
     /// connection delays it.
     pub(super) fn owes_rejection(&self) -> bool {
         self.owes_rejection
     }
 
-    /// Answers a wrong password. False: it was the last one that the connection may send.
-    pub(super) fn answer_wrong_password(&mut self, replies: &mut ReplyBuffer) -> bool {
+    /// Answers a wrong token. False: it was the last one that the connection may send.
+    pub(super) fn answer_wrong_token(&mut self, replies: &mut ReplyBuffer) -> bool {
         self.owes_rejection = false;
-        replies.write_error(WRONGPASS);
-        self.wrong_passwords < WRONG_PASSWORDS_MAX
+        replies.write_error(identity::WRONGPASS);
+        self.wrong_tokens < WRONG_TOKENS_MAX
     }
 
-    fn reject_password(&mut self, error: AuthError, replies: &mut ReplyBuffer) {
+    fn reject_auth(&mut self, error: AuthError, replies: &mut ReplyBuffer) {
+        self.identity.note_failed_auth();
         match error {
-            AuthError::NotCompared(text) => replies.write_error(text),
-            AuthError::WrongPassword => {
-                self.shared.wrong_passwords.note(Some(self.remote));
-                self.wrong_passwords += 1;
+            AuthError::Rejected(text) => replies.write_error(text),
+            AuthError::WrongToken => {
+                self.shared.wrong_tokens.note(Some(self.identity.remote()));
+                self.wrong_tokens += 1;
                 self.owes_rejection = true;
             }
         }
     }
 
-    fn authenticate(&mut self, user: Option<&[u8]>, password: &[u8]) -> Result<(), AuthError> {
-        let Some(expected) = &self.shared.password else {
-            // Redis has a user `default` that any password admits, if the command names it.
-            return match user {
-                Some(b"default") => Ok(()),
-                Some(_) => Err(AuthError::NotCompared(WRONGPASS)),
-                None => Err(AuthError::NotCompared(
-                    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-                )),
-            };
-        };
-        let is_known_user = user.is_none_or(|user| user == b"default");
-        if !(constant_time_eq(expected.as_bytes(), password) && is_known_user) {
-            return Err(AuthError::WrongPassword);
+    /// Does what HELLO requests, except its answer.
+    fn try_hello(
+        &mut self,
+        hello: &HelloCommand<'_>,
+        replies: &mut ReplyBuffer,
+    ) -> Result<(), AuthError> {
+        if let Some((user, token)) = hello.auth {
+            self.identity.authenticate(Some(user), token)?;
         }
-        self.authenticated = true;
-        Ok(())
-    }
-
-    fn answer_hello(&mut self, hello: &HelloCommand<'_>, replies: &mut ReplyBuffer) {
-        if let Some((user, password)) = hello.auth
-            && let Err(error) = self.authenticate(Some(user), password)
-        {
-            return self.reject_password(error, replies);
-        }
-        if !self.authenticated {
-            return replies.write_error(
+        if self.identity.caller().is_none() {
+            return Err(AuthError::Rejected(
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
-            );
+            ));
         }
-        if let Some(name) = hello.name
-            && let Err(text) = self.set_name(name)
-        {
-            return replies.write_error(text);
+        if let Some(name) = hello.name {
+            self.set_name(name).map_err(AuthError::Rejected)?;
         }
         if let Some(version) = hello.version {
             replies.version = version;
         }
+        Ok(())
+    }
+
+    /// Writes the answer to HELLO.
+    fn write_server(&self, replies: &mut ReplyBuffer) {
         // Some clients read the answer by position: the order is that of Redis.
         let names: [&[u8]; 7] = [
             b"server", b"version", b"proto", b"id", b"mode", b"role", b"modules",

@@ -1,6 +1,7 @@
 //! Limits of one Redis connection: times, bytes held, and other protocols. The tests run over an
 //! in-memory socket, most of them with paused time.
 
+mod identities;
 mod key_properties;
 mod session_commands;
 mod start_values;
@@ -13,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::test_util::{NoopSequence, local_operator};
+use crate::test_util::NoopSequence;
 
 /// Serves a connection over a socket that buffers `socket_bytes` bytes.
 fn spawn_connection(
@@ -40,31 +41,39 @@ fn spawn_connection_to(
     socket_bytes: usize,
     shutdown: CancellationToken,
 ) -> (DuplexStream, JoinHandle<&'static str>) {
+    let peer = ConnectionPeer::plaintext(([127, 0, 0, 1], 1).into());
+    spawn_connection_from(peer, sequence, shared, socket_bytes, shutdown)
+}
+
+/// Serves a connection from `peer` to a service over a socket that buffers `socket_bytes` bytes,
+/// until a shutdown.
+fn spawn_connection_from(
+    peer: ConnectionPeer,
+    sequence: impl LocalSequence,
+    shared: &Arc<RedisShared>,
+    socket_bytes: usize,
+    shutdown: CancellationToken,
+) -> (DuplexStream, JoinHandle<&'static str>) {
     let (server_end, client_end) = duplex(socket_bytes);
     let shared = shared.clone();
     let served = tokio::spawn(async move {
         let connection = RedisConnection {
             sequence: &sequence,
-            caller: local_operator(),
+            peer,
             shared: &shared,
             batch_items_max: 1_000,
             idle_timeout: Some(Duration::from_secs(100)),
             local: ([127, 0, 0, 1], 6_380).into(),
             shutdown,
         };
-        let share = ConnectionQuota::new(seqsvr_net::ConnectionPeer::plaintext(
-            ([127, 0, 0, 1], 1).into(),
-        ));
-        connection
-            .run(Box::new(server_end), share)
-            .await
-            .unwrap_or("an error")
+        let served = connection.run(Box::new(server_end)).await;
+        served.unwrap_or("an error")
     });
     (client_end, served)
 }
 
 fn new_shared() -> Arc<RedisShared> {
-    Arc::new(RedisShared::new(None, 10_000, 6_380))
+    Arc::new(RedisShared::new(10_000, 6_380))
 }
 
 async fn read_text(client_end: &mut DuplexStream, bytes: usize) -> String {
@@ -197,90 +206,4 @@ async fn connection_with_http_request_is_closed_without_delay() {
     assert_eq!(answer, "-ERR this is not HTTP\r\n");
     drop(client_end);
     served.await.unwrap();
-}
-
-const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-
-fn new_shared_with_password() -> Arc<RedisShared> {
-    Arc::new(RedisShared::new(Some("secret".to_owned()), 10_000, 6_380))
-}
-
-/// Asserts that an answer arrives this many seconds after the connection began, and not earlier.
-async fn expect_answer(client_end: &mut DuplexStream, began: Instant, answer: &str, seconds: u64) {
-    assert_eq!(read_text(client_end, answer.len()).await, answer);
-    assert_eq!(began.elapsed().as_secs(), seconds, "{answer}");
-}
-
-/// The commands after a wrong password wait for its answer; other connections do not.
-#[tokio::test(start_paused = true)]
-async fn wrong_password_is_answered_after_a_second_and_the_third_closes() {
-    let shared = new_shared_with_password();
-    let (mut client_end, served) = spawn_connection(&shared, 1 << 16);
-    let began = Instant::now();
-    client_end
-        .write_all(
-            b"PING\r\nAUTH a\r\nPING\r\nHELLO 3 AUTH default b\r\nAUTH secret\r\nPING\r\nRESET\r\nAUTH default c\r\nAUTH secret\r\n",
-        )
-        .await
-        .unwrap();
-    let noauth = "-NOAUTH Authentication required.\r\n";
-    expect_answer(&mut client_end, began, noauth, 0).await;
-    let (mut other_end, _other) = spawn_connection(&shared, 1 << 16);
-    other_end.write_all(b"AUTH secret\r\n").await.unwrap();
-    expect_answer(&mut other_end, began, "+OK\r\n", 0).await;
-    expect_answer(&mut client_end, began, WRONGPASS, 1).await;
-    expect_answer(&mut client_end, began, noauth, 1).await;
-    expect_answer(&mut client_end, began, WRONGPASS, 2).await;
-    expect_answer(&mut client_end, began, "+OK\r\n+PONG\r\n+RESET\r\n", 2).await;
-    expect_answer(&mut client_end, began, WRONGPASS, 3).await;
-    let mut rest = String::new();
-    client_end.read_to_string(&mut rest).await.unwrap();
-    assert_eq!(rest, "");
-    drop(client_end);
-    assert_eq!(served.await.unwrap(), "too many wrong passwords");
-}
-
-/// Schedule: a caller sends a guess, infers from the missing answer that it is wrong, and connects
-/// again. Its place among the connections is free only after the delay.
-#[tokio::test(start_paused = true)]
-async fn wrong_password_keeps_the_connection_of_a_peer_that_is_gone() {
-    let began = Instant::now();
-    let (mut client_end, served) = spawn_connection(&new_shared_with_password(), 1 << 16);
-    client_end.write_all(b"PING\r\nAUTH a\r\n").await.unwrap();
-    drop(client_end);
-    served.await.unwrap();
-    assert!(
-        began.elapsed() >= WRONG_SECRET_DELAY,
-        "{:?}",
-        began.elapsed()
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn shutdown_does_not_wait_for_the_delay_of_a_wrong_password() {
-    let shutdown = CancellationToken::new();
-    let shared = new_shared_with_password();
-    let (mut client_end, served) = spawn_connection_until(&shared, 1 << 16, shutdown.clone());
-    client_end
-        .write_all(b"PING\r\nAUTH a\r\nAUTH b\r\n")
-        .await
-        .unwrap();
-    read_text(
-        &mut client_end,
-        "-NOAUTH Authentication required.\r\n".len(),
-    )
-    .await;
-    let began = Instant::now();
-    shared.begin_shutdown();
-    shutdown.cancel();
-    let mut answer = String::new();
-    client_end.read_to_string(&mut answer).await.unwrap();
-    assert_eq!(answer, WRONGPASS.repeat(2));
-    assert!(
-        began.elapsed() < WRONG_SECRET_DELAY,
-        "{:?}",
-        began.elapsed()
-    );
-    drop(client_end);
-    assert_eq!(served.await.unwrap(), "server shutdown");
 }
