@@ -2,8 +2,10 @@
 //!
 //! Fault: callers of each role, and one without TLS, at all methods that the descriptors have.
 
+mod grpc_caller;
 #[path = "../../../../crates/net/tests/support/pki.rs"]
 mod pki;
+mod principal_cluster;
 mod principals;
 
 use std::net::SocketAddr;
