@@ -7,6 +7,7 @@ mod grpc_caller;
 mod pki;
 mod principal_cluster;
 mod principals;
+mod redis_commands;
 
 use std::net::SocketAddr;
 use std::path::Path;

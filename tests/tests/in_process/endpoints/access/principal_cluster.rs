@@ -77,24 +77,33 @@ impl PrincipalCluster {
         cluster
     }
 
-    pub(super) fn channel_over(&self, transport: Arc<dyn Transport>) -> Channel {
+    fn channel_over(&self, transport: Arc<dyn Transport>) -> Channel {
         let pool = ChannelPool::with_transport(transport);
         pool.get(&self.secured.alloc_address(0)).unwrap()
     }
 
     pub(super) fn certified(&self, role: &str, name: &str) -> Shown {
-        let (ca, dir) = (&self.secured.ca, self.secured.dir.path());
         Shown {
-            channel: self.channel_over(write_certificate(ca, dir, role, name)),
+            channel: self.channel_over(self.network_of(role, name)),
             authorization: Vec::new(),
         }
     }
 
+    /// Returns the network of a caller with a certificate.
+    pub(super) fn network_of(&self, role: &str, name: &str) -> Arc<dyn Transport> {
+        write_certificate(&self.secured.ca, self.secured.dir.path(), role, name)
+    }
+
+    /// Returns the network of a caller without a certificate.
+    pub(super) fn network_of_strangers(&self) -> Arc<dyn Transport> {
+        let dir = self.secured.dir.path().join("alloc-a1");
+        CaTransport::from_file(&dir.join("ca.pem")).unwrap()
+    }
+
     /// Returns a caller without a certificate that shows these values of `authorization`.
     pub(super) fn with_values(&self, values: &[&str]) -> Shown {
-        let dir = self.secured.dir.path().join("alloc-a1");
         Shown {
-            channel: self.channel_over(CaTransport::from_file(&dir.join("ca.pem")).unwrap()),
+            channel: self.channel_over(self.network_of_strangers()),
             authorization: values.iter().map(|value| (*value).to_owned()).collect(),
         }
     }

@@ -6,7 +6,7 @@ mod commands;
 mod incr_steps;
 mod limits;
 mod pipelines;
-mod resp_caller;
+pub(super) mod resp_caller;
 mod start_values;
 mod transactions;
 

@@ -2,30 +2,37 @@
 
 use std::net::SocketAddr;
 
+use seqsvr_net::ByteStream;
 use seqsvr_test_support::wait::TEST_TIMEOUT;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A caller that sends bytes and reads answers.
-pub(super) struct RespCaller {
-    stream: TcpStream,
+pub(in crate::endpoints) struct RespCaller {
+    stream: Box<dyn ByteStream>,
     read: Vec<u8>,
 }
 
 impl RespCaller {
-    pub(super) async fn connect(address: SocketAddr) -> RespCaller {
+    pub(in crate::endpoints) async fn connect(address: SocketAddr) -> RespCaller {
+        RespCaller::over(Box::new(TcpStream::connect(address).await.unwrap()))
+    }
+
+    /// Creates a caller over a connection.
+    pub(in crate::endpoints) fn over(stream: Box<dyn ByteStream>) -> RespCaller {
         RespCaller {
-            stream: TcpStream::connect(address).await.unwrap(),
+            stream,
             read: Vec::new(),
         }
     }
 
-    pub(super) async fn send(&mut self, bytes: &[u8]) {
+    pub(in crate::endpoints) async fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
+        self.stream.flush().await.unwrap();
     }
 
     /// Returns the bytes of the next answer.
-    pub(super) async fn read_answer(&mut self) -> String {
+    pub(in crate::endpoints) async fn read_answer(&mut self) -> String {
         let answer = async {
             loop {
                 if let Some(end) = find_answer_end(&self.read) {
@@ -47,13 +54,13 @@ impl RespCaller {
     }
 
     /// Sends a line of words and returns its answer.
-    pub(super) async fn run(&mut self, line: &str) -> String {
+    pub(in crate::endpoints) async fn run(&mut self, line: &str) -> String {
         self.send(format!("{line}\r\n").as_bytes()).await;
         self.read_answer().await
     }
 
     /// Returns an answer that must be a number.
-    pub(super) async fn read_number(&mut self) -> u64 {
+    pub(in crate::endpoints) async fn read_number(&mut self) -> u64 {
         let answer = self.read_answer().await;
         let digits = answer.strip_prefix(':').map(str::trim_end);
         digits
@@ -62,7 +69,7 @@ impl RespCaller {
     }
 
     /// Returns all bytes until the other end closes.
-    pub(super) async fn read_to_end(mut self) -> String {
+    pub(in crate::endpoints) async fn read_to_end(mut self) -> String {
         let read = self.stream.read_to_end(&mut self.read);
         let read = tokio::time::timeout(TEST_TIMEOUT, read)
             .await
