@@ -1,4 +1,8 @@
 //! The socket of a Redis connection, with the buffers of both directions.
+//!
+//! Invariant: the connection sleeps only after it has flushed what it wrote. Schedule that breaks
+//! it: the network of a client is full, and TLS takes the last replies into its own buffer. Nothing
+//! is left to write, so nothing sends them when the network has room, and the client waits.
 
 use std::future::poll_fn;
 use std::io;
@@ -46,8 +50,8 @@ pub(super) struct BufferedSocket {
     /// Replies; those that are not sent begin at `sent_bytes`.
     pub(super) replies: ReplyBuffer,
     sent_bytes: usize,
-    /// Set while the peer does not read fast enough: the time when it last read something, or when
-    /// the first reply could not be sent.
+    /// Set while the peer does not read fast enough, and there are replies that are not sent or not
+    /// flushed: the time when it last read something, or when the first could not be sent.
     pub(super) blocked_since: Option<Instant>,
 }
 
@@ -120,6 +124,9 @@ impl BufferedSocket {
 
     /// Writes as many replies as the socket accepts now.
     pub(super) fn write_available(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.unsent_bytes() == 0 && self.blocked_since.is_none() {
+            return Ok(());
+        }
         let before = self.sent_bytes;
         while self.unsent_bytes() > 0 {
             let unsent = &self.replies.bytes[self.sent_bytes..];
@@ -140,10 +147,18 @@ impl BufferedSocket {
                 }
             }
         }
-        (self.blocked_since, self.sent_bytes) = (None, 0);
+        let has_written = self.sent_bytes > before;
+        self.sent_bytes = 0;
         self.replies.bytes.clear();
         // The memory of one large reply is given back.
         self.replies.bytes.shrink_to(UNCOUNTED_BYTES / 2);
+        self.blocked_since = match Pin::new(&mut self.io).poll_flush(cx)? {
+            Poll::Ready(()) => None,
+            Poll::Pending => self
+                .blocked_since
+                .filter(|_| !has_written)
+                .or_else(|| Some(Instant::now())),
+        };
         Ok(())
     }
 

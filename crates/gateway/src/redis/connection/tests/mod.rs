@@ -8,8 +8,11 @@ mod start_values;
 mod transactions;
 
 use std::sync::Arc;
+use std::task::{Context, ready};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
+};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -55,8 +58,20 @@ fn spawn_connection_from(
     shutdown: CancellationToken,
 ) -> (DuplexStream, JoinHandle<&'static str>) {
     let (server_end, client_end) = duplex(socket_bytes);
+    let served = serve_stream(peer, sequence, shared, server_end, shutdown);
+    (client_end, served)
+}
+
+/// Serves a connection over any stream.
+fn serve_stream(
+    peer: ConnectionPeer,
+    sequence: impl LocalSequence,
+    shared: &Arc<RedisShared>,
+    stream: impl ByteStream + 'static,
+    shutdown: CancellationToken,
+) -> JoinHandle<&'static str> {
     let shared = shared.clone();
-    let served = tokio::spawn(async move {
+    tokio::spawn(async move {
         let connection = RedisConnection {
             sequence: &sequence,
             peer,
@@ -66,10 +81,9 @@ fn spawn_connection_from(
             local: ([127, 0, 0, 1], 6_380).into(),
             shutdown,
         };
-        let served = connection.run(Box::new(server_end)).await;
+        let served = connection.run(Box::new(stream)).await;
         served.unwrap_or("an error")
-    });
-    (client_end, served)
+    })
 }
 
 fn new_shared() -> Arc<RedisShared> {
@@ -135,6 +149,85 @@ async fn connection_that_reads_no_replies_is_closed_in_time() {
         began.elapsed()
     );
     assert_eq!(shared.buffers.held_bytes(), 0);
+}
+
+/// A stream that takes bytes while it cannot send them, as TLS does: only a later write or flush
+/// sends them.
+struct HoldingStream {
+    inner: DuplexStream,
+    held: Vec<u8>,
+}
+
+impl HoldingStream {
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.held.is_empty() {
+            let sent = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.held))?;
+            self.held.drain(..sent);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for HoldingStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for HoldingStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_send(cx))?;
+        self.held.extend(buf);
+        let _ = self.poll_send(cx)?;
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_send(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_send(cx))?;
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// Plays the schedule of `socket`. A client that then reads nothing is closed in time as well.
+#[tokio::test(start_paused = true)]
+async fn replies_that_the_stream_holds_are_sent() {
+    let echo = format!("ECHO {}\r\n", "x".repeat(900));
+    let answer = format!("$900\r\n{}\r\n", "x".repeat(900));
+    for reads in [true, false] {
+        let (server_end, mut client_end) = duplex(1_000);
+        let stream = HoldingStream {
+            inner: server_end,
+            held: Vec::new(),
+        };
+        let local = ConnectionPeer::plaintext(([127, 0, 0, 1], 1).into());
+        let (shared, stop) = (new_shared(), CancellationToken::new());
+        let served = serve_stream(local, NoopSequence::default(), &shared, stream, stop);
+        for _ in 0..3 {
+            client_end.write_all(echo.as_bytes()).await.unwrap();
+        }
+        let began = Instant::now();
+        sleep(Duration::from_secs(1)).await;
+        if reads {
+            let answers = read_text(&mut client_end, 3 * answer.len()).await;
+            assert_eq!(answers, answer.repeat(3));
+            assert_eq!(began.elapsed(), Duration::from_secs(1));
+        } else {
+            assert_eq!(served.await.unwrap(), "peer reads no replies");
+            assert!(began.elapsed() >= WRITE_STALL_TIMEOUT);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
