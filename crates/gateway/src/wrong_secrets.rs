@@ -1,7 +1,7 @@
-//! The price and the trace of a wrong password or token.
+//! The price and the trace of a wrong token.
 //!
 //! Invariant: a wrong secret is answered after [`WRONG_SECRET_DELAY`], and is in the count of one
-//! log line. Schedule that breaks it: one connection tries 100,000 passwords a second, and the log
+//! log line. Schedule that breaks it: one connection tries 100,000 tokens a second, and the log
 //! has no line. A flood must not fill the log either: a line is written at most once in
 //! [`LOG_INTERVAL`], with the count since the line before.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-/// Time until a wrong password or token is answered.
+/// Time until a wrong token is answered.
 pub(crate) const WRONG_SECRET_DELAY: Duration = Duration::from_secs(1);
 /// Minimum time between two lines of one log of wrong secrets.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -84,7 +84,7 @@ impl UnloggedSecrets {
                 secret = self.secret,
                 count,
                 last_remote = self.last_remote.map(tracing::field::display),
-                "callers sent wrong passwords or tokens; one line a minute has their count"
+                "callers sent wrong tokens; one line a minute has their count"
             );
         }
         count > 0
