@@ -47,6 +47,18 @@ pub enum BadCredentials {
     Token,
 }
 
+/// A right that a caller has not, with what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{caller} has not the right {right} on {target}; grant it in the --auth-file of the server, and restart it"
+)]
+pub struct MissingRight {
+    caller: String,
+    right: &'static str,
+    /// Without its name, so that the text for one that does not exist is the same.
+    target: &'static str,
+}
+
 /// Judge of the callers of one server. Clones share its principals.
 #[derive(Clone, Debug)]
 pub struct Access(Option<Arc<AccessFile>>);
@@ -142,6 +154,49 @@ impl Caller {
     pub fn has_right_on(&self, right: NamespaceRight, target: GrantTarget<'_>) -> bool {
         self.grants()
             .is_none_or(|grants| grants.has_right_on(right, target))
+    }
+
+    /// Checks that it has a right on a namespace or family.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn check_right_on(
+        &self,
+        right: NamespaceRight,
+        target: GrantTarget<'_>,
+    ) -> Result<(), MissingRight> {
+        match self.has_right_on(right, target) {
+            true => Ok(()),
+            false => Err(MissingRight {
+                caller: self.to_string(),
+                right: right.name(),
+                target: match target {
+                    GrantTarget::Namespace(_) => "this namespace",
+                    GrantTarget::Family(_) => "this family of ids",
+                },
+            }),
+        }
+    }
+
+    /// Returns whether it has a right on the cluster. It does not look
+    /// at roles.
+    pub fn has_right(&self, right: ClusterRight) -> bool {
+        self.grants().is_none_or(|grants| grants.has_right(right))
+    }
+
+    /// Checks that it has a right on the cluster.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn check_right(&self, right: ClusterRight) -> Result<(), MissingRight> {
+        match self.has_right(right) {
+            true => Ok(()),
+            false => Err(MissingRight {
+                caller: self.to_string(),
+                right: right.name(),
+                target: "the cluster",
+            }),
+        }
     }
 
     /// Returns whether it may be shown a namespace or family: it has any right on it.
@@ -240,6 +295,9 @@ mod tests {
             assert_eq!(caller.may_forward(), may_forward, "{shown:?}");
             assert_eq!(caller.is_local_operator(), is_local, "{shown:?}");
             assert!(caller.grants().is_none() && caller.may_see(ORDERS));
+            assert!(caller.check_right(ClusterRight::Metrics).is_ok());
+            let checked = caller.check_right_on(NamespaceRight::Next, ORDERS);
+            assert!(checked.is_ok());
         }
         let token = Secret::generate().unwrap();
         let refused = access.judge(Credentials::Token(&token));
@@ -266,6 +324,11 @@ mod tests {
                 assert_eq!(rights_of(&caller), expected, "{rights}");
                 assert!(!caller.may_forward() && !caller.is_local_operator());
                 assert!(caller.grants().is_some());
+                for right in ClusterRight::ALL {
+                    let holds = rights.contains(&format!("'{}'", right.name()));
+                    assert_eq!(caller.has_right(right), holds, "{rights}");
+                    assert_eq!(caller.check_right(right).is_ok(), holds, "{rights}");
+                }
                 let sees = expected.iter().any(|right| right.ends_with(" orders"));
                 assert_eq!(caller.may_see(ORDERS), sees, "{rights}");
             }
@@ -279,6 +342,15 @@ mod tests {
         let unlisted = unlisted.unwrap();
         assert!(rights_of(&unlisted).is_empty());
         assert!(unlisted.grants().is_some_and(Grants::is_empty));
+        let missing = |name| {
+            let target = GrantTarget::Namespace(name);
+            let checked = unlisted.check_right_on(NamespaceRight::Next, target);
+            checked.unwrap_err().to_string()
+        };
+        assert_eq!(missing("orders"), missing("other"));
+        let why = unlisted.check_right(ClusterRight::Status).unwrap_err();
+        let why = why.to_string();
+        assert!(why.contains("the right status on the cluster"), "{why}");
         let wrong = Secret::generate().unwrap();
         let refused = access.judge(Credentials::Token(&wrong));
         assert_eq!(refused.err(), Some(BadCredentials::Token));

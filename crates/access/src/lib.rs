@@ -15,7 +15,7 @@ mod principal_table;
 mod secret;
 
 pub use access_file::AccessFile;
-pub use caller::{Access, BadCredentials, Caller, Credentials};
+pub use caller::{Access, BadCredentials, Caller, Credentials, MissingRight};
 pub use file_edit::{EditError, add_principal, add_token, remove_principal, remove_token};
 pub use grants::{
     BadPattern, ClusterRight, FAMILY_PREFIX, GrantPattern, GrantTarget, Grants, NamespaceRight,

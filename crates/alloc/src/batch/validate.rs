@@ -96,18 +96,8 @@ pub(crate) fn check_right(
     right: NamespaceRight,
     target: GrantTarget<'_>,
 ) -> Result<(), RpcError> {
-    if caller.has_right_on(right, target) {
-        return Ok(());
-    }
-    let what = match target {
-        GrantTarget::Namespace(_) => "namespace",
-        GrantTarget::Family(_) => "family of ids",
-    };
-    let text = format!(
-        "{caller} has not the right {} on this {what}; grant it in the --auth-file of the server, and restart it",
-        right.name()
-    );
-    Err(RpcError::new(Reason::PermissionDenied, text))
+    let checked = caller.check_right_on(right, target);
+    checked.map_err(|why| RpcError::new(Reason::PermissionDenied, why.to_string()))
 }
 
 /// Checks that the caller of a RaiseTo may force it.
