@@ -9,7 +9,6 @@
 //! its own limits: of connections, of bytes held, of commands executed together, and of time.
 
 mod connection_runtimes;
-mod constant_time;
 #[cfg(test)]
 mod counting_sequence;
 #[cfg(fuzzing)]
@@ -24,8 +23,8 @@ mod wrong_secrets;
 
 pub use connection_runtimes::ConnectionRuntimes;
 pub use http::{
-    HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_TIMEOUT_DEFAULT, HTTP_PORT, HttpHost, HttpOptions,
-    HttpServer, METRICS_PORT, OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT,
+    HTTP_ANSWER_WITHOUT_TLS, HTTP_CONNECTIONS_DEFAULT, HTTP_IDLE_TIMEOUT_DEFAULT, HTTP_PORT,
+    HttpHost, HttpOptions, HttpServer, METRICS_PORT, OPERATOR_CONNECTIONS_MAX, STORE_HTTP_PORT,
 };
 pub use redis::{
     REDIS_ANSWER_WITHOUT_TLS, REDIS_CONNECTIONS_DEFAULT, REDIS_PORT, RedisOptions, RedisServer,

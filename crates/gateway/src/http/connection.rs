@@ -15,19 +15,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use futures::future::Either;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use seqsvr_access::Caller;
 use seqsvr_net::{ByteStream, ConnectionQuota, GOODBYE_TIMEOUT, WRITE_STALL_TIMEOUT, say_goodbye};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep, timeout};
 use tower::ServiceExt;
 
+use super::identity::Refusal;
 use super::request_check::{HttpHost, check_request};
 use super::response::with_security_headers;
 use super::routes::Routes;
@@ -63,28 +66,29 @@ pub(super) async fn serve_connection(
         shutdown,
     } = accepted;
     let remote = peer.remote();
-    let caller = routes.judge(&peer);
-    let share = ConnectionQuota::new(peer);
+    let share = ConnectionQuota::new(peer.clone());
     let activity = ConnectionActivity::default();
-    let service = service_fn(|request: Request<Incoming>| {
-        let rejection = check_request(&request, local.ip(), &hosts).err();
-        let rejection = rejection.map(IntoResponse::into_response);
-        if let Some(answer) = rejection.or_else(|| routes.try_fast(caller.as_ref()?, &request)) {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let checked = check_request(&request, local.ip(), &hosts);
+        let checked = checked.map_err(Refusal::from);
+        let admitted = checked.and_then(|()| routes.admit(&mut request, &peer));
+        if let Ok(Some(caller)) = &admitted
+            && let Some(answer) = routes.try_fast(caller, &request)
+        {
             return Either::Left(ready(Ok::<_, Infallible>(with_security_headers(answer))));
         }
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(share.clone());
-        if let Some(caller) = &caller {
-            request.extensions_mut().insert(caller.clone());
-        }
-        let (router, activity) = (routes.router.clone(), &activity);
+        let (router, share, activity) = (&routes.router, &share, &activity);
         Either::Right(Box::pin(async move {
             activity.in_request.store(true, Relaxed);
-            let answer = router.oneshot(request).await;
+            let answer = match admitted {
+                Ok(caller) => answer_by_router(router, request, share, caller).await,
+                Err(refusal) => {
+                    drop(request);
+                    refusal.into_error().await.into_response()
+                }
+            };
             activity.in_request.store(false, Relaxed);
-            Ok(with_security_headers(
-                answer.unwrap_or_else(|no| match no {}),
-            ))
+            Ok(with_security_headers(answer))
         }))
     });
     let ended = {
@@ -132,6 +136,23 @@ pub(super) async fn serve_connection(
             let _ = timeout(GOODBYE_TIMEOUT, say_goodbye(io, NO_HTTP_2)).await;
         }
     }
+}
+
+/// Answers a request of a caller; None: its path needs none, or the handler finds out.
+async fn answer_by_router(
+    router: &Router,
+    request: Request<Incoming>,
+    share: &ConnectionQuota,
+    caller: Option<Caller>,
+) -> Response {
+    let mut request = request.map(Body::new);
+    let extensions = request.extensions_mut();
+    extensions.insert(share.clone());
+    if let Some(caller) = caller {
+        extensions.insert(caller);
+    }
+    let answer = router.clone().oneshot(request).await;
+    answer.unwrap_or_else(|no| match no {})
 }
 
 /// Activity of a connection since the last idle check. An exact time of each request would need a

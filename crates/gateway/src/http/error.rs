@@ -1,7 +1,7 @@
 //! The error of a failed request, in the form of HTTP.
 
-use axum::http::StatusCode;
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::printable::printable;
@@ -9,8 +9,10 @@ use seqsvr_proto::v1::{ItemError, Reason};
 use serde::Serialize;
 use tonic::{Code, Status};
 
-use super::operator::OPERATOR_PATHS;
 use super::response;
+
+/// The paths that report on a server, which another port of it may have.
+pub(super) const OPERATOR_PATHS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 
 /// An error of a request, or of one item.
 #[derive(Debug, Serialize)]
@@ -90,7 +92,12 @@ impl HttpError {
 
 impl From<Status> for HttpError {
     fn from(status: Status) -> HttpError {
-        let fault = RpcError::from_status(&status);
+        RpcError::from_status(&status).into()
+    }
+}
+
+impl From<RpcError> for HttpError {
+    fn from(fault: RpcError) -> HttpError {
         let reason = fault.reason();
         let retry_after_ms = fault.detail.retry_after_ms;
         let mut error = HttpError::new(fault.code, reason, fault.message, retry_after_ms);
@@ -101,6 +108,16 @@ impl From<Status> for HttpError {
             error.status = StatusCode::UNPROCESSABLE_ENTITY;
         }
         error
+    }
+}
+
+/// Without the status of HTTP itself.
+impl From<HttpError> for Status {
+    fn from(error: HttpError) -> Status {
+        match error.status {
+            StatusCode::UNAUTHORIZED => Status::unauthenticated(error.message),
+            _ => Status::unavailable(error.message),
+        }
     }
 }
 
@@ -124,7 +141,17 @@ impl IntoResponse for HttpError {
             let seconds = ms.div_ceil(1_000);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
+        name_scheme_if_unauthenticated(&mut response);
         response
+    }
+}
+
+/// Adds the scheme by which callers identify themselves to a 401, which must have one (RFC 9110,
+/// 15.5.2).
+pub(super) fn name_scheme_if_unauthenticated(response: &mut Response) {
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let scheme = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! mod            the server: its parts, and its limits
 //! connection     one connection              request_check  host, origin, browser of a request
-//! routes         routes of all parts, merged
+//! routes         routes of all parts, merged   identity    who sends a request, and may it
 //! json           /v1/…: numbers as JSON      compat        the paths of Leaf and Tinyid
 //!  ├─ body       the body of a request       query         the fields of a query or form
 //!  ├─ response   the response                error         the response of an error
@@ -20,6 +20,7 @@ mod dashboard;
 mod error;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;
+mod identity;
 mod json;
 mod memory_limit;
 mod operator;
@@ -37,6 +38,7 @@ use axum::http::Uri;
 use seqsvr_net::{LocalSequence, Transport};
 
 pub use dashboard::{NodeStatuses, cluster_status_json, dashboard_routes};
+pub use identity::{ROUTE_RULES, RouteRight, RouteRule};
 pub use operator::operator_routes;
 pub use request_check::HttpHost;
 pub use routes::Routes;
@@ -61,6 +63,9 @@ pub const HTTP_IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(75);
 /// The response to a connection above the limit.
 const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 57\r\nretry-after: 1\r\nconnection: close\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\ncross-origin-resource-policy: same-origin\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: default-src 'none'; frame-ancestors 'none'\r\n\r\ntoo many connections: see --http-connections-max, or wait";
 
+/// The response to a caller without TLS, at a port that speaks TLS only.
+pub const HTTP_ANSWER_WITHOUT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 40\r\nconnection: close\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\ncross-origin-resource-policy: same-origin\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: default-src 'none'; frame-ancestors 'none'\r\n\r\nthis port speaks TLS only; use https://\n";
+
 /// Settings of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
@@ -80,17 +85,13 @@ pub struct HttpOptions {
 /// An HTTP server.
 pub struct HttpServer(ProtocolListener);
 
-/// Returns the routes for numbers: JSON, Leaf's, and Tinyid's, whose clients must send `token` if
-/// there is one. Must be called inside a tokio runtime, which parses large requests.
-pub fn number_routes<S: LocalSequence>(sequence: S, token: Option<String>) -> Routes {
+/// Returns the routes for numbers: JSON, Leaf's, and Tinyid's. Must be called inside a tokio
+/// runtime, which parses large requests.
+pub fn number_routes<S: LocalSequence>(sequence: S) -> Routes {
     let (sequence, memory) = (Arc::new(sequence), MemoryLimit::new());
-    let router = json::json_routes(sequence.clone(), memory.clone()).merge(compat::compat_routes(
-        sequence.clone(),
-        memory,
-        token,
-    ));
-    Routes::from(router)
-        .with_access(sequence.access().clone())
+    let router = json::json_routes(sequence.clone(), memory.clone())
+        .merge(compat::compat_routes(sequence.clone(), memory));
+    Routes::new(router, sequence.access().clone())
         .with_fast_handler(move |caller, request| json::try_fast(&*sequence, caller, request))
 }
 
@@ -150,4 +151,22 @@ impl HttpServer {
 /// Answers a request for a path that no part has.
 async fn reject_unknown_path(uri: Uri) -> HttpError {
     HttpError::unknown_path(uri.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_before_http_have_the_length_that_they_say() {
+        for answer in [TOO_MANY_CONNECTIONS, HTTP_ANSWER_WITHOUT_TLS] {
+            let text = str::from_utf8(answer).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            let length = format!("\r\ncontent-length: {}\r\n", body.len());
+            assert!(head.contains(&length), "{text}");
+            for header in ["connection: close", "cache-control: no-store"] {
+                assert!(head.contains(header), "{text}");
+            }
+        }
+    }
 }

@@ -24,10 +24,10 @@ pub(super) fn parse_fields<'de, T: Deserialize<'de>>(query: &'de str) -> Result<
     }))
 }
 
-/// Returns the decoded value of the first field of this name.
-pub(super) fn find_value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
-    let (_, value) = split_pairs(query).find(|(found, _)| found == name)?;
-    Some(match value.decode() {
+/// Returns the decoded values of all fields of this name.
+pub(super) fn find_values<'a>(query: &'a str, name: &'a str) -> impl Iterator<Item = Cow<'a, str>> {
+    let found = split_pairs(query).filter(move |(found, _)| found == name);
+    found.map(|(_, value)| match value.decode() {
         Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
         Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
     })
@@ -233,7 +233,8 @@ mod tests {
         for bad in ["two=1", "one=1&one=2", "one=%ff", "many=1&flag&flag"] {
             read(bad).unwrap_err();
         }
-        assert_eq!(find_value("a=1&b=%32", "b").unwrap(), "2");
-        assert_eq!(find_value("a=1", "b"), None);
+        let values = |query| find_values(query, "b").collect::<Vec<_>>();
+        assert_eq!(values("a=1&b=%32&%62=3&b&bb=4"), ["2", "3", ""]);
+        assert_eq!(values("a=1"), [""; 0]);
     }
 }

@@ -7,27 +7,43 @@ use axum::http::Request;
 use axum::response::Response;
 use hyper::body::Incoming;
 use seqsvr_access::{Access, Caller};
-use seqsvr_net::{ConnectionPeer, judge_caller};
+use seqsvr_net::ConnectionPeer;
 
-/// Paths with their handlers: a router, and a fast handler that runs before it.
-#[derive(Clone, Default)]
+use super::identity::{Refusal, RequestJudge};
+
+/// Paths with their handlers, a fast handler that runs before them, and the judge of their callers.
+#[derive(Clone)]
 pub struct Routes {
     pub(super) router: Router,
     fast_handler: Option<Arc<FastHandler>>,
-    access: Option<Access>,
+    judge: Arc<RequestJudge>,
 }
 
 /// Handler that answers a request without waiting for anything, or leaves it to the router.
 type FastHandler = dyn Fn(&Caller, &Request<Incoming>) -> Option<Response> + Send + Sync;
 
 impl Routes {
-    /// Adds the routes of another part.
+    /// Returns no path, for a server whose callers are judged by `access`.
+    pub fn empty(access: Access) -> Routes {
+        Routes::new(Router::new(), access)
+    }
+
+    /// Returns these paths, for a server whose callers are judged by `access`.
+    pub(super) fn new(router: Router, access: Access) -> Routes {
+        Routes {
+            router,
+            fast_handler: None,
+            judge: Arc::new(RequestJudge::new(access)),
+        }
+    }
+
+    /// Adds the routes of another part of the same server.
     #[must_use]
     pub fn merge(self, other: Routes) -> Routes {
         Routes {
             router: self.router.merge(other.router),
             fast_handler: self.fast_handler.or(other.fast_handler),
-            access: self.access.or(other.access),
+            judge: self.judge,
         }
     }
 
@@ -42,18 +58,16 @@ impl Routes {
         }
     }
 
-    /// Adds the judge of callers of numbers. A server has at most one.
-    pub(super) fn with_access(self, access: Access) -> Routes {
-        Routes {
-            access: Some(access),
-            ..self
-        }
-    }
-
-    /// Returns the caller at the other end of a connection; None: it may take no number, or no
-    /// route has any.
-    pub(super) fn judge(&self, peer: &ConnectionPeer) -> Option<Caller> {
-        judge_caller(self.access.as_ref()?, None, Some(peer)).ok()
+    /// Returns who sends a request; None: its path needs no caller, or its handler judges.
+    ///
+    /// # Errors
+    /// The request is refused, for what it shows or for its path.
+    pub(super) fn admit(
+        &self,
+        request: &mut Request<Incoming>,
+        peer: &ConnectionPeer,
+    ) -> Result<Option<Caller>, Refusal> {
+        self.judge.admit(request, peer)
     }
 
     /// Answers a request without waiting for anything. None: the router must answer it.
@@ -63,15 +77,5 @@ impl Routes {
         request: &Request<Incoming>,
     ) -> Option<Response> {
         self.fast_handler.as_ref()?(caller, request)
-    }
-}
-
-impl From<Router> for Routes {
-    fn from(router: Router) -> Routes {
-        Routes {
-            router,
-            fast_handler: None,
-            access: None,
-        }
     }
 }

@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use futures::future::{join, join_all};
+use seqsvr_access::Access;
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{
     HTTP_PORT, HttpOptions, HttpServer, METRICS_PORT, OPERATOR_CONNECTIONS_MAX, REDIS_PORT,
     RedisOptions, RedisServer, STORE_HTTP_PORT, http,
 };
-use seqsvr_net::TcpTransport;
+use seqsvr_net::{LocalSequence, TcpTransport};
 use seqsvr_store::StoreServer;
 
 use crate::cli;
@@ -149,7 +150,7 @@ impl Endpoints {
             endpoints.redis = none_if_in_use(endpoint, listen, "Redis", flag, true)?;
         }
         let http = &args.http;
-        let operator_routes = || http::operator_routes(alloc.clone());
+        let operator_routes = || alloc_operator_routes(alloc);
         if let Some(listen) = addresses.metrics {
             let options = HttpOptions {
                 runtimes: threads.runtimes(),
@@ -168,7 +169,13 @@ impl Endpoints {
                 idle_timeout: http.http_idle_timeout,
                 hosts: http.hosts.http_host.clone(),
             };
-            let mut routes = caller_routes(alloc, args.tinyid_token.clone());
+            // Ignored, it would open what it closed.
+            if args.tinyid_token.is_some() {
+                anyhow::bail!(
+                    "--tinyid-token-file: this server reads no token of Tinyid's own; make tokens with `seqsvr auth add`, and use --auth-file"
+                );
+            }
+            let mut routes = caller_routes(alloc);
             if endpoints.metrics.is_none() {
                 routes = routes.merge(operator_routes());
             }
@@ -230,7 +237,7 @@ impl Endpoints {
             connections_max: defaults.connections_max.min(connections_cap as usize),
             ..defaults
         };
-        let routes = caller_routes(alloc, None).merge(http::operator_routes(alloc.clone()));
+        let routes = caller_routes(alloc).merge(alloc_operator_routes(alloc));
         self.http = open_http(options, "--http-port", routes, is_required).await?;
         self.announce_page(alloc);
         Ok(())
@@ -252,9 +259,10 @@ impl Endpoints {
             hosts: args.hosts.http_host.clone(),
             ..store_http_options(listen.address(), connections_cap)
         };
-        let mut routes = http::operator_routes(store.clone());
+        let mut routes = http::operator_routes(store.clone(), Access::by_role());
         if let Some(listen) = addresses.metrics {
-            let routes = std::mem::take(&mut routes);
+            let no_path = http::Routes::empty(Access::by_role());
+            let routes = std::mem::replace(&mut routes, no_path);
             let options = options(listen);
             endpoints.metrics = open_http(options, "--metrics-listen", routes, true).await?;
         }
@@ -277,7 +285,7 @@ impl Endpoints {
         is_required: bool,
         connections_cap: u64,
     ) -> anyhow::Result<Endpoints> {
-        let routes = http::operator_routes(store.clone());
+        let routes = http::operator_routes(store.clone(), Access::by_role());
         let options = store_http_options(listen, connections_cap);
         Ok(Endpoints {
             http: open_http(options, "--store-http-port", routes, is_required).await?,
@@ -328,12 +336,18 @@ impl Endpoints {
 }
 
 /// Returns the HTTP routes of an AllocSvr for callers and browsers.
-fn caller_routes(alloc: &AllocServer, tinyid_token: Option<String>) -> http::Routes {
-    http::number_routes(alloc.sequence(), tinyid_token).merge(http::dashboard_routes(
+fn caller_routes(alloc: &AllocServer) -> http::Routes {
+    http::number_routes(alloc.sequence()).merge(http::dashboard_routes(
         alloc.sequence(),
         alloc.admin(),
         alloc.transport(),
     ))
+}
+
+/// Returns the HTTP routes of an AllocSvr for operators.
+fn alloc_operator_routes(alloc: &AllocServer) -> http::Routes {
+    let access = alloc.sequence().access().clone();
+    http::operator_routes(alloc.clone(), access)
 }
 
 /// Returns the options of an HTTP endpoint of a store.

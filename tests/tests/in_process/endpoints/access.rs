@@ -3,6 +3,7 @@
 //! Fault: callers of each role, and one without TLS, at all methods that the descriptors have.
 
 mod grpc_caller;
+mod http_principals;
 #[path = "../../../../crates/net/tests/support/pki.rs"]
 mod pki;
 mod principal_cluster;

@@ -7,16 +7,17 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::any;
 use percent_encoding::percent_decode_str;
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use seqsvr_proto::v1::sequence_server::Sequence;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::spring_error::{self, exception_response, not_found_response};
-use super::tag_request::{TagRequest, reject_head, with_error_header};
+use super::tag_request::{TagRequest, TokenPlace, reject_head, with_error_header};
+use crate::http::error::name_scheme_if_unauthenticated;
 use crate::http::response::typed_response;
 
 const SEGMENT_PATH: &str = "/api/segment/get/";
@@ -46,29 +47,35 @@ async fn get_number<S: Sequence>(
     State(sequence): State<Arc<S>>,
     request: Request<Body>,
 ) -> Response {
-    let request = match TagRequest::read(request).await {
-        Ok(request) => request,
-        Err(error) => return error.into_response(),
+    let path = request.uri().path().to_owned();
+    let taken = match TagRequest::read(request, TokenPlace::Head).await {
+        Ok(request) => {
+            let key = path.strip_prefix(SEGMENT_PATH).unwrap_or(&path);
+            let key = percent_decode_str(key.trim_end_matches('/')).decode_utf8_lossy();
+            request.take_numbers(&*sequence, &key, 1).await
+        }
+        Err(error) => Err(error.into()),
     };
-    let path = request.parts.uri.path();
-    let key = path.strip_prefix(SEGMENT_PATH).unwrap_or(path);
-    let key = key.trim_end_matches('/');
-    let key = percent_decode_str(key).decode_utf8_lossy();
-    match request.take_numbers(&*sequence, &key, 1).await {
+    match taken {
         Ok(answer) => typed_response(
             StatusCode::OK,
             spring_error::CONTENT_TYPE_TEXT,
             answer.last.to_string(),
         ),
-        Err(status) => {
-            let message = format!("Result{{id={}, status=EXCEPTION}}", leaf_error_id(&status));
-            let status_code = StatusCode::INTERNAL_SERVER_ERROR;
-            with_error_header(
-                exception_response(status_code, LEAF_EXCEPTION, &message, path),
-                &status,
-            )
-        }
+        Err(status) => error_response(&status, &path),
     }
+}
+
+fn error_response(status: &Status, path: &str) -> Response {
+    let message = format!("Result{{id={}, status=EXCEPTION}}", leaf_error_id(status));
+    let status_code = match status.code() {
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let mut response = exception_response(status_code, LEAF_EXCEPTION, &message, path);
+    name_scheme_if_unauthenticated(&mut response);
+    with_error_header(response, status)
 }
 
 fn leaf_error_id(status: &Status) -> i64 {

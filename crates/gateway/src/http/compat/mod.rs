@@ -12,12 +12,7 @@ use seqsvr_net::LocalSequence;
 
 use super::memory_limit::MemoryLimit;
 
-/// Returns the routes of Leaf, and those of Tinyid, whose clients must send `token` if there is
-/// one.
-pub(super) fn compat_routes<S: LocalSequence>(
-    sequence: Arc<S>,
-    memory: MemoryLimit,
-    token: Option<String>,
-) -> Router {
-    leaf::leaf_routes(sequence.clone()).merge(tinyid::tinyid_routes(sequence, memory, token))
+/// Returns the routes of Leaf and Tinyid.
+pub(super) fn compat_routes<S: LocalSequence>(sequence: Arc<S>, memory: MemoryLimit) -> Router {
+    leaf::leaf_routes(sequence.clone()).merge(tinyid::tinyid_routes(sequence, memory))
 }

@@ -3,13 +3,16 @@
 
 use axum::body::Body;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Request, StatusCode};
 use axum::response::Response;
+use seqsvr_access::{Caller, GrantTarget, NamespaceRight};
+use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::sequence_server::Sequence;
-use seqsvr_proto::v1::{NextRequest, NextResponse, next_request};
+use seqsvr_proto::v1::{NextRequest, NextResponse, Reason, next_request};
 use tonic::Status;
 
 use crate::http::error::HttpError;
+use crate::http::identity::{Refusal, TagJudge};
 use crate::http::{body, query};
 
 /// Uid whose numbers are those of a tag.
@@ -19,36 +22,83 @@ const FORM_BYTES_MAX: usize = 16 << 10;
 /// Header with the error text, which the forms of Leaf and Tinyid cannot hold.
 const ERROR_HEADER: HeaderName = HeaderName::from_static("x-seqsvr-error");
 
-/// A request for a tag, with its fields from query and form.
+/// A request for a tag, with its fields from query and form, and its caller.
 pub(super) struct TagRequest {
     pub(super) parts: Parts,
     form: String,
+    caller: Caller,
+}
+
+/// Where a request may have its token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TokenPlace {
+    /// In its head only.
+    Head,
+    /// In its head, or in a field of its query or form.
+    HeadOrField,
 }
 
 impl TagRequest {
-    /// Reads a request and its form.
+    /// Reads a request and its form, and judges who sends it.
     ///
     /// # Errors
-    /// The form cannot be read.
-    pub(super) async fn read(request: Request<Body>) -> Result<TagRequest, HttpError> {
-        let (parts, body) = request.into_parts();
-        let form = match parts.method == Method::POST && body::is_form(&parts) {
+    /// The form cannot be read. With status 401: the request shows nothing that names a caller.
+    pub(super) async fn read(
+        request: Request<Body>,
+        place: TokenPlace,
+    ) -> Result<TagRequest, HttpError> {
+        match TagRequest::read_and_judge(request, place).await {
+            Ok(request) => Ok(request),
+            Err(refusal) => Err(refusal.into_error().await),
+        }
+    }
+
+    async fn read_and_judge(
+        request: Request<Body>,
+        place: TokenPlace,
+    ) -> Result<TagRequest, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        let has_form = place == TokenPlace::HeadOrField && body::is_form(&parts);
+        let form = match has_form {
             true => body::read_body(&parts.headers, body, FORM_BYTES_MAX, None).await?,
             false => bytes::Bytes::new(),
         };
         let form = String::from_utf8_lossy(&form).into_owned();
-        Ok(TagRequest { parts, form })
+        let judge = parts.extensions.remove::<TagJudge>().ok_or_else(|| {
+            let text = "the caller of this request is not known";
+            HttpError::from(RpcError::new(Reason::Unauthenticated, text))
+        })?;
+        let fields = match place {
+            TokenPlace::Head => [""; 2],
+            TokenPlace::HeadOrField => [parts.uri.query().unwrap_or_default(), &form],
+        };
+        let caller = judge.judge(&mut parts.headers, fields)?;
+        parts.extensions.insert(caller.clone());
+        Ok(TagRequest {
+            parts,
+            form,
+            caller,
+        })
+    }
+
+    /// Checks that its caller may take numbers of a tag. To be called before the tag is looked up:
+    /// the answer must not say whether it exists.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) fn check_right(&self, tag: &str) -> Result<(), Status> {
+        let target = GrantTarget::Namespace(tag);
+        let checked = self.caller.check_right_on(NamespaceRight::Next, target);
+        checked.map_err(|why| RpcError::new(Reason::PermissionDenied, why.to_string()).into())
     }
 
     /// Returns the first field of this name that is not empty.
     pub(super) fn find_field(&self, name: &str) -> Option<String> {
         let query = self.parts.uri.query().unwrap_or("");
-        let values = [query, &self.form]
-            .into_iter()
-            .filter_map(|fields| query::find_value(fields, name));
-        values
-            .map(|value| value.into_owned())
-            .find(|value| !value.is_empty())
+        let values = [query, &self.form].into_iter();
+        let mut values = values.flat_map(|fields| query::find_values(fields, name));
+        let value = values.find(|value| !value.is_empty())?;
+        Some(value.into_owned())
     }
 
     /// Takes numbers of a tag.

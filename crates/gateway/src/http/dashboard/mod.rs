@@ -47,6 +47,7 @@ pub fn dashboard_routes<S: LocalSequence, A: Admin>(
     transport: Arc<dyn Transport>,
 ) -> Routes {
     let asset = |content_type, text| get(move || async move { page_response(content_type, text) });
+    let access = sequence.access().clone();
     let view = Arc::new(ClusterView::new(sequence, admin, transport));
     let router = Router::new()
         .route(
@@ -65,7 +66,7 @@ pub fn dashboard_routes<S: LocalSequence, A: Admin>(
         .route("/v1/slots", get(serve_slots::<S, A>))
         .route("/v1/route", get(serve_route::<S, A>))
         .with_state(view);
-    router.into()
+    Routes::new(router, access)
 }
 
 async fn serve_cluster<S: LocalSequence, A: Admin>(

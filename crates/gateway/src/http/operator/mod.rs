@@ -11,11 +11,12 @@ mod text_format;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
+use seqsvr_access::{Access, Caller, ClusterRight};
 use seqsvr_metrics::{HealthCheck, Registry, ServerProbe, text};
 use seqsvr_proto::printable::printable;
 use tokio::runtime::Handle;
@@ -23,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::error::OPERATOR_PATHS;
 use super::response::typed_response;
 use super::routes::Routes;
 use text_format::MetricsFormat;
@@ -35,11 +37,9 @@ const SCRAPE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// not healthy.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The paths that report on a server.
-pub(super) const OPERATOR_PATHS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
-
-/// Returns the routes that report on a server, which runs in the current runtime.
-pub fn operator_routes<W: ServerProbe>(server: W) -> Routes {
+/// Returns the routes that report on a server, which runs in the current runtime. `access` judges
+/// their callers.
+pub fn operator_routes<W: ServerProbe>(server: W, access: Access) -> Routes {
     let mut registry = Registry::default();
     server.register_metrics(&mut registry);
     let scrape_state = ScrapeState {
@@ -57,7 +57,7 @@ pub fn operator_routes<W: ServerProbe>(server: W) -> Routes {
             watched: server,
             runtime: Handle::current(),
         }));
-    probes.merge(scrapes).into()
+    Routes::new(probes.merge(scrapes), access)
 }
 
 /// The metrics of a server, and the permit for a scrape.
@@ -93,15 +93,21 @@ struct ObservedServer<W> {
 }
 
 /// Answers whether the process works; if not, it must be restarted.
-async fn serve_healthz<W: ServerProbe>(State(server): State<Arc<ObservedServer<W>>>) -> Response {
-    checks_response(&[server.check_process().await])
+async fn serve_healthz<W: ServerProbe>(
+    State(server): State<Arc<ObservedServer<W>>>,
+    caller: Option<Extension<Caller>>,
+) -> Response {
+    checks_response(&[server.check_process().await], caller)
 }
 
 /// Answers whether the server serves now.
-async fn serve_readyz<W: ServerProbe>(State(server): State<Arc<ObservedServer<W>>>) -> Response {
+async fn serve_readyz<W: ServerProbe>(
+    State(server): State<Arc<ObservedServer<W>>>,
+    caller: Option<Extension<Caller>>,
+) -> Response {
     let mut checks = vec![server.check_process().await];
     checks.extend(server.watched.health_checks());
-    checks_response(&checks)
+    checks_response(&checks, caller)
 }
 
 impl<W: ServerProbe> ObservedServer<W> {
@@ -124,29 +130,33 @@ impl<W: ServerProbe> ObservedServer<W> {
     }
 }
 
-/// Writes one line for each check.
-fn checks_response(checks: &[HealthCheck]) -> Response {
+/// Writes one line for each check; for a caller without the right `status` one word for all, since
+/// the lines name servers and their faults.
+fn checks_response(checks: &[HealthCheck], caller: Option<Extension<Caller>>) -> Response {
     let line = |check: &HealthCheck| match &check.failure {
         None => format!("ok: {}\n", check.name),
         // A fault may have text that another server sent.
         Some(fault) => format!("failed: {}: {}\n", check.name, printable(fault)),
     };
-    let status = match checks.iter().all(|check| check.failure.is_none()) {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let (status, word) = match checks.iter().all(|check| check.failure.is_none()) {
+        true => (StatusCode::OK, "ok\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "failed\n"),
     };
-    typed_response(
-        status,
-        CONTENT_TYPE_TEXT,
-        checks.iter().map(line).collect::<String>(),
-    )
+    let text = match caller.is_some_and(|caller| caller.has_right(ClusterRight::Status)) {
+        true => checks.iter().map(line).collect(),
+        false => word.to_owned(),
+    };
+    typed_response(status, CONTENT_TYPE_TEXT, text)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
 
+    use axum::body::to_bytes;
+
     use super::*;
+    use crate::test_util::local_operator;
 
     struct HealthyServer;
 
@@ -159,6 +169,30 @@ mod tests {
 
         fn health_checks(&self) -> Vec<HealthCheck> {
             Vec::new()
+        }
+    }
+
+    #[tokio::test]
+    async fn caller_without_the_right_sees_one_word() {
+        let check = |failure: Option<&str>| HealthCheck {
+            name: "store",
+            failure: failure.map(str::to_owned),
+        };
+        let cases = [
+            (vec![check(None)], "ok\n", "ok: store\n"),
+            (
+                vec![check(Some("10.0.0.1 is silent")), check(None)],
+                "failed\n",
+                "failed: store: 10.0.0.1 is silent\nok: store\n",
+            ),
+        ];
+        for (checks, word, text) in cases {
+            let known = Some(Extension(local_operator()));
+            for (caller, expected) in [(None, word), (known, text)] {
+                let response = checks_response(&checks, caller);
+                let body = to_bytes(response.into_body(), 100).await.unwrap();
+                assert_eq!(body, expected);
+            }
         }
     }
 

@@ -22,7 +22,7 @@ async fn http_endpoint_enforces_limits_and_closes_in_order() {
         idle_timeout: Duration::from_secs(3),
         ..HttpOptions::new(any_port())
     };
-    let endpoint = open_endpoint_with(&allocs[0], options, None).await;
+    let endpoint = open_endpoint_with(&allocs[0], options).await;
     let address = endpoint.local_addr();
     let mut http = HttpCaller::connect(address).await;
     assert_eq!(http.get("/v1/next?uid=1").await.status, 200);
@@ -110,7 +110,7 @@ async fn http_idle_timeout_counts_head_pieces_but_not_served_requests() {
         idle_timeout,
         ..HttpOptions::new(any_port())
     };
-    let endpoint = open_endpoint_with(&allocs[0], options, None).await;
+    let endpoint = open_endpoint_with(&allocs[0], options).await;
     let address = endpoint.local_addr();
     let pieces = async |mut http: HttpCaller, text: &str| -> HttpCaller {
         for piece in text.as_bytes().chunks(1) {
@@ -152,7 +152,7 @@ async fn http_answer_read_late_is_complete() {
         idle_timeout,
         ..HttpOptions::new(any_port())
     };
-    let endpoint = open_endpoint_with(&allocs[0], options, None).await;
+    let endpoint = open_endpoint_with(&allocs[0], options).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 << 10).unwrap();
     let stream = socket.connect(endpoint.local_addr()).await.unwrap();

@@ -10,7 +10,7 @@ use seqsvr_gateway::{HttpOptions, HttpServer, http};
 use seqsvr_net::TcpTransport;
 use seqsvr_test_support::in_process::{InProcessCluster, LEASE, any_port};
 
-use super::{HttpAnswer, HttpCaller};
+use super::{HttpAnswer, HttpCaller, alloc_operator_routes};
 
 /// The headers of every answer.
 const HEADERS: [&str; 4] = [
@@ -35,13 +35,13 @@ const NUMBER_PATHS: [&str; 8] = [
 
 /// Opens an endpoint with all paths of an AllocSvr.
 async fn open_full_endpoint(alloc: &AllocServer, options: HttpOptions) -> HttpServer {
-    let routes = http::number_routes(alloc.sequence(), None)
+    let routes = http::number_routes(alloc.sequence())
         .merge(http::dashboard_routes(
             alloc.sequence(),
             alloc.admin(),
             alloc.transport(),
         ))
-        .merge(http::operator_routes(alloc.clone()));
+        .merge(alloc_operator_routes(alloc));
     HttpServer::start(options, &TcpTransport, routes)
         .await
         .unwrap()

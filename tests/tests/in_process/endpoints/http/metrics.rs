@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use seqsvr_access::Access;
 use seqsvr_alloc::AllocServer;
 use seqsvr_client::FamilySpec;
 use seqsvr_core::layout::TickScale;
@@ -18,7 +19,7 @@ use seqsvr_test_support::in_process::{
 };
 use seqsvr_test_support::wait::{TEST_TIMEOUT, wait_until};
 
-use super::{HttpAnswer, HttpCaller};
+use super::{HttpAnswer, HttpCaller, alloc_operator_routes};
 
 /// Prefix of every name.
 const PREFIXES: [&str; 3] = ["seqsvr_alloc_", "seqsvr_store_", "seqsvr_raft_"];
@@ -29,13 +30,13 @@ const HISTOGRAM_SUFFIXES: [&str; 3] = ["_bucket", "_count", "_sum"];
 type MetricShape = (String, BTreeSet<String>);
 
 pub(super) async fn open_store_endpoint(store: &StoreServer) -> HttpServer {
-    let paths = http::operator_routes(store.clone());
+    let paths = http::operator_routes(store.clone(), Access::by_role());
     let endpoint = HttpServer::start(HttpOptions::new(any_port()), &TcpTransport, paths).await;
     endpoint.unwrap()
 }
 
 pub(super) async fn open_alloc_endpoint(alloc: &AllocServer) -> HttpServer {
-    let paths = http::operator_routes(alloc.clone());
+    let paths = alloc_operator_routes(alloc);
     let endpoint = HttpServer::start(HttpOptions::new(any_port()), &TcpTransport, paths).await;
     endpoint.unwrap()
 }

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 use seqsvr_alloc::AllocServer;
 use seqsvr_gateway::{HttpOptions, HttpServer, http};
-use seqsvr_net::TcpTransport;
+use seqsvr_net::{ByteStream, LocalSequence, TcpTransport};
 use seqsvr_test_support::in_process::any_port;
 use seqsvr_test_support::wait::TEST_TIMEOUT;
 use serde_json::Value;
@@ -22,37 +22,42 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A caller that sends bytes and reads answers.
-struct HttpCaller {
-    stream: TcpStream,
+pub(super) struct HttpCaller {
+    stream: Box<dyn ByteStream>,
     read: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct HttpAnswer {
-    status: u16,
-    head: String,
-    body: String,
+pub(super) struct HttpAnswer {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
 }
 
 impl HttpAnswer {
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 }
 
 impl HttpCaller {
     async fn connect(address: SocketAddr) -> HttpCaller {
+        HttpCaller::over(Box::new(TcpStream::connect(address).await.unwrap()))
+    }
+
+    pub(super) fn over(stream: Box<dyn ByteStream>) -> HttpCaller {
         HttpCaller {
-            stream: TcpStream::connect(address).await.unwrap(),
+            stream,
             read: Vec::new(),
         }
     }
 
-    async fn send(&mut self, bytes: &str) {
+    pub(super) async fn send(&mut self, bytes: &str) {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
+        self.stream.flush().await.unwrap();
     }
 
-    async fn read_answer(&mut self) -> HttpAnswer {
+    pub(super) async fn read_answer(&mut self) -> HttpAnswer {
         let answer = async {
             loop {
                 if let Some(answer) = self.take_complete_answer() {
@@ -100,7 +105,7 @@ impl HttpCaller {
     }
 
     /// Returns all bytes until the other end closes.
-    async fn read_to_end(mut self) -> String {
+    pub(super) async fn read_to_end(mut self) -> String {
         let read = self.stream.read_to_end(&mut self.read);
         let read = tokio::time::timeout(TEST_TIMEOUT, read)
             .await
@@ -110,20 +115,20 @@ impl HttpCaller {
     }
 }
 
-const JSON: &str = "application/json";
-const FORM: &str = "application/x-www-form-urlencoded";
+pub(super) const JSON: &str = "application/json";
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 
 async fn open_endpoint(alloc: &AllocServer) -> HttpServer {
-    open_endpoint_with(alloc, HttpOptions::new(any_port()), None).await
+    open_endpoint_with(alloc, HttpOptions::new(any_port())).await
 }
 
-async fn open_endpoint_with(
-    alloc: &AllocServer,
-    options: HttpOptions,
-    token: Option<&str>,
-) -> HttpServer {
-    let paths = http::number_routes(alloc.sequence(), token.map(str::to_owned));
+async fn open_endpoint_with(alloc: &AllocServer, options: HttpOptions) -> HttpServer {
+    let paths = http::number_routes(alloc.sequence());
     HttpServer::start(options, &TcpTransport, paths)
         .await
         .unwrap()
+}
+
+pub(super) fn alloc_operator_routes(alloc: &AllocServer) -> http::Routes {
+    http::operator_routes(alloc.clone(), alloc.sequence().access().clone())
 }

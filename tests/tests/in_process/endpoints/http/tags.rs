@@ -2,16 +2,11 @@
 //!
 //! Compares whole answers with the texts of the original servers.
 
-use std::time::{Duration, Instant};
-
 use seqsvr_core::namespace::NamespaceSpec;
 use seqsvr_core::progression::Progression;
-use seqsvr_gateway::HttpOptions;
-use seqsvr_test_support::in_process::{
-    InProcessCluster, LEASE, any_port, create_namespace, dense_namespace,
-};
+use seqsvr_test_support::in_process::{InProcessCluster, LEASE, create_namespace, dense_namespace};
 
-use super::{FORM, HttpAnswer, HttpCaller, open_endpoint, open_endpoint_with};
+use super::{FORM, HttpAnswer, HttpCaller, open_endpoint};
 
 const TEXT: &str = "content-type: text/plain;charset=UTF-8\r\n";
 const JSON: &str = "content-type: application/json;charset=UTF-8\r\n";
@@ -92,8 +87,7 @@ async fn tinyid_answers_match_byte_for_byte() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
     create_namespace(&allocs, &odd_namespace()).await;
-    let endpoint =
-        open_endpoint_with(&allocs[0], HttpOptions::new(any_port()), Some("0f673adf")).await;
+    let endpoint = open_endpoint(&allocs[0]).await;
     let mut http = HttpCaller::connect(endpoint.local_addr()).await;
     let token_error = r#"{"data":null,"code":5,"message":"token is error"}"#;
     let mistyped = |text: &str| {
@@ -156,12 +150,10 @@ async fn tinyid_answers_match_byte_for_byte() {
             JSON,
             &huge,
         ),
-        ("nextId?bizType=odd&token=wrong", JSON, token_error),
-        ("nextId?bizType=odd", JSON, token_error),
         ("nextId?token=0f673adf", JSON, token_error),
-        ("nextIdSimple?bizType=odd&token=wrong", TEXT, ""),
-        ("nextSegmentId?bizType=odd&token=wrong", JSON, token_error),
-        ("nextSegmentIdSimple?bizType=odd", TEXT, ""),
+        ("nextIdSimple?token=0f673adf", TEXT, ""),
+        ("nextSegmentId?token=0f673adf", JSON, token_error),
+        ("nextSegmentIdSimple?token=0f673adf", TEXT, ""),
         (
             "nextId?bizType=nosuch&token=0f673adf",
             JSON,
@@ -195,15 +187,8 @@ async fn tinyid_answers_match_byte_for_byte() {
             "220,259,419,2,1",
         ),
     ] {
-        let began = Instant::now();
         let response = http.get(&format!("/tinyid/id/{request_path}")).await;
         assert_eq!(response.body_without_time(), body, "{request_path}");
-        let is_guess = request_path.contains("token=wrong");
-        assert!(
-            !is_guess || began.elapsed() >= Duration::from_secs(1),
-            "{request_path}: answered after {:?}",
-            began.elapsed()
-        );
         let status = if body.contains("\"status\":400") {
             400
         } else {
@@ -241,7 +226,7 @@ async fn tinyid_answers_match_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tinyid_endpoint_without_a_token_ignores_the_field() {
+async fn tinyid_endpoint_without_principals_ignores_the_token() {
     let cluster = InProcessCluster::start(1, LEASE).await;
     let allocs = cluster.start_allocs(["a1"]).await;
     create_namespace(&allocs, &odd_namespace()).await;

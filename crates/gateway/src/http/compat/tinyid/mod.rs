@@ -13,7 +13,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use seqsvr_core::geometry::COUNT_MAX;
 use seqsvr_core::namespace::Namespace;
-use seqsvr_net::{ConnectionQuota, LocalSequence};
+use seqsvr_net::LocalSequence;
 use seqsvr_proto::v1::NextResponse;
 use serde::Serialize;
 use tonic::Status;
@@ -23,12 +23,10 @@ use response::{
 };
 
 use super::spring_error;
-use super::tag_request::{TagRequest, reject_head};
-use crate::constant_time::constant_time_eq;
+use super::tag_request::{TagRequest, TokenPlace, reject_head};
 use crate::http::json::{FormattedNumber, NumberFormat};
 use crate::http::memory_limit::{MemoryLimit, MemoryReservation};
 use crate::stride::stride_of;
-use crate::wrong_secrets::{WRONG_SECRET_DELAY, WrongSecretLog};
 
 /// Maximum numbers of one request; a larger count is reduced to this.
 const BATCH_SIZE_MAX: u32 = COUNT_MAX;
@@ -43,9 +41,6 @@ const LOADING_PERCENT: u64 = 20;
 struct TinyidApi<S> {
     sequence: Arc<S>,
     memory: MemoryLimit,
-    /// Token that a client must send; None: clients need no token.
-    token: Option<String>,
-    wrong_tokens: WrongSecretLog,
 }
 
 /// The numbers above `current_id`, to `max_id`, that are `remainder` modulo `delta`.
@@ -59,17 +54,8 @@ struct TinyidSegment {
     remainder: u32,
 }
 
-pub(super) fn tinyid_routes<S: LocalSequence>(
-    sequence: Arc<S>,
-    memory: MemoryLimit,
-    token: Option<String>,
-) -> Router {
-    let api = Arc::new(TinyidApi {
-        sequence,
-        memory,
-        token,
-        wrong_tokens: WrongSecretLog::new("Tinyid token"),
-    });
+pub(super) fn tinyid_routes<S: LocalSequence>(sequence: Arc<S>, memory: MemoryLimit) -> Router {
+    let api = Arc::new(TinyidApi { sequence, memory });
     Router::new()
         .route("/tinyid/id/nextId", get_or_post(handle_next_id::<S>))
         .route(
@@ -101,20 +87,18 @@ async fn handle_next_id<S: LocalSequence>(
 ) -> Response {
     let (mut biz_type, mut format) = (String::new(), NumberFormat::Number);
     let result = async {
-        let request = TagRequest::read(request).await?;
+        let request = TagRequest::read(request, TokenPlace::HeadOrField).await?;
         format = number_format(&request);
         let count = parse_batch_size(&request)?;
-        biz_type = api.authorized_biz_type(&request)?;
+        biz_type = granted_biz_type(&request)?;
         api.take_numbers(&request, &biz_type, count).await
     };
-    let response = delay_wrong_token(result)
-        .await
-        .and_then(|(numbers, reservation)| {
-            let data = numbers
-                .map(|n| FormattedNumber(n, format))
-                .collect::<Vec<_>>();
-            data_response(data, reservation)
-        });
+    let response = result.await.and_then(|(numbers, reservation)| {
+        let data = numbers
+            .map(|n| FormattedNumber(n, format))
+            .collect::<Vec<_>>();
+        data_response(data, reservation)
+    });
     response.unwrap_or_else(|error| {
         error.into_response(|status| {
             format!(
@@ -130,9 +114,9 @@ async fn handle_next_id_simple<S: LocalSequence>(
     request: Request<Body>,
 ) -> Response {
     let result = async {
-        let request = TagRequest::read(request).await?;
+        let request = TagRequest::read(request, TokenPlace::HeadOrField).await?;
         let count = parse_batch_size(&request)?;
-        let biz_type = api.authorized_biz_type(&request)?;
+        let biz_type = granted_biz_type(&request)?;
         let (numbers, reservation) = api.take_numbers(&request, &biz_type, count).await?;
         let mut text = Vec::with_capacity(count as usize * NUMBER_TEXT_BYTES_MAX);
         for number in numbers {
@@ -144,7 +128,7 @@ async fn handle_next_id_simple<S: LocalSequence>(
         text.shrink_to_fit();
         body_response(spring_error::CONTENT_TYPE_TEXT, text, reservation)
     };
-    simple_response(delay_wrong_token(result).await)
+    simple_response(result.await)
 }
 
 async fn handle_next_segment_id<S: LocalSequence>(
@@ -153,12 +137,13 @@ async fn handle_next_segment_id<S: LocalSequence>(
 ) -> Response {
     let mut biz_type = String::new();
     let result = async {
-        let request = TagRequest::read(request).await?;
-        biz_type = api.authorized_biz_type(&request)?;
+        let request = TagRequest::read(request, TokenPlace::HeadOrField).await?;
+        biz_type = granted_biz_type(&request)?;
         Ok::<_, TinyidError>(api.take_segment(&request, &biz_type).await?)
     };
-    let segment = delay_wrong_token(result).await;
-    let response = segment.and_then(|segment| data_response(segment, None));
+    let response = result
+        .await
+        .and_then(|segment| data_response(segment, None));
     response.unwrap_or_else(|error| error.into_response(|status| error_message(status, &biz_type)))
 }
 
@@ -167,8 +152,8 @@ async fn handle_next_segment_id_simple<S: LocalSequence>(
     request: Request<Body>,
 ) -> Response {
     let result = async {
-        let request = TagRequest::read(request).await?;
-        let biz_type = api.authorized_biz_type(&request)?;
+        let request = TagRequest::read(request, TokenPlace::HeadOrField).await?;
+        let biz_type = granted_biz_type(&request)?;
         let TinyidSegment {
             max_id: FormattedNumber(max, _),
             loading_id: FormattedNumber(loading, _),
@@ -179,27 +164,10 @@ async fn handle_next_segment_id_simple<S: LocalSequence>(
         let text = format!("{current},{loading},{max},{delta},{remainder}");
         body_response(spring_error::CONTENT_TYPE_TEXT, text.into_bytes(), None)
     };
-    simple_response(delay_wrong_token(result).await)
+    simple_response(result.await)
 }
 
 impl<S: LocalSequence> TinyidApi<S> {
-    /// Checks the token, and returns the tag of the request.
-    fn authorized_biz_type(&self, request: &TagRequest) -> Result<String, TinyidError> {
-        if let Some(token) = &self.token {
-            let token_field = request.find_field("token");
-            let token_field = token_field.ok_or(TinyidError::MissingField)?;
-            if !constant_time_eq(token.as_bytes(), token_field.as_bytes()) {
-                let connection = request.parts.extensions.get::<ConnectionQuota>();
-                self.wrong_tokens
-                    .note(connection.map(ConnectionQuota::remote));
-                return Err(TinyidError::WrongToken);
-            }
-        }
-        request
-            .find_field("bizType")
-            .ok_or(TinyidError::MissingField)
-    }
-
     /// Takes `count` numbers; returns also the reservation of memory of a large answer.
     async fn take_numbers(
         &self,
@@ -273,16 +241,12 @@ impl<S: LocalSequence> TinyidApi<S> {
     }
 }
 
-/// Waits for the result of a request, and [`WRONG_SECRET_DELAY`] longer if its token is wrong. The
-/// request is dropped before, so a delayed answer holds no more than its connection.
-async fn delay_wrong_token<T>(
-    result: impl Future<Output = Result<T, TinyidError>>,
-) -> Result<T, TinyidError> {
-    let result = result.await;
-    if let Err(TinyidError::WrongToken) = result {
-        tokio::time::sleep(WRONG_SECRET_DELAY).await;
-    }
-    result
+/// Returns the tag of a request, on which its caller has the right.
+fn granted_biz_type(request: &TagRequest) -> Result<String, TinyidError> {
+    let biz_type = request.find_field("bizType");
+    let biz_type = biz_type.ok_or(TinyidError::MissingField)?;
+    request.check_right(&biz_type)?;
+    Ok(biz_type)
 }
 
 /// Returns the format of numbers that a request sets.

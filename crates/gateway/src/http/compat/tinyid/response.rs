@@ -6,7 +6,7 @@ use seqsvr_proto::error::RpcError;
 use seqsvr_proto::printable::printable;
 use seqsvr_proto::v1::Reason;
 use serde::Serialize;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::http::compat::spring_error::{self, exception_response};
 use crate::http::compat::tag_request::with_error_header;
@@ -16,7 +16,7 @@ use crate::http::response::typed_response;
 
 /// Code of a response with numbers.
 const CODE_OK: i32 = 200;
-/// Code and message of a response to an invalid token.
+/// Code and message of a response to a token that is not for the tag.
 const TOKEN_ERROR: (i32, &str) = (5, "token is error");
 /// Code of a response with any other error.
 const CODE_SYSTEM_ERROR: i32 = 6;
@@ -36,22 +36,25 @@ pub(super) enum TinyidError {
         text: String,
         path: String,
     },
-    /// `bizType` or `token` is missing.
+    /// `bizType` is missing.
     MissingField,
-    /// Its answer is delayed.
-    WrongToken,
+    /// The request has no identity, or one without the right on the tag.
+    Denied(Status),
     Status(Status),
 }
 
 impl From<HttpError> for TinyidError {
     fn from(error: HttpError) -> TinyidError {
-        TinyidError::Status(Status::unavailable(error.message))
+        Status::from(error).into()
     }
 }
 
 impl From<Status> for TinyidError {
     fn from(status: Status) -> TinyidError {
-        TinyidError::Status(status)
+        match status.code() {
+            Code::Unauthenticated | Code::PermissionDenied => TinyidError::Denied(status),
+            _ => TinyidError::Status(status),
+        }
     }
 }
 
@@ -86,8 +89,10 @@ pub(super) fn simple_response(result: Result<Response, TinyidError>) -> Response
     let empty = || typed_response(StatusCode::OK, spring_error::CONTENT_TYPE_TEXT, "");
     match result {
         Ok(answer) => answer,
-        Err(TinyidError::MissingField | TinyidError::WrongToken) => empty(),
-        Err(TinyidError::Status(status)) => with_error_header(empty(), &status),
+        Err(TinyidError::MissingField) => empty(),
+        Err(TinyidError::Denied(status) | TinyidError::Status(status)) => {
+            with_error_header(empty(), &status)
+        }
         Err(error) => error.into_response(|_| String::new()),
     }
 }
@@ -118,6 +123,7 @@ fn to_json_bytes(answer: &TinyidResponse<impl Serialize>) -> Vec<u8> {
 impl TinyidError {
     /// Returns the response of JSON; `message` gives the text for an error of the service.
     pub(super) fn into_response(self, message: impl FnOnce(&Status) -> String) -> Response {
+        let mut denied = None;
         let (code, message) = match self {
             TinyidError::InvalidBatchSize { text, path } => {
                 let exception =
@@ -127,7 +133,9 @@ impl TinyidError {
                 );
                 return exception_response(StatusCode::BAD_REQUEST, exception, &message, &path);
             }
-            TinyidError::MissingField | TinyidError::WrongToken => {
+            TinyidError::MissingField => (TOKEN_ERROR.0, TOKEN_ERROR.1.to_owned()),
+            TinyidError::Denied(status) => {
+                denied = Some(status);
                 (TOKEN_ERROR.0, TOKEN_ERROR.1.to_owned())
             }
             TinyidError::Status(status) => (CODE_SYSTEM_ERROR, message(&status)),
@@ -137,6 +145,10 @@ impl TinyidError {
             code,
             message: printable(&message).into_owned(),
         });
-        typed_response(StatusCode::OK, spring_error::CONTENT_TYPE_JSON, body)
+        let response = typed_response(StatusCode::OK, spring_error::CONTENT_TYPE_JSON, body);
+        match denied {
+            Some(status) => with_error_header(response, &status),
+            None => response,
+        }
     }
 }
