@@ -7,6 +7,7 @@ const RATES_MAX = 60; // in the line of an AllocSvr
 const KEY_BYTES_MAX = 128; // of a key, as UTF-8
 const LOAD_SHOWN_MS = 5 * 60 * 1000; // in the chart
 const LOAD_GAP_MS = 5000; // between two samples: longer than two intervals
+const TOKEN_ITEM = 'seqsvr-token'; // in the storage of this tab
 const GONE_SHOWN_MS = 10 * 60 * 1000; // for an AllocSvr without a session
 // Colors that people with any kind of color blindness can distinguish (after Okabe and Ito). The ninth owner has
 // the first color again, with a mark.
@@ -21,6 +22,8 @@ let load = []; // points of the chart, oldest first: { at, numbers, p99 }; at: t
 let latest = null; // the last state of the cluster
 let failure = null; // error of the last request, if it failed
 let isSilent = false; // whether that request had no answer at all
+let failureStatus = null; // HTTP status of its answer
+let needsToken = false; // whether the server requires a token that this tab does not have
 let slots = null; // { version, namespaces, owners, owner_indexes, epochs }
 let chosenSlot = null; // slot that the user chose on the map
 let lookup = null; // result of the last lookup
@@ -52,14 +55,17 @@ function makeElement(tag, className, value) {
 
 async function fetchJson(path) {
   let response, body, json;
+  const token = sessionStorage.getItem(TOKEN_ITEM);
+  const headers = token ? { authorization: `Bearer ${token}` } : {};
   try {
-    response = await fetch(path, { signal: AbortSignal.timeout(8000), cache: 'no-store' });
+    response = await fetch(path, { headers, signal: AbortSignal.timeout(8000), cache: 'no-store' });
     body = await response.text();
   } catch (error) {
     const message = error.name === 'TimeoutError' ? 'no answer within 8 s' : 'no connection';
     throw Object.assign(new Error(message), { isSilent: true });
   }
   try { json = JSON.parse(body, (_, value) => (typeof value === 'string' ? escapeUnprintable(value) : value)); } catch { json = null; }
+  if (response.status === 401) forgetToken(token);
   if (!response.ok) {
     const error = json && json.error;
     const message = (error && (error.message || error)) || escapeUnprintable(body) || `HTTP ${response.status}`;
@@ -68,15 +74,29 @@ async function fetchJson(path) {
   return json;
 }
 
+// Forgets a token that a server rejected, unless another one was entered after that request.
+function forgetToken(token) {
+  if (token === sessionStorage.getItem(TOKEN_ITEM)) sessionStorage.removeItem(TOKEN_ITEM);
+  needsToken = !sessionStorage.getItem(TOKEN_ITEM);
+  drawTokenForm();
+}
+
+function keepToken(event) {
+  event.preventDefault();
+  const input = $('token');
+  sessionStorage.setItem(TOKEN_ITEM, input.value.trim());
+  input.value = '';
+  needsToken = false;
+  poll();
+}
+
 async function poll() {
   try {
     const state = await fetchJson('v1/cluster');
     await update(state);
-    failure = null;
-    isSilent = false;
+    [failure, failureStatus, isSilent] = [null, null, false];
   } catch (error) {
-    isSilent = error.isSilent === true;
-    failure = error.message;
+    [failure, failureStatus, isSilent] = [error.message, error.status || null, error.isSilent === true];
   }
   draw();
 }
@@ -84,7 +104,7 @@ async function poll() {
 // Polls at each interval while the page is visible, and at once when it becomes visible.
 async function runPollLoop() {
   for (;;) {
-    if (!document.hidden) await poll();
+    if (!document.hidden && !needsToken) await poll();
     await new Promise((resolve) => {
       const listening = new AbortController();
       const endWait = () => { clearTimeout(timer); listening.abort(); resolve(); };
@@ -179,6 +199,7 @@ function draw() {
   live.className = failure ? 'late' : hasStore ? '' : 'warn';
   document.body.className = late && latest ? 'late' : '';
   drawProblems();
+  drawTokenForm();
   if (!latest) return;
   setText($('cluster'), latest.cluster ? `cluster ${latest.cluster.slice(0, 8)}, lease\u00a0${latest.lease_ms ? formatDuration(latest.lease_ms) : 'not known yet'}` : 'no cluster yet');
   setText($('source'), `Data from AllocSvr ${latest.served_by.name} at ${latest.served_by.address}.`);
@@ -212,9 +233,20 @@ function isInsecure(address) {
   return node && node.counters && node.counters.insecure;
 }
 
+// Shows the form for a token while the server requires one, or one with another right.
+function drawTokenForm() {
+  $('identity').hidden = !needsToken && failureStatus !== 403;
+}
+
+// Returns what the server of this page does instead of showing the cluster.
+function describeFailure() {
+  if (isSilent) return 'does not answer';
+  return { 401: 'shows the cluster to known callers only', 403: 'does not show the cluster to this caller' }[failureStatus] || 'answered with an error';
+}
+
 function drawProblems() {
   const all = [];
-  if (failure) all.push(`The AllocSvr of this page ${isSilent ? 'does not answer' : 'answered with an error'}: ${failure}. ${latest ? 'The data below is its last answer.' : ''}`);
+  if (failure) all.push(`The AllocSvr of this page ${describeFailure()}: ${failure}. ${latest ? 'The data below is its last answer.' : ''}`);
   if (latest) {
     if (latest.store_error) {
       const storeAge = latest.store_age_ms == null ? 'No store leader has answered since this page was first requested.' : `The last answer of a store leader is ${formatDuration(latest.store_age_ms)} old.`;
@@ -245,7 +277,7 @@ function findPage(address) {
   const node = latest.nodeByAddress.get(address);
   const page = node && node.http_address;
   if (!page || !/^(\[[\da-f:.]+\]|[\w.-]+):\d+$/i.test(page)) return null;
-  return LOOPBACK.test(page) && !LOOPBACK.test(location.hostname) ? null : `http://${page}/`;
+  return LOOPBACK.test(page) && !LOOPBACK.test(location.hostname) ? null : `${location.protocol}//${page}/`;
 }
 
 // Returns names and pages of the other AllocSvrs that the last answer showed.
@@ -733,6 +765,7 @@ function drawLookup() {
   });
 }
 
+$('identify').addEventListener('submit', keepToken);
 $('look').addEventListener('submit', lookUp);
 $('look-key').addEventListener('input', checkKey);
 $('slots').addEventListener('pointermove', (event) => { if (event.pointerType === 'mouse') choosePointedSlot(event); });
