@@ -8,7 +8,7 @@ pub(crate) fn fuzz_fields(data: &[u8]) {
     fuzz_api_requests(data);
     if let Ok(text) = str::from_utf8(data) {
         for name in ["bizType", "batchSize", "token", ""] {
-            query::find_value(text, name);
+            query::find_values(text, name).for_each(drop);
         }
     }
 }
