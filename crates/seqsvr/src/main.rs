@@ -29,7 +29,6 @@ use crate::cli::{CliCommand, CommandLine};
 use crate::output::log::LogFormat;
 use crate::output::{exit_code, log, stdout};
 use crate::server::runtime::EVENT_INTERVAL;
-use crate::server::secrets::reject_secret_arguments;
 
 fn main() {
     // Files and directories that any command makes are closed to other users.
@@ -104,9 +103,6 @@ fn parse_args() -> CommandLine {
     }
     let parsed = command.try_get_matches_from_mut(args);
     let matches = parsed.unwrap_or_else(|error| exit_with_usage(&error, config_path.as_deref()));
-    if let Err(error) = reject_secret_arguments(&command, &matches) {
-        exit_code::report_and_exit(&error.into());
-    }
     CommandLine::from_arg_matches(&matches)
         .unwrap_or_else(|error| exit_with_usage(&error, config_path.as_deref()))
 }

@@ -18,8 +18,8 @@ use seqsvr_proto::limits::{
 use super::common::{HTTP_HEADING, LIMITS_HEADING};
 use super::http::{HttpHostArgs, StoreHttpArgs};
 use super::value_parsers::{
-    parse_advertise_address, parse_cluster_id, parse_duration, parse_listen_address,
-    parse_nonzero_duration, parse_secret,
+    FormerSecret, parse_advertise_address, parse_cluster_id, parse_duration, parse_listen_address,
+    parse_nonzero_duration,
 };
 
 /// Lease D of a new cluster, in milliseconds.
@@ -325,23 +325,6 @@ pub(crate) struct EndpointArgs {
         value_parser = |text: &str| parse_listen_address(text, REDIS_PORT)
     )]
     pub(crate) redis_listen: Option<String>,
-    /// Password of the user `default`, for AUTH: a key and a variable, no flag.
-    #[arg(
-        long,
-        hide = true,
-        env = "SEQSVR_REDIS_PASSWORD",
-        hide_env_values = true,
-        value_name = "TEXT",
-        requires = "redis_listen",
-        value_parser = |text: &str| parse_secret(text, "SEQSVR_REDIS_PASSWORD")
-    )]
-    pub(crate) redis_password: Option<String>,
-    /// File with the password of the user `default`, for AUTH. Default: none.
-    ///
-    /// SEQSVR_REDIS_PASSWORD or the key `redis-password` may have the password instead. No flag has
-    /// it, because every user of the machine may read command lines.
-    #[arg(long, value_name = "FILE", requires = "redis_listen")]
-    pub(crate) redis_password_file: Option<PathBuf>,
     /// Maximum Redis connections. Further connections are rejected.
     #[arg(
         long,
@@ -354,23 +337,22 @@ pub(crate) struct EndpointArgs {
     pub(crate) redis_idle_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
-    /// Token that Tinyid clients must send: a key and a variable, no flag.
-    #[arg(
-        long,
-        hide = true,
-        help_heading = HTTP_HEADING,
-        env = "SEQSVR_TINYID_TOKEN",
-        hide_env_values = true,
-        value_name = "TEXT",
-        requires = "http_listen",
-        value_parser = |text: &str| parse_secret(text, "SEQSVR_TINYID_TOKEN")
-    )]
-    pub(crate) tinyid_token: Option<String>,
-    /// File with the token that Tinyid clients must send. Default: any is accepted.
-    ///
-    /// SEQSVR_TINYID_TOKEN or the key `tinyid-token` may have the token instead.
-    #[arg(long, help_heading = HTTP_HEADING, value_name = "FILE", requires = "http_listen")]
-    pub(crate) tinyid_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    former_secrets: FormerSecretArgs,
+}
+
+/// Shared secrets that tokens have replaced. Each is an error from every source, so that no server
+/// starts without a check that its operator relies on.
+#[derive(Args)]
+struct FormerSecretArgs {
+    #[arg(long, hide = true, env = "SEQSVR_REDIS_PASSWORD", hide_env_values = true, value_parser = FormerSecret)]
+    redis_password: Option<String>,
+    #[arg(long, hide = true, value_parser = FormerSecret)]
+    redis_password_file: Option<String>,
+    #[arg(long, hide = true, env = "SEQSVR_TINYID_TOKEN", hide_env_values = true, value_parser = FormerSecret)]
+    tinyid_token: Option<String>,
+    #[arg(long, hide = true, value_parser = FormerSecret)]
+    tinyid_token_file: Option<String>,
 }
 
 /// HTTP endpoints of an AllocSvr.

@@ -1,8 +1,12 @@
 //! Parsers of flag values: durations and addresses.
 
+use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Command};
 use rustls_pki_types::DnsName;
 use seqsvr_core::ids::ClusterId;
 use seqsvr_core::server_address::{BadAddress, is_unspecified_address, parse_server_address};
@@ -36,14 +40,28 @@ pub(super) fn parse_nonzero_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a password or token that this variable of the environment or the configuration file
-/// sets.
-pub(super) fn parse_secret(text: &str, variable: &str) -> Result<String, String> {
-    match text {
-        "" => Err(format!(
-            "it is empty; give {variable} or the key a value, or set neither"
-        )),
-        text => Ok(text.to_owned()),
+/// Rejects every value of a shared secret that tokens have replaced, and does not show it.
+#[derive(Clone)]
+pub(super) struct FormerSecret;
+
+impl TypedValueParser for FormerSecret {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        _value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let name = arg.and_then(Arg::get_long).unwrap_or_default();
+        let variable = match arg.and_then(Arg::get_env) {
+            Some(variable) => format!(" ({})", variable.display()),
+            None => String::new(),
+        };
+        let text = format!(
+            "{name}{variable} is gone: callers show tokens of their own; remove it, make tokens with `seqsvr auth add`, and start the server with --tls-dir and --auth-file"
+        );
+        Err(command.clone().error(ErrorKind::ValueValidation, text))
     }
 }
 

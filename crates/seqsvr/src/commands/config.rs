@@ -29,7 +29,6 @@ pub(crate) fn check_config(
     };
     let mut contents = config_file::check_file(&CommandLine::command(), &path)?;
     contents.issues.extend(find_routable_addresses(&contents));
-    contents.issues.extend(find_secrets_set_twice(&contents));
     let issues = &contents.issues;
     if args.json {
         stdout::print_json(serde_json::to_string_pretty(&contents_json(
@@ -57,14 +56,14 @@ pub(crate) fn check_config(
 /// Finds the addresses on which a server with only the settings of the file does not listen. Names
 /// of hosts are not resolved.
 fn find_routable_addresses(contents: &ConfigContents) -> Vec<ConfigIssue> {
-    let is_insecure = |table: &str| {
-        let mut settings = contents.settings.iter();
-        settings.any(|s| s.table == table && s.key == "insecure" && s.values == ["true"])
+    let is_allowed = |table: &str| {
+        let mut settings = contents.settings.iter().filter(|s| s.table == table);
+        settings.any(|s| s.key == "tls-dir" || (s.key == "insecure" && s.values == ["true"]))
     };
     let addresses = contents
         .settings
         .iter()
-        .filter(|s| LISTEN_KEYS.contains(&&*s.key) && !is_insecure(&s.table));
+        .filter(|s| LISTEN_KEYS.contains(&&*s.key) && !is_allowed(&s.table));
     let routable = addresses.filter_map(|s| {
         let text = s.values.first()?;
         let is_known_routable = parse_ip_address(text).is_some_and(is_routable);
@@ -73,29 +72,12 @@ fn find_routable_addresses(contents: &ConfigContents) -> Vec<ConfigIssue> {
                 &s.table,
                 &s.key,
                 format_args!(
-                    "{text}: other machines can reach this address, and the server has no TLS and checks no credentials; use 127.0.0.1, or set insecure = true for labs, where any program that reaches the address may do everything"
+                    "{text}: other machines can reach this address, and the server has no TLS and checks no credentials; use 127.0.0.1, set tls-dir, or set insecure = true for labs, where any program that reaches the address may do everything"
                 ),
             )
         })
     });
     routable.collect()
-}
-
-/// Finds the secrets that have both a value and a file. The files are not read: they may be on
-/// another machine.
-fn find_secrets_set_twice(contents: &ConfigContents) -> Vec<ConfigIssue> {
-    let secrets = contents.settings.iter().filter(|s| s.is_secret);
-    let twice = secrets.filter_map(|secret| {
-        let file_key = format!("{}-file", secret.key);
-        let mut settings = contents.settings.iter();
-        let file = settings.find(|s| s.table == secret.table && s.key == file_key)?;
-        Some(ConfigIssue::for_key(
-            &file.table,
-            &file.key,
-            format_args!("{} is set too; keep one of them", secret.key),
-        ))
-    });
-    twice.collect()
 }
 
 /// Returns the address of a `host:port` or `host` that is no name.

@@ -11,14 +11,15 @@ use seqsvr_gateway::{
     HTTP_PORT, HttpOptions, HttpServer, METRICS_PORT, OPERATOR_CONNECTIONS_MAX, REDIS_PORT,
     RedisOptions, RedisServer, STORE_HTTP_PORT, http,
 };
-use seqsvr_net::{LocalSequence, TcpTransport};
+use seqsvr_net::{LocalSequence, TcpTransport, Transport};
 use seqsvr_store::StoreServer;
 
 use crate::cli;
 use crate::output::exit_code::BadInput;
 use crate::server::connection_threads::ConnectionThreads;
 use crate::server::fd_limit::EndpointLimit;
-use crate::server::listen_rules::ListenAddress;
+use crate::server::listen_rules::{ListenAddress, is_routable};
+use crate::server::tls::{EndpointNetworks, ServerTls};
 
 /// Resolved addresses of the endpoints that the command line configures.
 #[derive(Clone, Copy)]
@@ -33,15 +34,19 @@ impl EndpointAddresses {
     ///
     /// # Errors
     /// A name has no address.
-    pub(crate) fn resolve(args: &cli::EndpointArgs) -> Result<EndpointAddresses, BadInput> {
+    pub(crate) fn resolve(
+        args: &cli::EndpointArgs,
+        tls: &ServerTls,
+    ) -> Result<EndpointAddresses, BadInput> {
+        let caller = |flag, text: &Option<String>, port| {
+            let address = resolve(flag, text.as_deref(), port)?;
+            Ok::<_, BadInput>(address.map(|at| at.under_tls(tls.is_on())))
+        };
+        let metrics = args.http.metrics_listen.as_deref();
         Ok(EndpointAddresses {
-            redis: resolve("--redis-listen", args.redis_listen.as_deref(), REDIS_PORT)?,
-            http: resolve("--http-listen", args.http.http_listen.as_deref(), HTTP_PORT)?,
-            metrics: resolve(
-                "--metrics-listen",
-                args.http.metrics_listen.as_deref(),
-                METRICS_PORT,
-            )?,
+            redis: caller("--redis-listen", &args.redis_listen, REDIS_PORT)?,
+            http: caller("--http-listen", &args.http.http_listen, HTTP_PORT)?,
+            metrics: resolve_for_operators("--metrics-listen", metrics, METRICS_PORT, tls)?,
         })
     }
 
@@ -51,16 +56,15 @@ impl EndpointAddresses {
     /// A name has no address.
     pub(crate) fn resolve_for_store(
         args: &cli::StoreHttpArgs,
+        tls: &ServerTls,
     ) -> Result<EndpointAddresses, BadInput> {
-        let metrics = args.metrics_listen.as_deref();
+        let operator = |flag, text: &Option<String>| {
+            resolve_for_operators(flag, text.as_deref(), STORE_HTTP_PORT, tls)
+        };
         Ok(EndpointAddresses {
             redis: None,
-            http: resolve(
-                "--http-listen",
-                args.http_listen.as_deref(),
-                STORE_HTTP_PORT,
-            )?,
-            metrics: resolve("--metrics-listen", metrics, STORE_HTTP_PORT)?,
+            http: operator("--http-listen", &args.http_listen)?,
+            metrics: operator("--metrics-listen", &args.metrics_listen)?,
         })
     }
 
@@ -91,6 +95,16 @@ impl EndpointAddresses {
         limits.collect()
     }
 
+    /// Returns the URL of the HTTP endpoint, which listens on `bound`.
+    pub(crate) fn http_url(&self, bound: SocketAddr) -> String {
+        format!("{}://{bound}", scheme(self.http))
+    }
+
+    /// Returns the URL of the metrics at the endpoint for them, which listens on `bound`.
+    pub(crate) fn metrics_url(&self, bound: SocketAddr) -> String {
+        format!("{}://{bound}/metrics", scheme(self.metrics))
+    }
+
     /// Returns those that are configured.
     pub(crate) fn all(&self) -> impl Iterator<Item = ListenAddress> {
         [self.redis, self.http, self.metrics].into_iter().flatten()
@@ -104,6 +118,25 @@ fn resolve(
 ) -> Result<Option<ListenAddress>, BadInput> {
     text.map(|text| ListenAddress::resolve(flag, text, port))
         .transpose()
+}
+
+fn scheme(address: Option<ListenAddress>) -> &'static str {
+    match address.is_some_and(|at| at.is_under_tls()) {
+        true => "https",
+        false => "http",
+    }
+}
+
+/// Resolves the address of an endpoint that has only metrics and health checks. On loopback it is
+/// without TLS, for agents and probes of this host.
+fn resolve_for_operators(
+    flag: &'static str,
+    text: Option<&str>,
+    port: u16,
+    tls: &ServerTls,
+) -> Result<Option<ListenAddress>, BadInput> {
+    let address = resolve(flag, text, port)?;
+    Ok(address.map(|at| at.under_tls(tls.is_on() && is_routable(at.address().ip()))))
 }
 
 /// The open endpoints of one server.
@@ -126,6 +159,7 @@ impl Endpoints {
         threads: &ConnectionThreads,
         args: &cli::EndpointArgs,
         addresses: EndpointAddresses,
+        networks: &EndpointNetworks,
         batch_items_max: usize,
         connections_cap: u64,
     ) -> anyhow::Result<Endpoints> {
@@ -139,14 +173,9 @@ impl Endpoints {
                 batch_items_max,
                 ..RedisOptions::new(listen.address())
             };
-            // Ignored, it would open what it closed.
-            if args.redis_password.is_some() {
-                anyhow::bail!(
-                    "--redis-password-file: this server reads no password of Redis clients; make tokens with `seqsvr auth add`, and use --auth-file"
-                );
-            }
+            let network = networks.redis(listen);
+            let endpoint = RedisServer::start(options, &*network, alloc.sequence()).await;
             let (listen, flag) = (listen.address(), "--redis-listen");
-            let endpoint = RedisServer::start(options, &TcpTransport, alloc.sequence()).await;
             endpoints.redis = none_if_in_use(endpoint, listen, "Redis", flag, true)?;
         }
         let http = &args.http;
@@ -158,8 +187,9 @@ impl Endpoints {
                 hosts: http.hosts.http_host.clone(),
                 ..HttpOptions::new(listen.address())
             };
-            let routes = operator_routes();
-            endpoints.metrics = open_http(options, "--metrics-listen", routes, true).await?;
+            let (routes, network) = (operator_routes(), networks.http(listen));
+            let flag = "--metrics-listen";
+            endpoints.metrics = open_http(options, flag, &*network, routes, true).await?;
         }
         if let Some(listen) = addresses.http {
             let options = HttpOptions {
@@ -169,17 +199,12 @@ impl Endpoints {
                 idle_timeout: http.http_idle_timeout,
                 hosts: http.hosts.http_host.clone(),
             };
-            // Ignored, it would open what it closed.
-            if args.tinyid_token.is_some() {
-                anyhow::bail!(
-                    "--tinyid-token-file: this server reads no token of Tinyid's own; make tokens with `seqsvr auth add`, and use --auth-file"
-                );
-            }
             let mut routes = caller_routes(alloc);
             if endpoints.metrics.is_none() {
                 routes = routes.merge(operator_routes());
             }
-            endpoints.http = open_http(options, "--http-listen", routes, true).await?;
+            let network = networks.http(listen);
+            endpoints.http = open_http(options, "--http-listen", &*network, routes, true).await?;
         }
         endpoints.announce_page(alloc);
         Ok(endpoints)
@@ -238,7 +263,8 @@ impl Endpoints {
             ..defaults
         };
         let routes = caller_routes(alloc).merge(alloc_operator_routes(alloc));
-        self.http = open_http(options, "--http-port", routes, is_required).await?;
+        let flag = "--http-port";
+        self.http = open_http(options, flag, &TcpTransport, routes, is_required).await?;
         self.announce_page(alloc);
         Ok(())
     }
@@ -252,6 +278,7 @@ impl Endpoints {
         store: &StoreServer,
         args: &cli::StoreHttpArgs,
         addresses: EndpointAddresses,
+        networks: &EndpointNetworks,
         connections_cap: u64,
     ) -> anyhow::Result<Endpoints> {
         let mut endpoints = Endpoints::default();
@@ -263,12 +290,13 @@ impl Endpoints {
         if let Some(listen) = addresses.metrics {
             let no_path = http::Routes::empty(Access::by_role());
             let routes = std::mem::replace(&mut routes, no_path);
-            let options = options(listen);
-            endpoints.metrics = open_http(options, "--metrics-listen", routes, true).await?;
+            let (options, flag, network) =
+                (options(listen), "--metrics-listen", networks.http(listen));
+            endpoints.metrics = open_http(options, flag, &*network, routes, true).await?;
         }
         if let Some(listen) = addresses.http {
-            let options = options(listen);
-            endpoints.http = open_http(options, "--http-listen", routes, true).await?;
+            let (options, network) = (options(listen), networks.http(listen));
+            endpoints.http = open_http(options, "--http-listen", &*network, routes, true).await?;
         }
         Ok(endpoints)
     }
@@ -288,7 +316,14 @@ impl Endpoints {
         let routes = http::operator_routes(store.clone(), Access::by_role());
         let options = store_http_options(listen, connections_cap);
         Ok(Endpoints {
-            http: open_http(options, "--store-http-port", routes, is_required).await?,
+            http: open_http(
+                options,
+                "--store-http-port",
+                &TcpTransport,
+                routes,
+                is_required,
+            )
+            .await?,
             ..Endpoints::default()
         })
     }
@@ -366,11 +401,12 @@ fn store_http_options(listen: SocketAddr, connections_cap: u64) -> HttpOptions {
 async fn open_http(
     options: HttpOptions,
     flag: &str,
+    network: &dyn Transport,
     routes: http::Routes,
     is_required: bool,
 ) -> anyhow::Result<Option<HttpServer>> {
     let listen = options.listen;
-    let endpoint = HttpServer::start(options, &TcpTransport, routes).await;
+    let endpoint = HttpServer::start(options, network, routes).await;
     none_if_in_use(endpoint, listen, "HTTP", flag, is_required)
 }
 

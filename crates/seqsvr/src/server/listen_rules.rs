@@ -20,7 +20,7 @@ use crate::output::exit_code::BadInput;
 pub(crate) struct ListenAddress {
     flag: &'static str,
     address: SocketAddr,
-    /// Whether its endpoint accepts only callers with a certificate.
+    /// Whether its endpoint is under TLS.
     is_under_tls: bool,
 }
 
@@ -42,12 +42,17 @@ impl ListenAddress {
         })
     }
 
-    /// Returns the address of an endpoint under TLS, if it is.
+    /// Returns the address of an endpoint that is under TLS, or is not.
     pub(crate) fn under_tls(self, is_under_tls: bool) -> ListenAddress {
         ListenAddress {
             is_under_tls,
             ..self
         }
+    }
+
+    /// Returns whether its endpoint is under TLS.
+    pub(crate) fn is_under_tls(&self) -> bool {
+        self.is_under_tls
     }
 
     /// Returns the flag that sets it.
@@ -103,17 +108,14 @@ impl ListenRules {
             names.join(", "),
             self.server
         );
-        let can_use_tls = rejected.iter().any(|at| at.flag == "--listen");
         for at in rejected {
             let loopback = format!("{} 127.0.0.1:{}", at.flag, at.address.port());
             text.push_str(&format!("\n  {loopback:<30} this machine only"));
         }
-        if can_use_tls {
-            text.push_str(&format!(
-                "\n  {:<30} gRPC for callers with a certificate (`seqsvr cert`)",
-                "--tls-dir DIR"
-            ));
-        }
+        text.push_str(&format!(
+            "\n  {:<30} TLS, for callers with a certificate (`seqsvr cert`), or a token",
+            "--tls-dir DIR"
+        ));
         text.push_str(&format!(
             "\n  {:<30} for labs: any program that reaches the address may do everything",
             "--insecure"

@@ -10,7 +10,6 @@ pub(crate) mod insecure_warning;
 pub(crate) mod listen_rules;
 pub(crate) mod private_dir;
 pub(crate) mod runtime;
-pub(crate) mod secrets;
 pub(crate) mod shutdown_signal;
 pub(crate) mod startup_banner;
 pub(crate) mod tls;

@@ -16,18 +16,49 @@ pub(crate) fn print_or_log(text: impl std::fmt::Display) {
     }
 }
 
-/// Returns a command that calls a Redis endpoint.
+/// Returns a command that calls a Redis endpoint without TLS.
 pub(crate) fn redis_command(address: SocketAddr) -> String {
-    format!(
-        "redis-cli -h {} -p {} incr alice",
-        address.ip(),
-        address.port()
-    )
+    let (host, port) = (address.ip(), address.port());
+    format!("redis-cli -h {host} -p {port} incr alice")
 }
 
-/// Returns a command that calls an HTTP endpoint.
+/// Returns a command that calls an HTTP endpoint without TLS.
 pub(crate) fn curl_command(address: SocketAddr) -> String {
     format!("curl 'http://{address}/v1/next?key=alice'")
+}
+
+/// Commands that call the endpoints of a server under TLS.
+pub(crate) struct TlsCommands<'a> {
+    /// Host that its certificate has.
+    pub(crate) host: &'a str,
+    /// Its callers may show tokens.
+    pub(crate) has_principals: bool,
+}
+
+impl TlsCommands<'_> {
+    /// Returns a command that calls the Redis endpoint at this port.
+    pub(crate) fn redis(&self, port: u16) -> String {
+        let (shown, host) = (
+            match self.has_principals {
+                true => "--cacert DIR/ca.pem --user NAME --askpass",
+                false => "--cacert DIR/ca.pem --cert DIR/cert.pem --key DIR/key.pem",
+            },
+            self.host,
+        );
+        format!("redis-cli --tls {shown} -h {host} -p {port} incr alice")
+    }
+
+    /// Returns a command that calls the HTTP endpoint at this port.
+    pub(crate) fn curl(&self, port: u16) -> String {
+        let (shown, host) = (
+            match self.has_principals {
+                true => "--cacert DIR/ca.pem -H \"Authorization: Bearer $(cat TOKEN_FILE)\"",
+                false => "--cacert DIR/ca.pem --cert DIR/cert.pem --key DIR/key.pem",
+            },
+            self.host,
+        );
+        format!("curl {shown} 'https://{host}:{port}/v1/next?key=alice'")
+    }
 }
 
 /// Aligned lines, each with one fact about the server.

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seqsvr_access::Access;
 use seqsvr_core::server_address::{find_host, is_unspecified_address};
+use seqsvr_gateway::{HTTP_ANSWER_WITHOUT_TLS, REDIS_ANSWER_WITHOUT_TLS};
 use seqsvr_metrics::ServerSecurity;
 use seqsvr_net::tls::{BadTlsDir, EXPIRY_WARNING_DAYS, Role, TlsDir, TlsTransport};
 use seqsvr_net::{TcpTransport, Transport};
@@ -13,6 +14,7 @@ use seqsvr_net::{TcpTransport, Transport};
 use tokio::time::interval;
 
 use crate::output::exit_code::BadInput;
+use crate::server::listen_rules::ListenAddress;
 
 /// Interval of the warnings of a certificate that ends soon.
 const WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
@@ -67,7 +69,7 @@ impl ServerTls {
         Ok(ServerTls(Some(Arc::new(dir))))
     }
 
-    /// Returns whether the gRPC port is under TLS.
+    /// Returns whether the server is under TLS.
     pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
@@ -86,6 +88,16 @@ impl ServerTls {
         match self.tls_transport() {
             Some(tls) if access.has_principals() => Arc::new(tls.with_optional_certificates()),
             _ => self.transport(),
+        }
+    }
+
+    /// Returns the networks of the endpoints of a server whose callers `access` judges.
+    pub(crate) fn endpoint_networks(&self, access: &Access) -> EndpointNetworks {
+        let tls = self.clone();
+        let has_principals = access.has_principals();
+        EndpointNetworks {
+            tls,
+            has_principals,
         }
     }
 
@@ -135,14 +147,51 @@ impl ServerTls {
         command_flag(self.is_on())
     }
 
-    /// Returns the protection of the gRPC port, for the banner; None: there is none.
+    /// Returns the protection of the server, for the banner; None: there is none.
     pub(crate) fn describe(&self) -> Option<String> {
         let dir = self.0.as_ref()?;
         let days = dir_days_left(dir);
         Some(format!(
-            "TLS 1.3 for gRPC as {}, for {days} days more; other endpoints: loopback only",
+            "TLS 1.3 as {}, for {days} days more",
             dir.identity()
         ))
+    }
+}
+
+/// Networks of the Redis and HTTP endpoints of a server.
+pub(crate) struct EndpointNetworks {
+    tls: ServerTls,
+    /// Callers may have tokens, and then need no certificate.
+    has_principals: bool,
+}
+
+impl EndpointNetworks {
+    /// Returns that of the Redis endpoint with this address.
+    pub(crate) fn redis(&self, listen: ListenAddress) -> Arc<dyn Transport> {
+        self.of_protocol(listen, REDIS_ANSWER_WITHOUT_TLS)
+    }
+
+    /// Returns that of an HTTP endpoint with this address.
+    pub(crate) fn http(&self, listen: ListenAddress) -> Arc<dyn Transport> {
+        self.of_protocol(listen, HTTP_ANSWER_WITHOUT_TLS)
+    }
+
+    fn of_protocol(
+        &self,
+        listen: ListenAddress,
+        answer_without_tls: &'static [u8],
+    ) -> Arc<dyn Transport> {
+        let tls = self.tls.tls_transport();
+        match tls.filter(|_| listen.is_under_tls()) {
+            None => Arc::new(TcpTransport),
+            Some(tls) => {
+                let tls = tls.for_endpoint(answer_without_tls);
+                Arc::new(match self.has_principals {
+                    true => tls.with_optional_certificates(),
+                    false => tls,
+                })
+            }
+        }
     }
 }
 

@@ -29,11 +29,12 @@ impl SequenceService {
                 CallMethod::RaiseTo,
                 request,
                 |arrival, request| async move {
+                    // First: a caller without the right must not fill the log of changes.
+                    check_force(&request, &arrival.caller)?;
                     self.0.shared.own_cluster.check(request.cluster_tag())?;
                     let key = require_key(request.key_ref())?;
                     let target = GrantTarget::Namespace(namespace_name(&request.namespace, key));
                     check_right(&arrival.caller, NamespaceRight::Raise, target)?;
-                    check_force(&request, &arrival.caller)?;
                     validate_namespace_name(&request.namespace)?;
                     let operation = parse_raise(&request)?;
                     let item = RequestItem {

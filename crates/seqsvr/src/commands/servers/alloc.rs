@@ -4,6 +4,7 @@ use std::path::Path;
 
 use seqsvr_access::Access;
 use seqsvr_alloc::{AllocEnvironment, AllocServer, Options};
+use seqsvr_core::server_address::find_host;
 use seqsvr_net::tls::Role;
 use seqsvr_proto::limits::ALLOC_PORT;
 
@@ -19,16 +20,15 @@ use crate::server::fd_limit::{
 };
 use crate::server::insecure_warning::start_insecure_warnings;
 use crate::server::listen_rules::{ListenAddress, ListenRules};
-use crate::server::startup_banner::{self, StartupBanner};
+use crate::server::startup_banner::{self, StartupBanner, TlsCommands};
 use crate::server::tls::{self, ServerTls};
-use crate::server::{private_dir, secrets, shutdown_signal};
+use crate::server::{private_dir, shutdown_signal};
 
 /// Runtimes beside those of the endpoints: slow path and lease.
 const OWN_RUNTIMES: u64 = 2;
 
-pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     let listen = ListenAddress::resolve("--listen", &args.listen, ALLOC_PORT)?;
-    let endpoint_addresses = EndpointAddresses::resolve(&args.endpoints)?;
     let has_tls = args.tls_dir.is_some();
     let advertise = tls::advertised_name(args.advertise, &args.listen, has_tls);
     let tls = ServerTls::read(
@@ -38,14 +38,15 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         Some(&args.name),
         advertise.as_ref().unwrap_or(&args.listen),
     )?;
+    let endpoint_addresses = EndpointAddresses::resolve(&args.endpoints, &tls)?;
     let (access, callers) = read_access(args.auth_file.as_deref(), tls.is_on())?;
+    let host = find_host(advertise.as_ref().unwrap_or(&args.listen)).to_owned();
     let listen = listen.under_tls(tls.is_on());
     let rules = ListenRules {
         server: "AllocSvr",
         is_insecure: args.insecure,
     };
     rules.check([listen].into_iter().chain(endpoint_addresses.all()))?;
-    secrets::read_secret_files(&mut args.endpoints)?;
     let connections_max = args.connection_limits.connections_max;
     let mut endpoint_limits = endpoint_addresses.limits(&args.endpoints);
     endpoint_limits.push(EndpointLimit {
@@ -88,6 +89,7 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
         &threads,
         &args.endpoints,
         endpoint_addresses,
+        &tls.endpoint_networks(&access),
         args.batch_items_max as usize,
         connections_cap,
     )
@@ -106,6 +108,10 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     let (redis, http) = (endpoints.redis_addr(), endpoints.http_addr());
     let metrics = endpoints.metrics_addr();
     let tls_flag = tls.command_flag();
+    let tls_commands = tls.is_on().then_some(TlsCommands {
+        host: &host,
+        has_principals: access.has_principals(),
+    });
     let mut commands = vec![
         format!("seqsvr next 42 --server {address}{tls_flag}"),
         format!("seqsvr status --server {address}{tls_flag}"),
@@ -119,14 +125,20 @@ pub(crate) async fn run(mut args: cli::AllocArgs) -> anyhow::Result<()> {
     }
     if let Some(redis) = redis {
         banner = banner.with_fact("redis", redis);
-        commands.push(startup_banner::redis_command(redis));
+        commands.push(match &tls_commands {
+            Some(tls) => tls.redis(redis.port()),
+            None => startup_banner::redis_command(redis),
+        });
     }
     if let Some(http) = http {
-        banner = banner.with_fact("http", format!("http://{http}"));
-        commands.push(startup_banner::curl_command(http));
+        banner = banner.with_fact("http", endpoint_addresses.http_url(http));
+        commands.push(match &tls_commands {
+            Some(tls) => tls.curl(http.port()),
+            None => startup_banner::curl_command(http),
+        });
     }
     if let Some(metrics) = metrics {
-        banner = banner.with_fact("metrics", format!("http://{metrics}/metrics"));
+        banner = banner.with_fact("metrics", endpoint_addresses.metrics_url(metrics));
     }
     banner
         .with_security(args.insecure, &tls)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use seqsvr_access::Access;
 use seqsvr_net::tls::Role;
 use seqsvr_proto::limits::STORE_PORT;
 use seqsvr_store::{Options, StoreEnvironment, StoreServer};
@@ -23,7 +24,6 @@ const FAILED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
     let identity_args = args.identity;
     let listen = ListenAddress::resolve("--listen", &identity_args.listen, STORE_PORT)?;
-    let addresses = EndpointAddresses::resolve_for_store(&args.http)?;
     let name = &identity_args.listen;
     let has_tls = args.tls_dir.is_some();
     let advertise = tls::advertised_name(identity_args.advertise, name, has_tls);
@@ -34,6 +34,7 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         None,
         advertise.as_ref().unwrap_or(name),
     )?;
+    let addresses = EndpointAddresses::resolve_for_store(&args.http, &tls)?;
     let listen = listen.under_tls(tls.is_on());
     let rules = ListenRules {
         server: "StoreSvr",
@@ -68,8 +69,10 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         ..StoreEnvironment::system()
     };
     let store = StoreServer::start_in(options, environment).await?;
+    let networks = tls.endpoint_networks(&Access::by_role());
     let endpoints =
-        Endpoints::open_for_store(&store, &args.http, addresses, connections_cap).await?;
+        Endpoints::open_for_store(&store, &args.http, addresses, &networks, connections_cap)
+            .await?;
     let bound_endpoints = endpoints.bound_addresses(addresses);
     rules.check(
         [listen.with_bound(store.local_addr())]
@@ -81,10 +84,10 @@ pub(crate) async fn run(args: cli::StoreArgs) -> anyhow::Result<()> {
         .with_fact("address", store.advertise_address())
         .with_fact("data", identity_args.data_dir.display());
     if let Some(http) = endpoints.http_addr() {
-        banner = banner.with_fact("http", format!("http://{http}"));
+        banner = banner.with_fact("http", addresses.http_url(http));
     }
     if let Some(metrics) = endpoints.metrics_addr() {
-        banner = banner.with_fact("metrics", format!("http://{metrics}/metrics"));
+        banner = banner.with_fact("metrics", addresses.metrics_url(metrics));
     }
     match identity.cluster {
         Some(cluster) => banner = banner.with_fact("cluster", cluster),

@@ -204,5 +204,16 @@ async fn caller_without_one_right_identity_is_refused_everywhere() {
             "{principal}: {status}"
         );
     }
+    // Schedule: it leaves out the key, and each of its calls is a line in the log of changes.
+    let by_raise = Shown {
+        authorization: vec![cluster.bearer(RIGHTS.iter().position(|r| *r == RAISE).unwrap())],
+        ..cluster.certified("admin", "alice")
+    };
+    let without_key = v1::RaiseToRequest {
+        key_kind: None,
+        ..forced(1)
+    };
+    let (status, _) = by_raise.call(path, &[without_key.encode_to_vec()]).await;
+    assert_eq!(status.code(), Code::PermissionDenied, "{status}");
     cluster.secured.shutdown().await;
 }
