@@ -42,6 +42,9 @@ impl From<&str> for RejectedCommand {
 /// Redis.
 const SHOWN_ARGS_BYTES: usize = 128;
 
+/// The begin of every token.
+const TOKEN_PREFIX: &[u8] = b"sq_";
+
 /// Returns the reply to a command that is unknown, unsupported or has the wrong arguments.
 pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> String {
     let name = escape_for_error(name);
@@ -94,7 +97,12 @@ pub(super) fn rejection_text(name: &[u8], upper: &[u8], args: &[&[u8]]) -> Strin
     }
 }
 
-/// Escapes and shortens a text of the caller for an error.
+/// Escapes and shortens a text of the caller for an error. Of what begins as a token does, it shows
+/// no more: client libraries log errors.
 pub(super) fn escape_for_error(word: &[u8]) -> String {
+    let begin = word.get(..TOKEN_PREFIX.len());
+    if begin.is_some_and(|begin| begin.eq_ignore_ascii_case(TOKEN_PREFIX)) {
+        return "sq_...".to_owned();
+    }
     word[..word.len().min(64)].escape_ascii().to_string()
 }

@@ -135,3 +135,36 @@ fn redis_command_rejection_states_its_reason() {
         assert!(error.contains(expected), "{line}: {error}");
     }
 }
+
+/// Schedule: a token stands at a wrong place of a command, and the library of the client logs the
+/// error.
+#[test]
+fn redis_command_rejection_shows_no_token() {
+    let token = format!("sq_{}", "0123456789abcdef".repeat(4));
+    for line in [
+        "TOKEN",
+        "TOKEN a",
+        "nosuch a TOKEN",
+        "hello 3 TOKEN",
+        "hello TOKEN",
+        "client TOKEN",
+        "client setinfo TOKEN x",
+        "client list type TOKEN",
+        "client list TOKEN",
+        "config TOKEN",
+        "command TOKEN",
+        "object TOKEN k",
+        "auth a TOKEN b",
+        "set k TOKEN",
+        "set k 5 TOKEN",
+        "incrby k TOKEN",
+        "select TOKEN",
+    ] {
+        let text = match parse_line(&line.replace("TOKEN", &token)) {
+            Ok(text) | Err(text) => text,
+        };
+        assert!(!text.contains("0123"), "{line}: {text}");
+    }
+    let error = parse_line(&format!("lpush a {token}")).unwrap_err();
+    assert!(error.ends_with("with: 'a' 'sq_...' "), "{error}");
+}
