@@ -390,14 +390,9 @@ pub(super) fn try_execute_single<'a, S: LocalSequence>(
 fn check_raise(caller: Option<&Caller>, key: &RedisKey<'_>) -> Result<(), String> {
     let caller = caller.ok_or(NOAUTH)?;
     let namespace = namespace_name(key.namespace.unwrap_or_default(), key.key);
-    let right = NamespaceRight::Raise;
-    match caller.has_right_on(right, GrantTarget::Namespace(namespace)) {
-        true => Ok(()),
-        false => Err(format!(
-            "NOPERM {caller} has not the right {} on this namespace; grant it in the --auth-file of the server, and restart it",
-            right.name()
-        )),
-    }
+    caller
+        .check_right_on(NamespaceRight::Raise, GrantTarget::Namespace(namespace))
+        .map_err(|missing| format!("NOPERM {missing}"))
 }
 
 /// Adds reads of all keys to the plan. None: they belong to the next batch.
