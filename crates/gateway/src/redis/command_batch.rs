@@ -26,6 +26,9 @@ use super::session::{NOAUTH, RedisSession};
 /// Maximum commands or items of one batch; the next batch gets more. The thread answers those that
 /// memory has without a break, while its other connections wait.
 pub(super) const BATCH_COMMANDS_MAX: usize = 1_024;
+/// Maximum commands of one batch without a caller: their answers are few bytes beyond the limit of
+/// unsent ones.
+const UNKNOWN_COMMANDS_MAX: usize = 64;
 
 /// Commands for which a batch allocates memory at first.
 const INITIAL_COMMANDS: usize = 128;
@@ -156,6 +159,7 @@ impl<'a> CommandBatch<'a> {
     ) -> Result<bool, String> {
         let is_open = command.as_ref().is_ok_and(RedisCommand::is_open_to_unknown);
         if self.caller.is_none() && !is_open {
+            self.full = self.pending_replies.len() + 1 >= UNKNOWN_COMMANDS_MAX;
             return Err(NOAUTH.to_owned());
         }
         let command = command.map_err(|rejected| rejected.text)?;
@@ -201,9 +205,13 @@ impl<'a> CommandBatch<'a> {
         self.pending_replies.len().max(self.plan.item_count())
     }
 
-    /// Returns an estimate of the bytes of its items and of their answers during execution.
+    /// Returns an estimate of the bytes of its items and of their answers during execution. Without
+    /// a caller it has no items.
     pub(super) fn estimated_bytes(&self) -> usize {
-        self.command_count() * ITEM_BYTES_ESTIMATE
+        match self.caller {
+            Some(_) => self.command_count() * ITEM_BYTES_ESTIMATE,
+            None => 0,
+        }
     }
 
     /// Rejects each command that needs a number with `text`, and answers the others.

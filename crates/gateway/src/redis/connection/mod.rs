@@ -4,11 +4,13 @@
 //! - Replies leave in the order of their commands.
 //! - A command between MULTI and EXEC runs only by EXEC (`transaction`).
 //! - While the peer has not read more than [`UNSENT_BYTES_MAX`] bytes of replies, the connection
-//!   executes and reads nothing.
+//!   executes and reads nothing. Without an identity this limit is [`UNKNOWN_UNSENT_BYTES_MAX`], so
+//!   that strangers hold no bytes that are counted.
 //! - The bytes that the connection holds are counted (`shared`).
 //! - A connection is closed in time when its peer reads nothing, or stops in the middle of a
 //!   request.
 //! - At a shutdown a connection answers the requests that it has received completely.
+//! - A connection without an identity is closed in time, also if it always has something to read.
 //! - Each command is executed by the identity at its place (`session::identity`).
 //! - A wrong token is answered after [`WRONG_SECRET_DELAY`]; the commands after it wait, and the
 //!   connection keeps its place among the connections, also if the peer is gone: a guess that does
@@ -36,7 +38,9 @@ use crate::redis::session::{RedisSession, SessionIdentity};
 use crate::redis::shared::{BufferReservation, RedisShared, TOO_MANY_BYTES, UNCOUNTED_BYTES};
 use crate::wrong_secrets::WRONG_SECRET_DELAY;
 use pending_requests::PendingRequests;
-use socket::{BufferedSocket, ConnectionEvent, READ_BUFFER_MAX, UNSENT_BYTES_MAX};
+use socket::{
+    BufferedSocket, ConnectionEvent, READ_BUFFER_MAX, UNKNOWN_UNSENT_BYTES_MAX, UNSENT_BYTES_MAX,
+};
 
 /// Maximum time from the first byte of a request to its last; then the connection is closed.
 const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -139,9 +143,15 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
         loop {
             let mut result = if self.session.ended {
                 StepResult::Close("QUIT or another protocol")
+            } else if self.is_identity_late() {
+                // What a stranger has not read by now does not keep its place.
+                match self.socket.blocked_since {
+                    Some(_) => StepResult::Abort("no identity in time"),
+                    None => StepResult::Close("no identity in time"),
+                }
             } else if !self.pending.has_next() {
                 self.parse_requests().await?
-            } else if self.socket.unsent_bytes() <= UNSENT_BYTES_MAX {
+            } else if self.socket.unsent_bytes() <= self.unsent_bytes_max() {
                 self.execute_batch().await?
             } else {
                 StepResult::Idle
@@ -263,7 +273,11 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             self.is_last_read = true;
             tokio::time::sleep(SHUTDOWN_READ_GRACE).await;
         }
-        let event = self.socket.wait_for_event(may_read, tick, stop).await?;
+        let unsent_bytes_max = self.unsent_bytes_max();
+        let event = self
+            .socket
+            .wait_for_event(may_read, unsent_bytes_max, tick, stop)
+            .await?;
         Ok(match event {
             ConnectionEvent::Progress => StepResult::Progress,
             ConnectionEvent::PeerClosed => StepResult::Close("closed by the peer"),
@@ -275,12 +289,13 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
 
     /// Ends a connection that makes no progress.
     fn check_for_stall(&mut self) -> StepResult {
+        let unsent_bytes_max = self.unsent_bytes_max();
         let (now, socket) = (Instant::now(), &mut self.socket);
         let is_over = |since: Option<Instant>, max| since.is_some_and(|since| now - since > max);
         if is_over(socket.blocked_since, WRITE_STALL_TIMEOUT) {
             return StepResult::Abort("peer reads no replies");
         }
-        if socket.unsent_bytes() > UNSENT_BYTES_MAX {
+        if socket.unsent_bytes() > unsent_bytes_max {
             // The connection reads nothing during that time, even if bytes have arrived.
             self.request_began_at = self.request_began_at.map(|_| now);
         }
@@ -289,14 +304,27 @@ impl<S: LocalSequence> ActiveConnection<'_, S> {
             socket.replies.write_error(text);
             return StepResult::Close("request not received in time");
         }
-        let is_auth_late = is_over(self.session.identity.unknown_since(), AUTH_TIMEOUT);
         let idle_timeout = self.context.idle_timeout;
         let is_idle = idle_timeout.is_some_and(|max| is_over(Some(self.last_command_at), max));
-        if is_auth_late || (is_idle && socket.unsent_bytes() == 0) {
+        if is_idle && socket.unsent_bytes() == 0 {
             return StepResult::Close("idle timeout");
         }
         socket.release_idle_buffers();
         StepResult::Progress
+    }
+
+    /// Returns whether the time to show an identity is over. A connection with one reads no clock.
+    fn is_identity_late(&self) -> bool {
+        let since = self.session.identity.unknown_since();
+        since.is_some_and(|since| since.elapsed() > AUTH_TIMEOUT)
+    }
+
+    /// Returns the maximum bytes of unsent replies above which it executes and reads nothing.
+    fn unsent_bytes_max(&self) -> usize {
+        match self.session.identity.caller() {
+            Some(_) => UNSENT_BYTES_MAX,
+            None => UNKNOWN_UNSENT_BYTES_MAX,
+        }
     }
 
     /// Returns the bytes that the connection holds.

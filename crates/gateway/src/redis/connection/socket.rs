@@ -25,6 +25,9 @@ const READ_BUFFER_MIN: usize = 4 << 10;
 pub(super) const READ_BUFFER_MAX: usize = UNCOUNTED_BYTES / 2;
 /// Maximum bytes of unsent replies; above it the connection executes and reads nothing.
 pub(super) const UNSENT_BYTES_MAX: usize = 1 << 20;
+/// The same while the connection has no identity: so little that, with the doubled capacity of the
+/// buffer, none of it is counted.
+pub(super) const UNKNOWN_UNSENT_BYTES_MAX: usize = 8 << 10;
 /// Time for the peer to read the last replies. Then the socket is closed, even if the peer still
 /// sends.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -93,16 +96,18 @@ impl BufferedSocket {
         }
     }
 
-    /// Writes replies and waits for bytes, if it `may_read`, or until more may be executed.
+    /// Writes replies and waits for bytes, if it `may_read`, or until more may be executed: at most
+    /// `unsent_bytes_max` bytes are unsent.
     pub(super) async fn wait_for_event(
         &mut self,
         may_read: bool,
+        unsent_bytes_max: usize,
         tick: &mut Interval,
         mut stop: Pin<&mut WaitForCancellationFuture<'_>>,
     ) -> io::Result<ConnectionEvent> {
         poll_fn(|cx| {
             self.write_available(cx)?;
-            if self.unsent_bytes() <= UNSENT_BYTES_MAX {
+            if self.unsent_bytes() <= unsent_bytes_max {
                 if !may_read {
                     return Poll::Ready(Ok(ConnectionEvent::Progress));
                 }

@@ -473,7 +473,7 @@ async fn connection_without_identity_is_closed_in_time() {
         elapsed > AUTH_TIMEOUT && elapsed < 2 * AUTH_TIMEOUT,
         "{elapsed:?}"
     );
-    assert_eq!(served.await.unwrap(), "idle timeout");
+    assert_eq!(served.await.unwrap(), "no identity in time");
     // A wrong token after a long time leaves the time for a right one.
     let (mut client_end, _served) = spawn_nameless(&principals, &new_shared(), stop());
     let auth = principals.line("AUTH TOKEN_A\r\n");
@@ -499,4 +499,64 @@ async fn connection_without_identity_holds_few_bytes() {
     assert_eq!(answer, "-ERR Protocol error: unauthenticated\r\n");
     drop(client_end);
     assert_eq!(served.await.unwrap(), "too many bytes before the token");
+}
+
+/// Schedule: strangers send requests and read no answers, so that all connections hold the bytes
+/// that all clients share. Nothing of theirs is counted, and late is late though bytes are unsent.
+/// Only the answer to the third wrong token has its own time.
+#[tokio::test(start_paused = true)]
+async fn stranger_that_reads_nothing_takes_no_shared_bytes() {
+    let (args, escaped) = ("x".repeat(900), "\\x01".repeat(64));
+    for (request, then) in [
+        ("PING\r\n", ""),
+        ("PING\r\n", "AUTH x\r\n"),
+        ("HELLO\r\n", ""),
+        (&*format!("HELLO 3 \"{escaped}\"\r\n"), ""),
+        (&*format!("PING {args}\r\n"), "PING"),
+        (&*format!("HELLO 3 {args}\r\n"), "PING"),
+    ] {
+        for socket_bytes in [1_000, 1 << 14, AT_ONCE] {
+            let (shared, stop) = (new_shared(), CancellationToken::new());
+            let principals = Principals::new();
+            let sequence = CountingSequence::with_access(principals.access);
+            let (client_end, served) =
+                spawn_connection_from(nameless(), sequence, &shared, socket_bytes, stop);
+            let (reader, mut writer) = tokio::io::split(client_end);
+            let began = Instant::now();
+            let bytes = request.repeat(100) + then;
+            let writing = tokio::spawn(async move {
+                while writer.write_all(bytes.as_bytes()).await.is_ok() {
+                    // The paused clock moves only while nothing else does.
+                    sleep(PAUSE).await;
+                }
+            });
+            let mut held_max = 0;
+            while !served.is_finished() && began.elapsed() < 2 * AUTH_TIMEOUT {
+                held_max = held_max.max(shared.buffers.held_bytes());
+                sleep(Duration::from_millis(10)).await;
+            }
+            let schedule = format!("{request}{then}, {socket_bytes}");
+            assert_eq!(held_max, 0, "{schedule}");
+            let has_ended = served.is_finished();
+            assert!(has_ended || then.starts_with("AUTH"), "{schedule}");
+            drop((reader, served));
+            writing.await.unwrap();
+        }
+    }
+}
+
+/// Schedule: a stranger sends empty lines, so that there is always something to read.
+#[tokio::test(start_paused = true)]
+async fn busy_connection_without_identity_is_closed_in_time() {
+    let sequence = CountingSequence::with_access(Principals::new().access);
+    let stream = tokio::io::join(tokio::io::repeat(b'\n'), tokio::io::sink());
+    let (shared, stop) = (new_shared(), CancellationToken::new());
+    let served = serve_stream(nameless(), sequence, &shared, stream, stop);
+    let began = Instant::now();
+    while !served.is_finished() && began.elapsed() < 2 * AUTH_TIMEOUT {
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert!(served.is_finished());
+    assert!(began.elapsed() > AUTH_TIMEOUT);
+    assert_eq!(served.await.unwrap(), "no identity in time");
 }
