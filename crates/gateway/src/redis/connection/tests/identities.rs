@@ -523,7 +523,7 @@ async fn stranger_that_reads_nothing_takes_no_shared_bytes() {
                 spawn_connection_from(nameless(), sequence, &shared, socket_bytes, stop);
             let (reader, mut writer) = tokio::io::split(client_end);
             let began = Instant::now();
-            let bytes = request.repeat(100) + then;
+            let bytes = request.repeat(600) + then;
             let writing = tokio::spawn(async move {
                 while writer.write_all(bytes.as_bytes()).await.is_ok() {
                     // The paused clock moves only while nothing else does.
