@@ -37,10 +37,13 @@ impl EndpointAddresses {
     pub(crate) fn resolve(
         args: &cli::EndpointArgs,
         tls: &ServerTls,
+        has_principals: bool,
     ) -> Result<EndpointAddresses, BadInput> {
+        // Without principals, every program of this host may call these on loopback.
         let caller = |flag, text: &Option<String>, port| {
             let address = resolve(flag, text.as_deref(), port)?;
-            Ok::<_, BadInput>(address.map(|at| at.under_tls(tls.is_on())))
+            let is_closed = |at: ListenAddress| has_principals || is_routable(at.address().ip());
+            Ok::<_, BadInput>(address.map(|at| at.under_tls(tls.is_on() && is_closed(at))))
         };
         let metrics = args.http.metrics_listen.as_deref();
         Ok(EndpointAddresses {
@@ -93,6 +96,16 @@ impl EndpointAddresses {
             connections_max: OPERATOR_CONNECTIONS_MAX as u64,
         });
         limits.collect()
+    }
+
+    /// Returns whether the Redis endpoint is under TLS.
+    pub(crate) fn has_redis_tls(&self) -> bool {
+        self.redis.is_some_and(|at| at.is_under_tls())
+    }
+
+    /// Returns whether the HTTP endpoint is under TLS.
+    pub(crate) fn has_http_tls(&self) -> bool {
+        self.http.is_some_and(|at| at.is_under_tls())
     }
 
     /// Returns the URL of the HTTP endpoint, which listens on `bound`.

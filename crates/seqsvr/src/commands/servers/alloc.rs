@@ -38,7 +38,8 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
         Some(&args.name),
         advertise.as_ref().unwrap_or(&args.listen),
     )?;
-    let endpoint_addresses = EndpointAddresses::resolve(&args.endpoints, &tls)?;
+    let endpoint_addresses =
+        EndpointAddresses::resolve(&args.endpoints, &tls, args.auth_file.is_some())?;
     let (access, callers) = read_access(args.auth_file.as_deref(), tls.is_on())?;
     let host = find_host(advertise.as_ref().unwrap_or(&args.listen)).to_owned();
     let listen = listen.under_tls(tls.is_on());
@@ -126,15 +127,15 @@ pub(crate) async fn run(args: cli::AllocArgs) -> anyhow::Result<()> {
     if let Some(redis) = redis {
         banner = banner.with_fact("redis", redis);
         commands.push(match &tls_commands {
-            Some(tls) => tls.redis(redis.port()),
-            None => startup_banner::redis_command(redis),
+            Some(tls) if endpoint_addresses.has_redis_tls() => tls.redis(redis.port()),
+            _ => startup_banner::redis_command(redis),
         });
     }
     if let Some(http) = http {
         banner = banner.with_fact("http", endpoint_addresses.http_url(http));
         commands.push(match &tls_commands {
-            Some(tls) => tls.curl(http.port()),
-            None => startup_banner::curl_command(http),
+            Some(tls) if endpoint_addresses.has_http_tls() => tls.curl(http.port()),
+            _ => startup_banner::curl_command(http),
         });
     }
     if let Some(metrics) = metrics {
