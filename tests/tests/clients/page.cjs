@@ -2,6 +2,8 @@
 //
 //   node page.cjs check CHROMIUM URL KEY CURRENT    for dashboard.rs: prints the next fault to inject on stdout, and
 //                                                   waits for a line on stdin after it
+//   node page.cjs identify CHROMIUM URL WRONG OTHER TOKEN    enters tokens: one that no server accepts, one without the
+//                                                   right, and one that may read the status only
 //   node page.cjs shot CHROMIUM URL FILE WIDTH HEIGHT SECONDS [KEY]    a screenshot, after SECONDS
 'use strict';
 const { spawn } = require('node:child_process');
@@ -16,7 +18,7 @@ const [command, chromium, url, ...rest] = process.argv.slice(2);
 const profile = mkdtempSync(join(tmpdir(), 'seqsvr-page-'));
 const browser = spawn(chromium, [
   '--headless', '--remote-debugging-pipe', '--no-sandbox', '--disable-gpu', '--hide-scrollbars', '--no-first-run',
-  '--disable-background-networking', `--user-data-dir=${profile}`, 'about:blank',
+  '--disable-background-networking', '--ignore-certificate-errors', `--user-data-dir=${profile}`, 'about:blank',
 ], { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
 
 let session;
@@ -203,6 +205,42 @@ async function check([key, current]) {
   assertEqual(await evaluate(`[document.getElementById('problems'), document.querySelector('main')].every((e) => getComputedStyle(e).opacity === '1')`), true, 'the problems do not fade');
 }
 
+async function enterToken(token) {
+  await evaluate(`document.getElementById('token').focus()`);
+  await send('Input.insertText', { text: token });
+  await evaluate(`document.getElementById('identify').requestSubmit()`);
+}
+
+// The field for a token, which the page has while the server requires another one.
+async function identify([wrong, other, token]) {
+  const kept = `sessionStorage.getItem('seqsvr-token')`;
+  const isHidden = `document.getElementById('identity').hidden`;
+  await openPage(1280, 900, 1);
+  await waitUntil('the field', `!${isHidden} && /to known callers only: enter a token below/.test(${text('problems')}) && ${text('live')} === 'token required'`);
+  assertEqual(await evaluate(`document.getElementById('token').type`), 'password', 'what the field shows');
+  const countPolls = () => requests.filter((r) => r.endsWith('/v1/cluster')).length;
+  const polls = countPolls();
+  await new Promise((resolve) => setTimeout(resolve, 2500));
+  assertEqual(countPolls(), polls, 'requests before there is a token');
+  await enterToken('not a token');
+  assertEqual(await evaluate(kept), null, 'a text that is no token');
+  await evaluate(`document.getElementById('token').value = ''`);
+  await enterToken(wrong);
+  await waitUntil('a wrong token to be forgotten', `${kept} === null && !${isHidden} && /of no principal/.test(${text('problems')})`);
+  await enterToken(` ${other} `);
+  await waitUntil('the right that is missing', `!${isHidden} && /has not the right status on the cluster/.test(${text('problems')})`);
+  assertEqual(await evaluate(kept), other, 'a token without the right is kept');
+  await enterToken(token);
+  await waitUntil('the cluster', `${isHidden} && document.getElementById('problems').hidden && /up/.test(${row('allocs', 'a1')})`);
+  await lookUp('42');
+  await waitUntil('the lookup', `/has not the right current on this namespace/.test(${fact('current')}) && / at /.test(${fact('owner')})`);
+  await evaluate('window.isOld = true, location.reload()');
+  await waitUntil('the page again', `!window.isOld && document.readyState === 'complete' && ${isHidden} && /up/.test(${row('allocs', 'a1')})`);
+  const unexpected = browserErrors.filter((line) => !/40[13] \(/.test(line));
+  assertEqual(unexpected, [], 'errors of the browser');
+  assertEqual(requests.filter((r) => /sq_/.test(r) || !r.startsWith(url) && !r.startsWith('data:')), [], 'requests with a token or to other sites');
+}
+
 async function takeScreenshot([file, width, height, seconds, key]) {
   await openPage(+width, +height, +width < 700 ? 2 : 1);
   if (key) await lookUp(key);
@@ -216,7 +254,7 @@ async function takeScreenshot([file, width, height, seconds, key]) {
 (async () => {
   let failure = null;
   try {
-    await { check, shot: takeScreenshot }[command](rest);
+    await { check, identify, shot: takeScreenshot }[command](rest);
   } catch (error) {
     failure = error;
   }

@@ -66,6 +66,7 @@ async function fetchJson(path) {
   }
   try { json = JSON.parse(body, (_, value) => (typeof value === 'string' ? escapeUnprintable(value) : value)); } catch { json = null; }
   if (response.status === 401) forgetToken(token);
+  if (response.status === 401 && !token) throw Object.assign(new Error('enter a token below'), { status: 401 });
   if (!response.ok) {
     const error = json && json.error;
     const message = (error && (error.message || error)) || escapeUnprintable(body) || `HTTP ${response.status}`;
@@ -195,7 +196,7 @@ function draw() {
   const live = $('live');
   const since = latest ? `, as of ${formatDuration(Date.now() - latest.receivedAt)} ago` : '';
   const hasStore = latest && !latest.store_error;
-  setText(live, failure ? `${isSilent ? 'no answer' : 'error'}${since}` : hasStore ? 'live' : 'live, no store leader');
+  setText(live, needsToken ? `token required${since}` : failure ? `${isSilent ? 'no answer' : 'error'}${since}` : hasStore ? 'live' : 'live, no store leader');
   live.className = failure ? 'late' : hasStore ? '' : 'warn';
   document.body.className = late && latest ? 'late' : '';
   drawProblems();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, Request};
 use seqsvr_access::{Access, Caller, MissingRight, Secret};
-use seqsvr_net::{ConnectionPeer, judge_caller, take_bearer_token};
+use seqsvr_net::{ConnectionCaller, ConnectionPeer, judge_caller, take_bearer_token};
 use seqsvr_proto::error::RpcError;
 use seqsvr_proto::v1::Reason;
 use tokio::time::sleep;
@@ -150,12 +150,11 @@ impl RequestJudge {
 
     /// Returns the error of a request without a token whose connection names no caller.
     fn without_identity(&self, peer: &ConnectionPeer, why: RpcError) -> RpcError {
-        match peer.credentials() {
-            Err(of_connection) if self.access.has_principals() => RpcError::new(
+        match peer.caller() {
+            ConnectionCaller::Nameless(reason) if self.access.has_principals() => RpcError::new(
                 Reason::Unauthenticated,
                 format!(
-                    "the request has no token, and its connection names no caller: {}; send a header Authorization: Bearer with a token, or use a certificate",
-                    of_connection.message
+                    "the request has no token, and its connection names no caller: {reason}; send a header Authorization: Bearer with a token, or use a certificate"
                 ),
             ),
             _ => why,
