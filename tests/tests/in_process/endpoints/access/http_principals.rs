@@ -654,3 +654,40 @@ async fn strangers_see_the_page_and_one_word_of_health() {
     endpoint.shutdown().await;
     cluster.shutdown().await;
 }
+
+/// Returns a Chromium with a Node.js that controls it.
+fn find_chromium() -> Option<String> {
+    let is_there = |program: &str| {
+        let run = std::process::Command::new(program)
+            .arg("--version")
+            .output();
+        run.is_ok_and(|run| run.status.success())
+    };
+    let named = std::env::var("SEQSVR_CHROMIUM").ok();
+    let mut all = named.into_iter().chain(["chromium".to_owned()]);
+    all.find(|program| is_there(program))
+        .filter(|_| is_there("node"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn page_has_a_field_for_a_token() {
+    let Some(chromium) = find_chromium() else {
+        return println!("SKIPPED: no chromium (Debian: chromium; SEQSVR_CHROMIUM), or no node");
+    };
+    let cluster = HttpCluster::start().await;
+    let url = format!("https://{}/", cluster.endpoint.local_addr());
+    let wrong = Secret::generate().unwrap();
+    let [wrong, next, status] = [
+        &wrong,
+        &cluster.principals.tokens[NEXT],
+        &cluster.principals.tokens[STATUS],
+    ]
+    .map(Secret::expose);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/page.cjs");
+    let mut node = tokio::process::Command::new("node");
+    node.args([script, "identify", &chromium, &url, wrong, next, status]);
+    let ran = timeout(2 * TEST_TIMEOUT, node.output()).await;
+    let ran = ran.unwrap().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    cluster.shutdown().await;
+}
