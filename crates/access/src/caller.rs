@@ -178,8 +178,7 @@ impl Caller {
         }
     }
 
-    /// Returns whether it has a right on the cluster. It does not look
-    /// at roles.
+    /// Returns whether it has a right on the cluster. It does not look at roles.
     pub fn has_right(&self, right: ClusterRight) -> bool {
         self.grants().is_none_or(|grants| grants.has_right(right))
     }

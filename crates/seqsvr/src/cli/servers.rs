@@ -115,9 +115,9 @@ pub(crate) struct StoreIdentityArgs {
 pub(crate) struct StoreArgs {
     #[command(flatten)]
     pub(crate) identity: StoreIdentityArgs,
-    /// Directory with ca.pem, cert.pem and key.pem, for TLS of all gRPC.
+    /// Directory with ca.pem, cert.pem and key.pem, for TLS.
     ///
-    /// `seqsvr cert` makes it. With it, --listen may be an address that other machines reach.
+    /// `seqsvr cert` makes it. With it, endpoints may have addresses that other machines reach.
     #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
     /// Serve every program that reaches the addresses. For labs only.
@@ -221,12 +221,12 @@ pub(crate) struct AllocArgs {
         value_parser = parse_advertise_address
     )]
     pub(crate) advertise: Option<String>,
-    /// Directory with ca.pem, cert.pem and key.pem, for TLS of all gRPC.
+    /// Directory with ca.pem, cert.pem and key.pem, for TLS.
     ///
-    /// `seqsvr cert` makes it. With it, --listen may be an address that other machines reach.
+    /// `seqsvr cert` makes it. With it, endpoints may have addresses that other machines reach.
     #[arg(long, env = "SEQSVR_TLS_DIR", value_name = "DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
-    /// File of principals, for gRPC callers with tokens. Needs --tls-dir.
+    /// File of principals, for callers with tokens. Needs --tls-dir.
     ///
     /// `seqsvr auth` makes it. With it, each client has the rights that the file grants it, by a
     /// token or by a certificate of its name, and needs no certificate. It is read at the start
